@@ -1,1 +1,1 @@
-"""Measurements against other clients: ``python -m benchmarks NAME``. Ratios of one run count, not absolute figures."""
+"""Comparisons with other clients: ``python -m benchmarks NAME``. Compare ratios of one run, not absolute figures."""

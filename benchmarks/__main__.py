@@ -29,7 +29,7 @@ _COMPARISONS = ["produce", "consume", "latency", "steady", "scale", "pauses", "f
 
 
 def main() -> None:
-    """Find the benchmark's module and hand over."""
+    """Run the benchmark's module."""
     names = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in _HELPERS)
     if len(sys.argv) < 2 or sys.argv[1] not in ("all", *names):
         sys.exit(f"usage: python -m benchmarks NAME [OPTIONS], NAME one of: all, {', '.join(names)}")

@@ -33,7 +33,7 @@ STATISTICS: Mapping[str, Statistic] = {
 }
 
 Moves: TypeAlias = Mapping[str, Sequence[float]]
-"""Time of each move beyond the brokers' own, in milliseconds, by client."""
+"""Time of each move beyond the brokers' time, in milliseconds, by client."""
 Case: TypeAlias = tuple[str, int]
 """A condition, and the retry backoff in milliseconds."""
 Run: TypeAlias = Mapping[Case, Moves]
@@ -42,12 +42,12 @@ Figure: TypeAlias = Callable[[Moves, str, Statistic], Estimate | None]
 
 
 def read(path: Path, measure: str = "over") -> Run:
-    """Read a run's moves, by one of `MEASURES`. Raises `ValueError` for a file without any."""
+    """Read a run's moves, with one of `MEASURES`. Raises `ValueError` for a file without moves."""
     found: dict[Case, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     text = path.read_text()
     try:
         for move in read_csv(text) if path.suffix == ".csv" else json.loads(text):
-            # Each run measures the time of Metadata for itself.
+            # Without the time of Metadata, which each run measures separately.
             case = move["condition"].partition(",")[0], move["backoff_ms"]
             over = move["gap"] - move["floor"] if measure == "over" else move["behind"]
             if over is not None:
@@ -65,7 +65,7 @@ def taken(moves: Moves, client: str, statistic: Statistic) -> Estimate | None:
 
 
 def ratio(moves: Moves, client: str, statistic: Statistic) -> Estimate | None:
-    """Return the ratio of this client's time to another one's."""
+    """Return the ratio of this client's time to another client's."""
     pairs = _pairs(moves, client, statistic)
     if not pairs or within(0, [theirs for _, theirs in pairs]).low <= 0:
         return None
@@ -74,7 +74,7 @@ def ratio(moves: Moves, client: str, statistic: Statistic) -> Estimate | None:
 
 
 def less(moves: Moves, client: str, statistic: Statistic) -> Estimate | None:
-    """Return the milliseconds that this client's time is below another one's."""
+    """Return the milliseconds by which this client's time is below another client's."""
     pairs = _pairs(moves, client, statistic)
     if not pairs:
         return None
@@ -83,7 +83,7 @@ def less(moves: Moves, client: str, statistic: Statistic) -> Estimate | None:
 
 
 def _pairs(moves: Moves, client: str, statistic: Statistic) -> list[tuple[float, float]]:
-    """Pair this client's figure with another one's, resample by resample; none if one of them has no moves."""
+    """Pair this client's figure with another client's, resample by resample; empty if either has no moves."""
     if client == OURS or not moves.get(OURS) or not moves.get(client):
         return []
     return list(zip(resampled(moves[OURS], statistic), resampled(moves[client], statistic, seed=2), strict=True))
@@ -121,7 +121,7 @@ def rows(runs: Sequence[Run], case: Case, figure: Figure) -> list[list[object]]:
 
 
 def _verdict(figures: Sequence[Estimate | None]) -> str:
-    """Return True if the intervals of all runs that have one share a point."""
+    """Return "yes" if the intervals of all runs that have one share a point, else "NO"; "" for fewer than two."""
     known = [each for each in figures if each is not None]
     if len(known) < 2:
         return ""

@@ -39,7 +39,7 @@ BROKERS = ConfigResource(ConfigResourceType.BROKER, "")
 PARTITIONS = 30
 BATCH = 1_000
 HANDLERS = (4, 2, 1)
-"""A broker's request handlers, of which it has eight: one change may halve them at most."""
+"""Steps from a broker's eight request handlers to one: a change may at most halve their number."""
 WATCH_S = 4.0
 _VERSION = 9
 
@@ -62,9 +62,9 @@ def slow_disks() -> Iterator[None]:
 
 @asynccontextmanager
 async def busy_brokers(bootstrap: str) -> AsyncIterator[float]:
-    """Load the brokers until Metadata takes `SLOW_MS`; returns the median milliseconds that it takes then.
+    """Load the brokers until Metadata takes `SLOW_MS`; yield the median milliseconds that it then takes.
 
-    Raises `RuntimeError` if they do not become so slow.
+    Raises `RuntimeError` if they do not become that slow.
     """
     topic = f"busy-{uuid.uuid4().hex[:8]}"
     connections, took = FIRST_CONNECTIONS, 0.0
@@ -77,7 +77,7 @@ async def busy_brokers(bootstrap: str) -> AsyncIterator[float]:
         await admin.create_topics([NewTopic(topic, PARTITIONS, 1, topic_configs=config)])
         for handlers in HANDLERS:
             await admin.incremental_alter_configs({BROKERS: [ConfigChange("num.io.threads", str(handlers))]})
-            await asyncio.sleep(1)  # until every broker has it: the next change is checked against the current number
+            await asyncio.sleep(1)  # until every broker has applied it: the next change is checked against it
     while connections <= LAST_CONNECTIONS:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "benchmarks.busy", "--bootstrap", bootstrap, "--topic", topic,

@@ -2,8 +2,8 @@
 
     python -m benchmarks.codecs [--seconds 0.3]
 
-The order of implementations in `CODECS`, which decides what a client uses, comes from here. Best of several rounds, at
-the default level, of lines of JSON.
+This determines the order of implementations in `CODECS`, and so which implementation a client uses. Figures are the
+best of several rounds, at the default level, with lines of JSON.
 """
 
 from __future__ import annotations

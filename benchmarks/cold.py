@@ -30,7 +30,7 @@ SHARES = (0.5, 0.9, 0.99)
 
 
 async def measure(client: str, rate: float) -> list[list[float]]:
-    """Return the milliseconds in each part of one client's run, on brokers of its own."""
+    """Return the milliseconds in each part of one client's run, on brokers started for it."""
     async with apache() as cluster:
         async with AdminClient(cluster.bootstrap) as admin:
             await admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])

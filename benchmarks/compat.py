@@ -25,14 +25,14 @@ CLIENTS = ("compat", "aiokafka")
 NOTHING = "nothing"
 """The client that sends no requests and gets the same record repeatedly."""
 AT_ONCE = 500
-"""Records that are on their way before a program waits for them."""
+"""Number of records in flight before a program waits for them."""
 IN_BATCH = 100
 """Records of a batch."""
 VALUE = bytes(100)
 
 
 class Meter:
-    """CPU a record, from the end of the first tenth on: imports and the first metadata do not count."""
+    """CPU time per record, without the first tenth, which includes imports and the first metadata."""
 
     def __init__(self, records: int) -> None:
         self._warm = records // 10
@@ -41,7 +41,7 @@ class Meter:
         self.seen = 0
 
     def count(self, records: int = 1) -> bool:
-        """Count further records; returns True once there are enough."""
+        """Count further records; return True once there are enough."""
         before, self.seen = self.seen, self.seen + records
         if before < self._warm <= self.seen:
             self._warm = self.seen
@@ -49,12 +49,12 @@ class Meter:
         return self.seen >= self._records
 
     def us(self) -> float:
-        """Return the microseconds of CPU a record."""
+        """Return the CPU time per record in microseconds."""
         return (time.process_time() - self._began) / (self.seen - self._warm) * 1e6
 
 
 async def produce(bootstrap: str, topic: str, meter: Meter) -> None:
-    """Produce futures by the hundred, and await each."""
+    """Create many futures with ``send``, and await each."""
     from aiokafka import AIOKafkaProducer
 
     async with AIOKafkaProducer(bootstrap_servers=bootstrap, linger_ms=5) as producer:
@@ -64,7 +64,7 @@ async def produce(bootstrap: str, topic: str, meter: Meter) -> None:
 
 
 async def consume(bootstrap: str, topic: str, meter: Meter) -> None:
-    """``async for``."""
+    """Consume with ``async for``."""
     from aiokafka import AIOKafkaConsumer
 
     async with AIOKafkaConsumer(topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
@@ -74,7 +74,7 @@ async def consume(bootstrap: str, topic: str, meter: Meter) -> None:
 
 
 async def consume_one(bootstrap: str, topic: str, meter: Meter) -> None:
-    """``getone``."""
+    """Consume with ``getone``."""
     from aiokafka import AIOKafkaConsumer
 
     async with AIOKafkaConsumer(topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
@@ -83,7 +83,7 @@ async def consume_one(bootstrap: str, topic: str, meter: Meter) -> None:
 
 
 async def consume_many(bootstrap: str, topic: str, meter: Meter) -> None:
-    """``getmany``."""
+    """Consume with ``getmany``."""
     from aiokafka import AIOKafkaConsumer
 
     async with AIOKafkaConsumer(topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
@@ -94,7 +94,7 @@ async def consume_many(bootstrap: str, topic: str, meter: Meter) -> None:
 
 
 async def faststream_publish(bootstrap: str, topic: str, meter: Meter) -> None:
-    """Publish by a FastStream broker, and wait for many at once."""
+    """Publish with a FastStream broker, and wait for many messages at once."""
     from faststream.kafka import KafkaBroker  # pyright: ignore[reportMissingImports]
 
     async with KafkaBroker(bootstrap, linger_ms=5, logger=None) as broker:
@@ -105,7 +105,7 @@ async def faststream_publish(bootstrap: str, topic: str, meter: Meter) -> None:
 
 
 async def faststream_publish_one(bootstrap: str, topic: str, meter: Meter) -> None:
-    """Publish by a FastStream broker, waiting for each message before the next."""
+    """Publish with a FastStream broker, and wait for each message before the next."""
     from faststream.kafka import KafkaBroker  # pyright: ignore[reportMissingImports]
 
     async with KafkaBroker(bootstrap, logger=None) as broker:
@@ -114,7 +114,7 @@ async def faststream_publish_one(bootstrap: str, topic: str, meter: Meter) -> No
 
 
 async def faststream_publish_batch(bootstrap: str, topic: str, meter: Meter) -> None:
-    """Publish a hundred messages at once by a FastStream broker, and wait for them."""
+    """Publish a hundred messages at once with a FastStream broker, and wait for them."""
     from faststream.kafka import KafkaBroker  # pyright: ignore[reportMissingImports]
 
     async with KafkaBroker(bootstrap, logger=None) as broker:
@@ -123,7 +123,7 @@ async def faststream_publish_batch(bootstrap: str, topic: str, meter: Meter) -> 
 
 
 async def faststream_subscribe(bootstrap: str, topic: str, meter: Meter) -> None:
-    """Subscribe by FastStream."""
+    """Subscribe with FastStream."""
     from faststream.kafka import KafkaBroker  # pyright: ignore[reportMissingImports]
 
     broker = KafkaBroker(bootstrap, logger=None)
@@ -140,7 +140,7 @@ async def faststream_subscribe(bootstrap: str, topic: str, meter: Meter) -> None
 
 
 async def faststream_subscribe_batch(bootstrap: str, topic: str, meter: Meter) -> None:
-    """Subscribe by FastStream, to a hundred records at a time."""
+    """Subscribe with FastStream, to a hundred records at a time."""
     from faststream.kafka import KafkaBroker  # pyright: ignore[reportMissingImports]
 
     broker = KafkaBroker(bootstrap, logger=None)
@@ -224,7 +224,7 @@ def _run(client: str, program: str, bootstrap: str, topic: str) -> None:
 
 
 def _do_nothing() -> None:
-    """Have aiokafka's names give clients that leave the broker alone."""
+    """Replace aiokafka's classes with clients that send no requests."""
     from aiokafka_lead import compat
 
     class Producer(compat.AIOKafkaProducer):

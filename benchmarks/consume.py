@@ -18,7 +18,7 @@ SPEEDS = {"lead": 1.0, "aiokafka": 0.3, "confluent": 0.5, "confluent_aio": 0.3, 
 
 def case(name: str, contenders: list[Contender], records: int, method: str, compression: str = "none") -> Case:
     """Return a case of records of six partitions."""
-    topic = SinkTopic(6, -(-records // 3), 100, compression)  # twice the number that is read: no end in sight
+    topic = SinkTopic(6, -(-records // 3), 100, compression)  # twice the number that is read: the end is not reached
 
     def workload(contender: Contender, place: Brokers) -> Workload:
         count = int(records * SPEEDS[contender.client] * (0.2 if contender.pure else 1.0))

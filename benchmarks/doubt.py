@@ -27,7 +27,7 @@ from .stats import table
 
 CLIENTS = {"lead": "aiokafka_lead", "confluent": "confluent-kafka", "aiokafka": "aiokafka"}
 AT_ONCE = 6
-"""Trials; each of them waits most of the time."""
+"""Number of concurrent trials, which mostly wait."""
 SAME_S = 0.2
 """Smaller differences are noise: records are written every 50 ms."""
 Found = dict[Row, dict[str, list[Outcome]]]
@@ -48,7 +48,7 @@ async def meet(client: str, row: Row, bound_s: float) -> Outcome:
 
 
 async def measure(chosen: Sequence[Row], options: argparse.Namespace) -> Found:
-    """Run every client in every row, some at once."""
+    """Run every client in every row, several concurrently."""
     found: Found = {row: defaultdict(list) for row in chosen}
     places = asyncio.Semaphore(options.at_once)
 
@@ -73,7 +73,7 @@ def median(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def slower(found: Found) -> list[str]:
-    """Describe in words how this client falls short of another one."""
+    """Return a line for each row in which this client is slower than another."""
     said = []
     for row, by_client in found.items():
         middle = {client: median(outcomes) for client, outcomes in by_client.items()}
@@ -88,7 +88,7 @@ def slower(found: Found) -> list[str]:
 
 
 def show(title: str, found: Found, clients: Sequence[str]) -> None:
-    """Format one of the tables, with medians."""
+    """Print a table of medians."""
     header = ["", *(CLIENTS[client] for client in clients)]
     print(f"\n{title}\n")
     print(
@@ -97,7 +97,7 @@ def show(title: str, found: Found, clients: Sequence[str]) -> None:
 
 
 def write_csv(path: Path, found: Found) -> None:
-    """Format every outcome, a line each."""
+    """Write every outcome, one per line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -110,7 +110,7 @@ def write_csv(path: Path, found: Found) -> None:
 
 
 async def run(options: argparse.Namespace) -> None:
-    """Format both tables."""
+    """Run the trials, and print both tables."""
 
     def chosen(known: Sequence[Row]) -> list[Row]:
         return [row for row in known if not options.only or any(word in row.what for word in options.only)]

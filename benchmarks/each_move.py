@@ -41,23 +41,23 @@ from .stats import estimate, percentile, quantile, table
 from .traces import MOVES, TRACES, prepare_topic, write_traces
 
 GROUPS = {"classic": set(CLIENTS), "consumer": {"lead", "lead-no-hints", "confluent", "java"}}
-"""The protocols of groups, and the clients that speak them."""
+"""The protocols of groups, and the clients that support them."""
 SETTLE_S = 1.5
 EVERY_S, BUSY_EVERY_S = 0.5, 2.5
-"""From one move to the next: longer than any client needs in ordinary times, and with busy brokers."""
+"""Seconds from one move to the next: longer than any client needs, with idle and with busy brokers."""
 BACKOFFS = 2.5
-"""The least time between two moves, in retry backoffs: a client that waits for one is back before the next move."""
+"""Minimum time between two moves, in retry backoffs: a client that waits for a backoff is back before the next move."""
 WARM_UP_MOVES = 40
-"""Young JVMs compile for half a minute, and take both cores meanwhile."""
+"""Number of moves that do not count: new JVMs compile for half a minute, and use both cores."""
 BUSY_CONNECTIONS = 32
-"""Of the probers to each busy broker, so that they get an answer every few milliseconds, too."""
+"""Connections of the probers to each busy broker, so that they still get an answer every few milliseconds."""
 
 
 # --- a round ---------------------------------------------------------------------------------------------------------
 
 
 async def move(admin: AdminClient, topic: str, servers: Sequence[str]) -> Move:
-    """Give the partition another leader."""
+    """Move the partition's leader, and return the move."""
     (partition,) = (await admin.describe_topics([topic]))[topic].partitions
     replicas = [*partition.replicas[1:], partition.replicas[0]]
     target = TopicPartition(topic, 0)
@@ -118,7 +118,7 @@ async def measure(client: str, bootstrap: str, backoff_ms: int, options: argpars
 
 
 def end(process: asyncio.subprocess.Process) -> None:
-    """Clean up when a run fails."""
+    """Kill the process if it runs, after a failed run."""
     if process.returncode is None:
         process.kill()
 
@@ -128,7 +128,7 @@ def end(process: asyncio.subprocess.Process) -> None:
 
 @asynccontextmanager
 async def condition(bootstrap: str, busy: bool) -> AsyncIterator[str]:
-    """Leave the brokers as they are, or load them; yields the condition's name."""
+    """Leave the brokers as they are, or load them; yield the condition's name."""
     if not busy:
         yield IDLE
         return
@@ -140,7 +140,7 @@ async def run(options: argparse.Namespace) -> None:
     """Run every client in every round, in random order."""
     found: dict[tuple[int, str], list[Figures]] = defaultdict(list)
     warm_up = argparse.Namespace(**{**vars(options), "moves": WARM_UP_MOVES, "busy": False})
-    began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())  # the topics may have runs of other times
+    began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())  # the topics may have other runs
     if options.traces:
         for topic in (TRACES, MOVES):
             await prepare_topic(options.traces, topic)
@@ -167,7 +167,7 @@ async def run(options: argparse.Namespace) -> None:
 
 
 def report(name: str, found: dict[tuple[int, str], list[Figures]], options: argparse.Namespace) -> None:
-    """Four tables on the screen, and everything as JSON."""
+    """Print four tables, and write all figures as JSON."""
     for field, title in TABLES.items():
         rows: list[list[object]] = []
         for (backoff_ms, client), moves in sorted(found.items()):

@@ -24,7 +24,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 
 @asynccontextmanager
 async def embedded_cluster(*, metadata_delay_ms: float = 0) -> AsyncIterator[str]:
-    """Run a cluster; yields its bootstrap servers."""
+    """Run a cluster in another process; yield its bootstrap servers."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "benchmarks.embedded", "--metadata-delay-ms", str(metadata_delay_ms),
         stdout=subprocess.PIPE,
@@ -43,7 +43,7 @@ async def serve(options: argparse.Namespace) -> None:
         async with EmbeddedCluster(options.brokers) as cluster:
             if options.metadata_delay_ms:
                 cluster.faults.add("Metadata", delay_ms=options.metadata_delay_ms)
-            # A collection walks over every record that is kept: pauses of 20 ms and more, which no broker has.
+            # A collection would visit every stored record: pauses of 20 ms and more, which real brokers do not have.
             gc.disable()
             print(cluster.bootstrap_servers, flush=True)
             async for _ in signals:

@@ -38,10 +38,10 @@ MOVES = 30
 MOVES_TAKE_S = 2.0
 SETTLE_S = 1.0
 EARLIER_S = 0.05
-"""Records sent this long before the broker goes may still be on their way to it."""
-"""Of steady load before anything happens."""
+"""Records sent this many seconds before the broker stops may still be in flight."""
+"""Seconds of steady load before the first event."""
 NOTICED_AFTER_MS = 100.0
-"""Time for which the embedded cluster takes a killed broker for alive."""
+"""Time in milliseconds until the embedded cluster notices that a broker was killed."""
 EMBEDDED_WATCH_S = 2.0
 """Time for which records are sent after the broker went."""
 APACHE_WATCH_S = 6.0
@@ -52,7 +52,7 @@ REAL_PROPERTIES = {
     "replica.fetch.backoff.ms": "20",
     "replica.fetch.wait.max.ms": "20",
 }
-"""A controller takes a killed broker for alive for two seconds; followers are quick, as in `leader_move`."""
+"""The controller notices a killed broker after two seconds; followers are quick, as in `leader_move`."""
 SENT_AT = struct.Struct(">d")
 
 
@@ -65,18 +65,18 @@ class Trouble(Protocol):
         """Move leaders, one by one, for `MOVES_TAKE_S`."""
 
     async def remove(self, broker: int, how: str, topic: str, partitions: int) -> float:
-        """Kill or stop a broker and wait until it has ended; returns the ms for which the brokers had no leader."""
+        """Kill or stop a broker and wait until it has ended; return the ms for which the brokers had no leader."""
         ...
 
     async def restore(self, broker: int) -> None:
-        """Start it again."""
+        """Start the broker again."""
 
 
 # --- clusters --------------------------------------------------------------------------------------------------------
 
 
 class Embedded:
-    """An embedded cluster in a process of its own, which takes orders line by line."""
+    """An embedded cluster in a separate process, which takes commands line by line."""
 
     def __init__(self, bootstrap: str, process: asyncio.subprocess.Process) -> None:
         self.bootstrap = bootstrap
@@ -102,7 +102,7 @@ class Embedded:
 
 @asynccontextmanager
 async def embedded() -> AsyncIterator[Trouble]:
-    """Run `serve` in a process of its own."""
+    """Run `serve` in a separate process."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "benchmarks.failover", "--serve", stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -182,12 +182,12 @@ async def apache() -> AsyncIterator[Trouble]:
 # --- clients ---------------------------------------------------------------------------------------------------------
 
 Send = Callable[[int, bytes], Awaitable[Awaitable[object]]]
-"""Send to a partition; returns an awaitable for the acknowledgement."""
+"""Sends to a partition; returns an awaitable for the acknowledgement."""
 
 
 @asynccontextmanager
 async def reading(consumer: AsyncIterable[Any], note: Callable[[bytes], None]) -> AsyncIterator[None]:
-    """Meanwhile each record's value is noted."""
+    """Call ``note`` with the value of each record during the block."""
 
     async def read() -> None:
         async for record in consumer:
@@ -213,7 +213,7 @@ async def lead(bootstrap: str, topic: str, partitions: int, note: Callable[[byte
 
 @asynccontextmanager
 async def aiokafka(bootstrap: str, topic: str, partitions: int, note: Callable[[bytes], None]) -> AsyncIterator[Send]:
-    """aiokafka, as safe as this client is by default."""
+    """Run aiokafka, configured to be as safe as this client is by default."""
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
     from aiokafka.structs import TopicPartition as Partition
 
@@ -239,14 +239,14 @@ class Figures(NamedTuple):
 
 
 class Times:
-    """When each record of a run was sent, and its latency."""
+    """Send times and latencies of a run's records."""
 
     def __init__(self) -> None:
         self.acknowledged: list[tuple[float, float]] = []
-        """When it was sent, and the milliseconds it took."""
+        """The time of each send, and the milliseconds to the acknowledgement."""
         self.consumed: list[tuple[float, float]] = []
         self.arrived = asyncio.Event()
-        """A record has come to the consumer."""
+        """Set when a record has reached the consumer."""
         self.sent = 0
         self.failed = 0
 
@@ -264,7 +264,7 @@ class Times:
             self.acknowledged.append((sent_at, 1000 * (time.monotonic() - sent_at)))
 
     async def write(self, send: Send, partitions: int, rate: float) -> None:
-        """Send each record at its time, until cancelled, even if earlier ones are not acknowledged."""
+        """Send each record at its time until cancelled, even if earlier records are not acknowledged."""
         began, padding = time.monotonic(), bytes(92)
         async with asyncio.TaskGroup() as confirming:
             try:
@@ -280,7 +280,7 @@ class Times:
 
 
 def longest(samples: list[tuple[float, float]], since: float) -> float:
-    """Return the longest time of the records sent since then."""
+    """Return the longest time of the records sent since ``since``."""
     return max((ms for sent_at, ms in samples if sent_at >= since), default=0.0)
 
 

@@ -32,23 +32,23 @@ from .stats import percentile
 
 PROCESSES, PARTITIONS, BROKERS, OF_A_TOPIC = 10_000, 100_000, 300, 100
 CONCERNED = PROCESSES * OF_A_TOPIC // BROKERS
-"""Processes that use a partition led by one given broker."""
+"""Number of processes that use a partition led by a given broker."""
 PRODUCERS, CONSUMERS = 14, 2
 SAMPLE = PRODUCERS + CONSUMERS
 RECORDS_EVERY_S = 0.1
 """Interval between a producer's records for the partition that moves."""
 OTHERS_SHARE = 0.2
-"""Number of records for all other partitions together, for each of these."""
+"""Number of records for all other partitions together, per record for the partition that moves."""
 LOOK_EVERY_S = 0.01
 MIGRATED_S = 10.0
 HEARS_WITHIN_S = 0.06
-"""Time after which each broker knows of an election."""
+"""Seconds until every broker knows of an election."""
 NOTICED_AFTER_S = 9.0
-"""``broker.session.timeout.ms``: time after which a cluster considers a silent broker dead."""
+"""``broker.session.timeout.ms`` in seconds: time after which a cluster considers a silent broker dead."""
 
 
 class _Logins(list[Any]):
-    """A broker's connections; tells of each new one."""
+    """A broker's connections; calls ``note`` for each new connection."""
 
     def __init__(self, note: Callable[[], None]) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class _Logins(list[Any]):
 
 
 class FleetCluster(Cluster):
-    """Counts requests."""
+    """A simulated cluster that counts requests."""
 
     def __init__(self, timeline: Timeline, brokers: int, partitions: int) -> None:
         super().__init__(timeline, brokers, partitions)
@@ -69,7 +69,7 @@ class FleetCluster(Cluster):
         self.bootstraps: int | None = None
         """Number of brokers behind the bootstrap servers' name; None for all."""
         self.alone: FaultyBroker | None = None
-        """A broker that is counted apart, since the event sends clients to it and to no other."""
+        """A broker that is counted separately, since the event sends clients to this broker only."""
         for broker in self.brokers.values():
             broker.links = _Logins(partial(self._count, "connects", broker))
 
@@ -99,7 +99,7 @@ class FleetCluster(Cluster):
         return found
 
     def elect(self, partition: Partition, leader: int) -> None:
-        """Elect another leader; brokers hear of it in ten groups."""
+        """Elect another leader; brokers learn of it in ten groups."""
         partition.elect(leader, list(self.brokers))
         groups: list[list[int]] = [[] for _ in range(10)]
         for broker_id in self.brokers:
@@ -114,7 +114,7 @@ class FleetCluster(Cluster):
 
 
 class Fleet:
-    """The sample of one topic's clients, in use."""
+    """The running sample of one topic's clients."""
 
     def __init__(self, seed: int, options: dict[str, Any]) -> None:
         self.timeline = Timeline(seed)
@@ -135,7 +135,7 @@ class Fleet:
         """The longest time that each client's records waited for their acknowledgement, or to be read."""
 
     def start(self) -> None:
-        """Connect all clients to all that they need, and begin to measure."""
+        """Connect all clients to all brokers that they need, and begin to measure."""
         self.pass_time(3.0)
         for writer in self.writers:
             for index in range(OF_A_TOPIC):
@@ -186,7 +186,7 @@ def nothing(fleet: Fleet) -> None:
 
 
 def roll(fleet: Fleet) -> None:
-    """Shut the leader down in order, start it again, and give its partition back."""
+    """Shut the leader down cleanly, start it again, and make it the leader again."""
     cluster, moved = fleet.cluster, fleet.cluster.partitions[0]
     broker = cluster.brokers[moved.leader]
     cluster.move(moved)
@@ -208,7 +208,7 @@ def death(fleet: Fleet) -> None:
 
 
 def sickness(fleet: Fleet) -> None:
-    """Isolate the leader: it refuses everything, and names no other; another one leads."""
+    """Isolate the leader: it refuses all requests without naming the new leader."""
     cluster, moved = fleet.cluster, fleet.cluster.partitions[0]
     broker = cluster.brokers[moved.leader]
     broker.refuses = Refusals([REQUEST_TIMED_OUT], [NOT_LEADER_OR_FOLLOWER])

@@ -33,11 +33,11 @@ before, began = resident(), time.process_time()
 print(json.dumps({{"ms": (time.process_time() - began) * 1000, "MiB": (resident() - before) / 2**20}}))
 """
 RUNS_OF_IMPORT = 4
-"""For each round: an import is quick."""
+"""Number of imports in each round, since an import is quick."""
 
 
 def imports(rounds: int) -> list[Sample]:
-    """Measure each import in an interpreter of its own, in turn; the first turn, which compiles, does not count."""
+    """Measure each import in a new interpreter, in turn; the first turn, which compiles, does not count."""
     samples = []
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": cache}

@@ -14,7 +14,7 @@ from .suite.sink import SinkTopic
 from .suite.workload import Workload
 
 SPEEDS = {"confluent_aio": 0.02}
-"""It may take a tenth of a second for one record."""
+"""Factor on the number of records: this client may take a tenth of a second for a record."""
 
 
 def main(arguments: list[str]) -> None:

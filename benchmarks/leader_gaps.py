@@ -18,14 +18,14 @@ TABLES = {
 """Subjects of a report's tables."""
 SHARES = (0.5, 0.9, 0.99)
 IDLE = "idle brokers"
-"""The condition of idle brokers."""
+"""Name of the condition of idle brokers."""
 SETTLING_S = 0.1
 """Seconds after a client's first record from the new leader within which another pause still belongs to the move.
 
-That client may have to wait for its next record. Later pauses have other causes, such as a broker's garbage collection.
+The client may have to wait for its next record. Later pauses have other causes, such as a broker's garbage collection.
 """
 HEADER = ["client", "moves", "leaderless, p50", "brokers' own, p50", "p50", "p90", "p99"]
-"""Of each of them; the last are of `SHARES`, with their confidence intervals."""
+"""Header of each table; the last columns are for `SHARES`, with confidence intervals."""
 
 
 CSV_FIELDS = {
@@ -42,27 +42,27 @@ CSV_FIELDS = {
 
 
 class Move(NamedTuple):
-    """The leader of the partition was to change."""
+    """A requested change of the partition's leader."""
 
     at: float
-    """Wall-clock second at which it was asked for."""
+    """Wall-clock second of the request."""
     leader: int
-    """The index of the new leader among the brokers that the prober asks."""
+    """Index of the new leader among the brokers that the prober asks."""
 
 
 class Figures(NamedTuple):
-    """One move, in milliseconds."""
+    """The times of a move, in milliseconds."""
 
     leaderless: float
-    """No broker led the partition."""
+    """Time in which no broker led the partition."""
     floor: float
-    """No broker acknowledged the prober's records."""
+    """Time in which no broker acknowledged the prober's records."""
     gap: float
-    """The longest time in which no record of the client's was acknowledged, of those that belong to the move."""
+    """The longest time without an acknowledgement to the client that belongs to the move."""
     behind: float | None
-    """From the first acknowledgement of a client that knew the move at once to this client's."""
+    """Time from the first acknowledgement to a client that knew of the move at once to this client's."""
     consumed: float | None
-    """From the acknowledgement of the first record after the move to the consumer's hands."""
+    """Time from the acknowledgement of the first record after the move until the consumer gets the record."""
 
     @property
     def over_floor(self) -> float:
@@ -74,7 +74,7 @@ class Figures(NamedTuple):
 
 
 Answers = Sequence[tuple[float, int, float]]
-"""[Second of an answer, the index of the broker that gave it as leader, second of the question.]"""
+"""[Second of an answer, the index of the broker that gave it as leader, second of the request.]"""
 
 
 class Round(NamedTuple):
@@ -82,28 +82,28 @@ class Round(NamedTuple):
 
     moves: Sequence[Move]
     samples: Sequence[tuple[int, float, float]]
-    """Of each record its number, the second of its send, and the milliseconds to its acknowledgement."""
+    """The number of each record, the second of its send, and the milliseconds to its acknowledgement."""
     led: Answers
     """Answers to the prober that asks who leads the partition."""
     wrote: Answers
-    """Of the prober that writes to it."""
+    """Answers to the prober that writes to the partition."""
     seen: Mapping[int, float]
-    """When the consumer had which record."""
+    """Second at which the consumer got each record, by number."""
 
     @property
     def ends(self) -> list[float]:
-        """Return, for each move, the request time of the next one; for the last one, the last acknowledgement."""
+        """Return for each move the request time of the next move, and for the last move the last acknowledgement."""
         last = max((sent + ms / 1000 for _, sent, ms in self.samples), default=0.0)
         return [*(move.at for move in self.moves[1:]), last]
 
 
 class Change(NamedTuple):
-    """A prober's observations of a move; the second of each answer."""
+    """A prober's observations of a move, as seconds of answers."""
 
     stopped: float
-    """The old leader's last one."""
+    """The old leader's last answer."""
     started: float
-    """The new leader's first one, which may come before the old one's last."""
+    """The new leader's first answer, which may come before the old leader's last."""
 
     @property
     def ms(self) -> float:
@@ -112,7 +112,7 @@ class Change(NamedTuple):
 
 
 def figures(round_: Round) -> list[Figures]:
-    """Return the cost of each move, without the moves whose end the prober or the load did not see."""
+    """Return the times of each move, without moves whose end the prober or the load did not see."""
     acknowledged = sorted((sent + ms / 1000, number) for number, sent, ms in round_.samples)
     times = [at for at, _ in acknowledged]
     found = []
@@ -139,10 +139,10 @@ def read_csv(text: str) -> Iterator[dict[str, Any]]:
 
 
 def longest_gap(times: Sequence[float], this: Move, wrote: Change, until: float) -> tuple[float, int] | None:
-    """Return the longest time between two acknowledgements around a move, in seconds, and the index of the second one.
+    """Return the longest time between two acknowledgements around a move, in seconds, and the index of the second.
 
-    It ends after the old leader stopped, and begins before `SETTLING_S` after the client's first acknowledgement since
-    the new one started. None if the client has none before the next move.
+    It ends after the old leader stopped, and begins at most `SETTLING_S` after the client's first acknowledgement since
+    the new leader started. Returns None if the client gets no acknowledgement before the next move.
     """
     first, last = max(1, bisect_left(times, max(this.at, min(wrote)))), bisect_left(times, until)
     again = bisect_left(times, max(wrote))
@@ -184,14 +184,14 @@ def _us(second: float) -> int:
 
 
 def change(answers: Answers, this: Move, until: float) -> Change | None:
-    """Return the old leader's last answer and the new one's first; None for a missing one."""
+    """Return the old leader's last answer and the new leader's first; None if either is missing."""
     new = [at for at, leader, _ in answers if leader == this.leader and this.at <= at < until]
     old = [at for at, leader, _ in answers if leader != this.leader and at < until]
     return Change(old[-1], new[0]) if new and old else None
 
 
 def at_once(answers: Answers, this: Move, until: float) -> float | None:
-    """Return the second of the new leader's first answer to a question asked after the old one's last answer."""
+    """Return the second of the new leader's first answer to a request sent after the old leader's last answer."""
     old = [at for at, leader, _ in answers if leader != this.leader and at < until]
     new = [at for at, leader, asked in answers if leader == this.leader and old and old[-1] <= asked < until]
     return min(new, default=None)

@@ -44,10 +44,10 @@ CLIENTS = {
     "java": "the Java client",
 }
 CHUNK = 10
-"""Partitions moved at a time."""
+"""Number of partitions moved at a time."""
 SLOW_METADATA_MS = 100.0
 SETTLE_S = 2.0
-"""Steady load before the first and after the last move."""
+"""Seconds of steady load before the first and after the last move."""
 
 
 async def rotate(admin: AdminClient, topic: str, partitions: int, pause_s: float) -> None:
@@ -63,7 +63,7 @@ async def rotate(admin: AdminClient, topic: str, partitions: int, pause_s: float
 
 
 def start(command: list[str], *arguments: object) -> Awaitable[Process]:
-    """Start a program in a process of its own, with its output in a pipe."""
+    """Start a program, with its output in a pipe."""
     return asyncio.create_subprocess_exec(
         *command, *map(str, arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -75,7 +75,7 @@ def program(module: str, *arguments: object) -> Awaitable[Process]:
 
 
 async def output_of(process: Process) -> Any:
-    """Return the JSON that a program has written, when it has ended."""
+    """Wait until a program has ended, and return the JSON that it has written."""
     stdout, stderr = await process.communicate()
     if process.returncode:
         raise RuntimeError(stderr.decode()[-2000:])
@@ -83,7 +83,7 @@ async def output_of(process: Process) -> Any:
 
 
 async def measure(client: str, bootstrap: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Measure one client's run, with the brokers' own gaps beside it."""
+    """Measure one client's run, and the brokers' gaps during it."""
     topic = f"leader-move-{uuid.uuid4().hex[:8]}"
     async with AdminClient(bootstrap) as admin:
         await admin.create_topics([NewTopic(topic, options.partitions, 3)])
@@ -126,8 +126,8 @@ def traces(run: str, client: str, result: dict[str, Any]) -> Iterator[Trace]:
 
 
 async def compare(title: str, bootstrap: str, options: argparse.Namespace) -> None:
-    """Run every client, turn by turn, as often as requested; the results go to the screen, to files and to a topic."""
-    began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())  # the topic may have runs of other times
+    """Run every client in turn, as often as requested; the results go to the screen, to files and to a topic."""
+    began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())  # the topic may have other runs
     await measure("lead", bootstrap, argparse.Namespace(**{**vars(options), "seconds": 8}))  # warms the brokers up
     runs: dict[str, list[dict[str, Any]]] = {client: [] for client in options.clients}
     for number in range(options.runs):
@@ -141,7 +141,7 @@ async def compare(title: str, bootstrap: str, options: argparse.Namespace) -> No
 
 
 def report(title: str, runs: dict[str, list[dict[str, Any]]], options: argparse.Namespace) -> None:
-    """Print a table; write the same as JSON, and a picture of the last runs."""
+    """Print a table, and write it as JSON, with a picture of the last runs."""
     rows: list[list[object]] = []
     series = {}
     for client, results in runs.items():
@@ -165,7 +165,7 @@ def report(title: str, runs: dict[str, list[dict[str, Any]]], options: argparse.
 
 
 async def run(options: argparse.Namespace) -> None:
-    """Yield the embedded cluster, and the real one if it is named."""
+    """Compare the clients on embedded clusters, and on the real cluster if one is given."""
     if options.traces:
         await prepare_topic(options.traces, TRACES)
     if not options.only_real:

@@ -139,12 +139,12 @@ CLIENTS: dict[str, Callable[..., AbstractAsyncContextManager[Send]]] = {
 
 
 async def run(options: argparse.Namespace) -> dict[str, object]:
-    """Warm up, then send at the rate asked for; samples are [number, wall-clock second of the send, milliseconds]."""
+    """Warm up, then send at the requested rate. Samples are [number, wall-clock second of the send, milliseconds]."""
     samples: list[tuple[int, float, float]] = []
     failed = 0
     padding = b"x" * (options.size - NUMBER.size)
     async with CLIENTS[options.client](options) as send:
-        # A fresh topic's first batches are slow and hide everything else: for seconds at a real cluster.
+        # A new topic's first batches are slow (for seconds in a real cluster), and would hide everything else.
         warm = asyncio.Event()
         loop = asyncio.get_running_loop()
         left = options.partitions * 3

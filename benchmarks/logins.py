@@ -34,7 +34,7 @@ from .stats import table
 
 SECRET = "orders-secret"
 TIMEOUT_S = 1.0
-"""Time limit for a provider's answer, and for setting up a connection."""
+"""Time limit in seconds for a provider's answer, and for setting up a connection."""
 
 LARGE: Answer = (200, {}, bytes(100_000_000))
 PARTS: Answer = (200, {}, b'{"parts":[' + b"{}," * 340_000 + b"{}]}")
@@ -43,13 +43,13 @@ Trouble = Callable[[], Any]
 
 
 def held(provider: IdentityProvider, seconds: float) -> Answer:
-    """Return an answer that comes late."""
+    """Return an answer after a delay."""
     provider.released.wait(seconds)
     return provider.answer_now({"grant_type": "client_credentials", "client": "orders", "secret": SECRET})
 
 
 def troubles(provider: IdentityProvider) -> dict[str, Callable[[], Answer] | None]:
-    """Return answers of an identity provider by trouble; None for a working one."""
+    """Return an identity provider's answers by trouble; None for a working provider."""
     return {
         "none": None,
         "slow, 500 ms": partial(held, provider, 0.5),
@@ -66,7 +66,7 @@ def troubles(provider: IdentityProvider) -> dict[str, Callable[[], Answer] | Non
 def waits_ms() -> dict[str, float]:
     """Return the time for which each thread was ready without a processor; empty if the system does not report it.
 
-    Each of them may hold the interpreter's lock meanwhile, and so block the event loop's thread.
+    A thread may hold the interpreter's lock meanwhile, and so block the event loop's thread.
     """
     found: dict[str, float] = {}
     for place in Path("/proc/self/task").glob("*/schedstat"):
@@ -78,9 +78,9 @@ def waits_ms() -> dict[str, float]:
 
 
 class Gaps:
-    """The longest time between two turns of a task that wants one each millisecond, without waits for a processor.
+    """The longest time between two turns of a task that wakes every millisecond, without waits for a processor.
 
-    The work of the event loop's own thread counts in any case.
+    Work of the event loop's thread counts in any case.
     """
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class Gaps:
 
 @asynccontextmanager
 async def watched() -> AsyncIterator[Gaps]:
-    """Yield the gaps during the block."""
+    """Measure gaps during the block."""
     gaps = Gaps()
     async with anyio.create_task_group() as group:
         group.start_soon(gaps.watch)
@@ -108,7 +108,7 @@ async def watched() -> AsyncIterator[Gaps]:
 
 
 async def log_in(cluster: EmbeddedCluster, options: dict[str, Any], request_timeout_s: float) -> None:
-    """Start a client; raises what its start raises."""
+    """Start a client, and stop it. Raises the errors of the start."""
     async with Producer(
         cluster.bootstrap_servers,
         security_protocol="SASL_PLAINTEXT",
@@ -122,7 +122,7 @@ async def log_in(cluster: EmbeddedCluster, options: dict[str, Any], request_time
 
 
 async def measure(cluster: EmbeddedCluster, new_options: Callable[[], dict[str, Any]], over: Trouble) -> list[object]:
-    """Measure the present trouble: error, seconds until it, the longest gap, milliseconds to recover."""
+    """Measure the current trouble: error, seconds until the error, the longest gap, milliseconds to recover."""
     async with watched() as gaps:
         begun = time.monotonic()
         error = "none"
@@ -172,7 +172,7 @@ async def oauth(rows: list[list[object]]) -> None:
 
 @contextmanager
 def realm_and_folder() -> Iterator[tuple[kerberos.Realm, Path]]:
-    """Yield a running KDC, and a folder for keytabs: tickets of each are kept apart."""
+    """Yield a running KDC, and a folder for keytabs. Each keytab's tickets are stored separately."""
     realm = kerberos.Realm()
     realm.start()
     try:
@@ -210,7 +210,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--backend", choices=["asyncio", "trio"], default="asyncio")
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args(arguments)
-    gc.freeze()  # a collection of all that was imported for this would hold up the loop for 20 ms
+    gc.freeze()  # a collection of all imported objects would block the loop for 20 ms
     wanting = kerberos.missing()
     runs: list[list[list[object]]] = []
     for _ in range(options.runs):

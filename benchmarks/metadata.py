@@ -35,7 +35,7 @@ ROUNDS = 9
 
 
 def answer(topics: int, partitions: int, epoch: int) -> MetadataResponse:
-    """Metadata of this number of topics and partitions of each, whose leaders depend on the epoch."""
+    """Return metadata of ``topics`` with ``partitions`` each, whose leaders depend on the epoch."""
     replicas = [[(index + step) % BROKERS for step in range(3)] for index in range(BROKERS)]
     return MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=n, host=f"broker-{n}.example.com", port=9092) for n in range(BROKERS)],
@@ -62,19 +62,19 @@ def answer(topics: int, partitions: int, epoch: int) -> MetadataResponse:
 
 
 class Refreshes:
-    """A client's view, refreshed again and again, and for how long that held up the event loop each time."""
+    """A client's metadata, and the times for which each refresh blocked the event loop."""
 
     def __init__(self) -> None:
         self.reader = MetadataReader()
         self.state = MetadataState([("localhost", 9092)])
         self.totals_ms: list[float] = []
-        """Reading and merging."""
+        """Times of reading and merging."""
         self.turns_ms: list[float] = []
-        """The longest part that cannot be interrupted."""
+        """The longest uninterrupted part of each refresh."""
         self._slices: list[float] = []
 
     def take(self, frame: bytes) -> None:
-        """Take an answer: read and mostly merge it in slices, then take it over in one go."""
+        """Process an answer: read it and prepare the merge in slices, then apply it in one turn."""
         gc.collect()
         self._slices.clear()
         began = process_time()
@@ -87,7 +87,7 @@ class Refreshes:
         self.turns_ms.append(max(self._slices) * 1000)
 
     def _in_slices(self, steps: Generator[None, None, T]) -> T:
-        """Run the generator and return its value; records the time of its slices."""
+        """Run the generator and return its value; record the times of its slices."""
         began = process_time()
         while True:
             try:
@@ -100,7 +100,7 @@ class Refreshes:
                 began = process_time()
 
     def row(self, what: str) -> str:
-        """Format the fastest refresh's figures."""
+        """Format the figures of the fastest refresh."""
         return f"  {what:32}  {min(self.totals_ms):8.2f} ms, in turns of at most {min(self.turns_ms):.2f} ms"
 
 

@@ -20,11 +20,11 @@ from .stats import latency_row, table
 MOVES = 100
 BACKOFF_MS = 1000
 PAUSE_S = 0.02
-"""Pause between two moves, in which the clients rest."""
+"""Pause in seconds between two moves, in which the clients are idle."""
 
 
 async def single_moves(hints: bool) -> list[list[object]]:
-    """Send single records, each the first one after a move."""
+    """Send single records, each the first after a move."""
     acknowledged: list[float] = []  # in ms
     consumed: list[float] = []
     caps: dict[Any, int] = {} if hints else {"Produce": 9, "Fetch": 15}
@@ -58,7 +58,7 @@ async def single_moves(hints: bool) -> list[list[object]]:
 
 
 async def storm(seconds: float) -> str:
-    """Idempotent, five requests in flight, a move every 50 ms."""
+    """Send idempotently with five requests in flight and a move every 50 ms; return a sentence about the result."""
     deliveries: list[Delivery] = []
     async with EmbeddedCluster(brokers=3) as cluster:
         cluster.create_topic("t", replication_factor=3)
@@ -93,7 +93,7 @@ async def storm(seconds: float) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Run one of the two."""
+    """Run one of the two benchmarks."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks moves")
     parser.add_argument("what", nargs="?", choices=["single", "storm"], default="single")
     parser.add_argument("--seconds", type=float, default=60)

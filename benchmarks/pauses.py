@@ -14,7 +14,7 @@ SPEEDS = {"lead": 1.0, "aiokafka": 0.2, "confluent_aio": 0.1}
 
 
 def case(name: str, records: int, contenders: list[Contender], topic: SinkTopic, work: str, **details: object) -> Case:
-    """Return a case in which the loop's turns are timed."""
+    """Return a case that times the event loop's turns."""
 
     def workload(contender: Contender, place: Brokers) -> Workload:
         return Workload(

@@ -27,10 +27,10 @@ RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 COSTS = ("produce, `await send()`", "produce, 1 KB with zstd", "consume, record objects", "consume, `async for`")
 RATES = ("produce, `await send()`", "produce, zstd", "produce, 1 KB with zstd", "consume, record objects")
-"""The rows of a table that are shown, by how they begin."""
+"""The shown rows of a table, by the beginning of their names."""
 _WIDTH, _LEFT, _ROW = 760, 170, 46
 _DECADES = (0, 3)
-"""One to 1,000 ms."""
+"""The scale's decades: from 1 to 1,000 ms."""
 
 
 def main(arguments: list[str]) -> None:
@@ -70,7 +70,7 @@ def moves_of(path: Path) -> dict[str, list[float]]:
 
 
 def shown(section: str, beginnings: Sequence[str]) -> dict[tuple[str, str], Spread]:
-    """Return the figures of the first table of a section of the page, by row and client."""
+    """Return the figures of the first table in a section of the page, by row and client."""
     text = re.split(f"^#+ {section}$", PAGE.read_text(), maxsplit=1, flags=re.MULTILINE)[1]
     lines = takewhile(lambda line: line.startswith("|"), dropwhile(lambda line: line[:1] != "|", text.splitlines()))
     (_, *clients), _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
@@ -85,7 +85,7 @@ def shown(section: str, beginnings: Sequence[str]) -> dict[tuple[str, str], Spre
 
 
 def strips(title: str, series: Mapping[str, Sequence[float]]) -> str:
-    """Draw an SVG: a row for each client, a dot for each of its milliseconds on a logarithmic scale, p50 and p99."""
+    """Draw an SVG: a row for each client, with a dot for each value on a logarithmic scale, and p50 and p99."""
     bottom = 40 + _ROW * len(series)
     out = canvas(title, _WIDTH, bottom + 30)
 

@@ -46,15 +46,15 @@ LATEST = -1
 
 
 class Question(ABC):
-    """The request that every broker is asked repeatedly. Its versions are spoken by every broker from 2.8 to 4.x."""
+    """The request that is sent to every broker repeatedly. All brokers from 2.8 to 4.x support its version."""
 
     @abstractmethod
     def frame(self, correlation_id: int) -> bytes:
-        """Return the request, encoded."""
+        """Return the encoded request."""
 
     @abstractmethod
     def led(self, frame: memoryview) -> Iterable[int]:
-        """Return the partitions for which this answer shows a leader at work."""
+        """Return the partitions for which the answer comes from a working leader."""
 
 
 class Leads(Question):
@@ -62,7 +62,7 @@ class Leads(Question):
 
     VERSION = 6
     LEADS = (0, OffsetNotAvailableError.code)
-    """The latter is a leader that still waits for its followers."""
+    """Errors of a leader; the second means that it still waits for its followers."""
 
     def __init__(self, topic: str, partitions: Iterable[int]) -> None:
         asked = [ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in partitions]
@@ -77,7 +77,7 @@ class Leads(Question):
 
 
 class Writes(Question):
-    """Sends a broker a record to acknowledge, which a reader takes for one of the load's warm-up."""
+    """Sends a broker a record to acknowledge, which readers ignore like a record of the load's warm-up."""
 
     VERSION = 9
 
@@ -102,7 +102,7 @@ Seen = dict[int, list[tuple[float, int, float]]]
 async def probe(
     index: int, server: str, question: Question, until: float, seen: Seen, every_s: float, offset_s: float
 ) -> None:
-    """Ask one broker until the end, or until it goes; note when it led which partition."""
+    """Ask one broker until the end, or until it stops; record when it led which partition."""
     host, port = server.rsplit(":", 1)
     try:
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -126,7 +126,7 @@ async def ask(
     seen: Seen,
     every_s: float,
 ) -> None:
-    """Ask again and again."""
+    """Send the request repeatedly, and record the answers."""
     correlation_id = 0
     while time.monotonic() < until:
         due = time.monotonic() + every_s
@@ -143,7 +143,7 @@ async def ask(
 async def leaders(
     bootstrap: str, kind: type[Any], topic: str, partitions: Sequence[int], seconds: float, connections: int
 ) -> Seen:
-    """Ask every broker for this time; returns the answers in the order of time."""
+    """Ask every broker for ``seconds``; return the answers in the order of time."""
     seen: Seen = {index: [] for index in partitions}
     question: Question = kind(topic, partitions)
     until = time.monotonic() + seconds
@@ -158,7 +158,7 @@ async def leaders(
 
 
 def gaps_in(seen: Seen) -> list[tuple[float, float]]:
-    """Return every gap longer than the sampling itself explains: (wall-clock second, milliseconds)."""
+    """Return every gap that is longer than the sampling explains: (wall-clock second, milliseconds)."""
     return sorted(
         (earlier, (later - earlier) * 1000)
         for answers in seen.values()

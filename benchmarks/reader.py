@@ -99,7 +99,7 @@ async def confluent(options: argparse.Namespace, note: Note, **more: Any) -> Non
 
 
 def group_of(options: argparse.Namespace) -> str:
-    """Return the named group, or one with the topic's name."""
+    """Return the given group, or a group with the topic's name."""
     return str(getattr(options, "group", options.topic))
 
 

@@ -1,7 +1,7 @@
 """The record codec, compiled and pure, beside aiokafka's: ``python -m benchmarks records [--seconds 10]``.
 
-Nanoseconds a record, batches of 1,000, the best of all turns that the time allows. All take turns in one process, so
-that a busy machine slows every one of them.
+Nanoseconds per record, in batches of 1,000, the best of all turns in the given time. All codecs take turns in one
+process, so that a busy machine slows them alike.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KINDS: dict[str, tuple[bytes | None, bytes, list[tuple[str, bytes | None]]]] = {
 
 
 def ours(codec: Any) -> dict[str, Job]:
-    """Return the operations timed for one variant of the codec."""
+    """Return the timed operations of one variant of the codec."""
     jobs: dict[str, Job] = {}
     values = [b"x" * 100] * RECORDS
 
@@ -80,7 +80,7 @@ def arrow(codec: Any) -> dict[str, Job]:
 
 
 def aiokafkas() -> dict[str, Job]:
-    """Return the operations timed for aiokafka's compiled codec."""
+    """Return the timed operations of aiokafka's compiled codec."""
     jobs: dict[str, Job] = {}
 
     def encode(key: bytes | None, value: bytes, headers: list[tuple[str, bytes | None]]) -> bytes:

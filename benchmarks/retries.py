@@ -24,11 +24,11 @@ from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
 TOPIC, PARTITIONS = "orders", 6
 DELAYS_S = (10, 60, 600)
-"""Longer, all together, than any record fails."""
+"""Delays of the retry topics, which in total exceed the time for which any record fails."""
 
 
 async def handle(servers: str, given: argparse.Namespace) -> None:
-    """Handle the records, and print the figures of the fresh ones."""
+    """Handle the records, and print the figures of fresh records."""
     chance = random.Random(1)
     fails_for_s = [
         chance.uniform(1, 60) * given.scale if chance.random() < given.failing else 0.0 for _ in range(given.records)

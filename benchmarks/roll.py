@@ -36,20 +36,20 @@ from .traces import TRACES, prepare_topic, write_traces
 
 WARM_UP_S = 5.0
 SETTLED_WITHIN_S = 120.0
-"""Groups of 60 members need several rounds of heartbeats until every partition has its owner."""
+"""Time limit in seconds: groups of 60 members need several rounds of heartbeats to assign all partitions."""
 SETTLE_S = 1.0
-"""Between two things that move leaders, at least."""
+"""Minimum seconds between two events that move leaders."""
 KEPT_BYTES = 2_000_000_000
-"""Of records in the topic."""
+"""Maximum bytes of records kept in the topic."""
 
 
 class Shape(NamedTuple):
-    """A topic, the clients that write to it and read from it, and how much is written."""
+    """A topic, the clients that write to it and read from it, and the rate of records."""
 
     partitions: int
     producers: int
     consumers: int
-    """Of each subscription."""
+    """Number of consumers of each subscription."""
     per_second: float
 
 
@@ -60,7 +60,7 @@ SHAPES = {"high": Shape(9000, 60, 60, 23_400), "low": Shape(108, 6, 6, 234_000)}
 
 
 class Clients:
-    """Makes the clients, on shared connections or each on its own."""
+    """Creates the clients, on shared or separate connections."""
 
     def __init__(self, bootstrap: str, shared: Client | None, **options: Any) -> None:
         self._bootstrap = bootstrap
@@ -81,7 +81,7 @@ class Clients:
 async def roll(
     bootstrap: str, restart: Restart, shape: Shape, options: argparse.Namespace, *, hints: bool
 ) -> dict[str, Any]:
-    """Roll once over all brokers; returns the figures."""
+    """Restart all brokers once, and return the figures."""
     topic = f"roll-{shape.partitions}-{'hints' if hints else 'none'}"
     client = "lead" if hints else "lead-no-hints"
     async with AdminClient(bootstrap, request_timeout_ms=120_000) as admin:
@@ -112,7 +112,7 @@ async def roll(
             await settled(readers, shape.partitions)
             await asyncio.sleep(WARM_UP_S)
             gc.collect()
-            gc.disable()  # a pass over hundreds of clients takes 0.1 s and more, and frees nothing
+            gc.disable()  # a collection visits hundreds of clients, takes 0.1 s and more, and frees nothing
             load.measuring = True
             cpu_s, began = time.process_time(), time.monotonic()
             restarts = await restart_all(restart, admin, load, 60 * options.minutes)
@@ -152,7 +152,7 @@ async def roll(
 
 
 async def settled(readers: Sequence[tuple[Consumer, int]], partitions: int) -> None:
-    """Wait until each subscription's consumers own all partitions; raises TimeoutError."""
+    """Wait until each subscription's consumers own all partitions; raise TimeoutError."""
     async with asyncio.timeout(SETTLED_WITHIN_S):
         while set(owned(readers).values()) != {partitions}:  # noqa: ASYNC110 (no event announces an assignment)
             await asyncio.sleep(0.2)
@@ -167,7 +167,7 @@ def owned(readers: Sequence[tuple[Consumer, int]]) -> Counter[int]:
 
 
 async def restart_all(restart: Restart, admin: AdminClient, load: Load, seconds: float) -> list[float]:
-    """Restart one broker after the other within this time; when each began to shut down."""
+    """Restart the brokers in turn within ``seconds``; return the times at which each began to shut down."""
     began = time.monotonic()
     each_s = seconds / BROKERS
     restarts = []

@@ -14,12 +14,12 @@ from aiokafka_lead.testing import EmbeddedCluster
 BROKERS = 3
 DOWN_S = 1.0
 DRAIN_MS = 300
-"""Time for which a broker that shuts down in order still answers after its leaders have moved."""
+"""Time in ms for which a broker that shuts down cleanly still answers after its leaders have moved."""
 REAL_OPTIONS = {
-    # With Kafka's defaults a follower that meets a move waits a second, and every acknowledgement with it.
+    # With Kafka's defaults, a follower may wait for a second after a move, which delays every acknowledgement.
     "replica.fetch.backoff.ms": "20",
     "replica.fetch.wait.max.ms": "20",
-    # Leaders go back to their preferred brokers when the benchmark says so.
+    # The benchmark moves leaders back to their preferred brokers.
     "auto.leader.rebalance.enable": "false",
 }
 
@@ -28,7 +28,7 @@ Restart = Callable[[int], Awaitable[None]]
 
 @asynccontextmanager
 async def embedded() -> AsyncIterator[tuple[str, Restart]]:
-    """Run an embedded cluster in a process of its own, which takes orders line by line."""
+    """Run an embedded cluster in a separate process, which takes commands line by line."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "benchmarks.roll_clusters", stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -48,9 +48,9 @@ async def embedded() -> AsyncIterator[tuple[str, Restart]]:
 
 
 async def serve() -> None:
-    """Restart the brokers that standard input names, until it ends."""
+    """Restart the brokers named on standard input, until it ends."""
     async with EmbeddedCluster(BROKERS) as cluster:
-        gc.disable()  # a collection walks over every record that is kept
+        gc.disable()  # a collection would visit every stored record
         sys.stdout.write(f"{cluster.bootstrap_servers}\n")
         sys.stdout.flush()
         while line := await asyncio.to_thread(sys.stdin.readline):
@@ -64,7 +64,7 @@ async def serve() -> None:
 
 @asynccontextmanager
 async def apache() -> AsyncIterator[tuple[str, Restart]]:
-    """Three brokers of the newest Apache Kafka, with controlled shutdowns."""
+    """Run three brokers of the newest Apache Kafka, with controlled shutdowns."""
     from tests.kafka.harness import NEWEST, KafkaCluster
 
     cluster = KafkaCluster(NEWEST, brokers=BROKERS, properties=REAL_OPTIONS, heap_mib=768, optimise=True)

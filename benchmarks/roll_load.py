@@ -21,13 +21,13 @@ SUBSCRIPTIONS = 3
 VALUE_BYTES = 512
 DRAIN_S = 60.0
 RESTART_S = 10.0
-"""Seconds from the begin of a broker's shutdown for which due records are traced as of a restart."""
+"""Seconds from the beginning of a broker's shutdown for which due records are traced as part of the restart."""
 _HEAD = struct.Struct(">dq")
-"""When a record was due, and its number; negative for those that are not counted."""
+"""The time at which a record was due, and its number, which is negative if the record does not count."""
 
 
 class Times:
-    """Milliseconds, counted by tenths."""
+    """Counts of times, in tenths of a millisecond."""
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
@@ -36,7 +36,7 @@ class Times:
         self._counts[int(10_000 * seconds)] += 1
 
     def percentiles(self) -> list[float]:
-        """p50, p99 and the longest."""
+        """Return p50, p99 and the maximum, in milliseconds."""
         total = self._counts.total()
         found, seen = [], 0
         wanted = [0.5 * total, 0.99 * total, total]
@@ -57,7 +57,7 @@ class Subscription:
         self._seen = bytearray()
 
     def note(self, number: int) -> bool:
-        """Count a record; returns True if it came for the first time."""
+        """Count a record; return True if it came for the first time."""
         if number >= len(self._seen):
             self._seen.extend(bytes(number + 1_000_000 - len(self._seen)))
         if self._seen[number]:
@@ -69,13 +69,13 @@ class Subscription:
 
 
 class Kept:
-    """When each record was due, acknowledged, and read by one of the subscriptions, each in turn."""
+    """The times at which each record was due, acknowledged, and read by a subscription, which records take in turn."""
 
     def __init__(self) -> None:
         self._due, self._acked, self._read = array("d"), array("d"), array("d")
 
     def due(self, at: float) -> None:
-        """Return the time at which a number is due."""
+        """Add a record that is due at this time."""
         self._due.append(at)
         self._acked.append(math.nan)
         self._read.append(math.nan)
@@ -102,7 +102,7 @@ class Load:
     """Writers and readers, and their measurements."""
 
     def __init__(self, topic: str, per_second: float, producers: Sequence[Producer], *, keep: bool = False) -> None:
-        """``keep``: the times of every record, in `kept`."""
+        """``keep``: store the times of every record in `kept`."""
         self.produce, self.end_to_end = Times(), Times()
         self.subscriptions = [Subscription() for _ in range(SUBSCRIPTIONS)]
         self.sent = self.acknowledged = self.failed = 0
@@ -114,7 +114,7 @@ class Load:
         self._progress = asyncio.Event()
 
     async def write(self) -> None:
-        """Send each record when it is due, even if earlier ones are not acknowledged."""
+        """Send each record when it is due, even if earlier records are not acknowledged."""
         rest = bytes(VALUE_BYTES - _HEAD.size)
         began, count = time.monotonic(), 0
         while True:
@@ -154,7 +154,7 @@ class Load:
             self._progress.set()
 
     def pending(self) -> tuple[int, int]:
-        """Return the number of records not acknowledged, and of those that a subscription has not read."""
+        """Return the number of unacknowledged records, and of records that a subscription has not read."""
         unread = self.sent - self.failed - min(each.read for each in self.subscriptions)
         return self.sent - self.acknowledged - self.failed, unread
 

@@ -17,7 +17,7 @@ SPEEDS = {"lead": 1.0, "aiokafka": 0.2, "confluent": 0.4}
 
 
 def case(name: str, records: int, partitions: int, *, spread: bool = False, clients: int = 1) -> Case:
-    """Return a case of this number of partitions and clients."""
+    """Return a case with this number of partitions and clients."""
 
     def workload(contender: Contender, place: Brokers) -> Workload:
         return Workload(

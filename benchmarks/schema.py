@@ -85,7 +85,7 @@ async def measured(records: int) -> list[list[str]]:
 
 
 def best(work: Callable[[Any], Any], contents: list[Any]) -> float:
-    """Return the minimum processor time for all of these."""
+    """Return the minimum processor time of ``work`` for all contents."""
     found: list[float] = []
     for _ in range(TRIES):
         began = time.process_time()
@@ -99,7 +99,7 @@ Pair = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
 
 
 async def ours(url: str) -> Pair:
-    """Serializer and deserializer, ready."""
+    """Return this client's serializer and deserializer, ready to use."""
     registry = SchemaRegistry(url)
     serializer = registry.avro_serializer(SCHEMA, auto_register=True)
     deserializer = SchemaRegistry(url).deserializer()
@@ -144,5 +144,5 @@ async def read_dicts(cluster: EmbeddedCluster, url: str, records: int) -> float:
 
 
 async def read_columns(cluster: EmbeddedCluster, url: str, records: int) -> float:
-    """Typed columns."""
+    """Return the cost of reading typed columns."""
     return await _reading(cluster, records, SchemaRegistry(url).columns().to_arrow)

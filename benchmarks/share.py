@@ -41,9 +41,9 @@ PARTITIONS = 3
 PEERS = [Contender("confluent"), *(Contender("java") for client in available() if client == "java")]
 SETTLE_S = 3.0
 EVERY_S = 1.5
-"""From one move to the next."""
+"""Seconds from one move to the next."""
 MOVED_RECORDS = 20_000
-"""For each move: more than a client takes from one to the next."""
+"""Number of records per move: more than a client takes between two moves."""
 
 
 async def new_group(bootstrap: str) -> str:
@@ -73,7 +73,7 @@ def case(name: str, contenders: list[Contender], records: int, method: str) -> C
 
 
 async def moved(client: str, place: Brokers, topic: str, count: int) -> list[tuple[float, float]]:
-    """Return the client's gap and the brokers' own for each move, in milliseconds."""
+    """Return the client's gap and the brokers' gap for each move, in milliseconds."""
     seconds = count * (EVERY_S + 0.2) + 2 * SETTLE_S
     group = await new_group(place.bootstrap)
     work = Workload("share_moves", client, place.bootstrap, topic, group=group, seconds=seconds)
@@ -103,10 +103,10 @@ async def moved(client: str, place: Brokers, topic: str, count: int) -> list[tup
 def gaps(
     moves: Sequence[Move], taken: Sequence[float], floor: Sequence[tuple[float, int]]
 ) -> list[tuple[float, float]]:
-    """Return the figures of the moves whose end both the client and the prober have seen.
+    """Return the gaps of the moves whose end both the client and the prober have seen.
 
-    The client's gap is the longest one around the time without acknowledgements to the prober: on a busy machine there
-    are unrelated gaps.
+    The client's gap is its longest around the prober's time without acknowledgements, because a busy machine causes
+    unrelated gaps.
     """
     found = []
     for this, following in itertools.pairwise(moves):

@@ -42,10 +42,10 @@ class Probe:
         self._topic_id = topic_id
         self._epoch = 0
         self._given: list[AcknowledgementBatch] = []
-        """Records of the previous answer, to acknowledge."""
+        """Records of the previous answer, which the next request acknowledges."""
 
     def frame(self, correlation_id: int) -> bytes:
-        """Return the next request, encoded."""
+        """Return the next encoded request."""
         wanted = FetchPartition(partition_index=0, acknowledgement_batches=self._given)
         request = ShareFetchRequest(
             group_id=self._group,
@@ -62,7 +62,7 @@ class Probe:
         return b"".join(encode_request(request, VERSION, correlation_id, "prober"))
 
     def took(self, frame: memoryview) -> bool:
-        """Return True if this answer confirms an acknowledgement."""
+        """Return True if the answer confirms an acknowledgement."""
         _, answer = decode_response(ShareFetchResponse, VERSION, frame)
         asked, self._given = self._given, []
         if answer.error_code:
@@ -101,7 +101,7 @@ async def probe(index: int, server: str, one: Probe, until: float, seen: Seen) -
 
 
 async def run(options: Any) -> Seen:
-    """Ask every broker; returns the observations in the order of time."""
+    """Ask every broker; return the observations in the order of time."""
     seen: Seen = []
     until = time.monotonic() + options.seconds
     async with asyncio.TaskGroup() as tasks:

@@ -122,7 +122,7 @@ class Cost(NamedTuple):
 
 
 Costs = Mapping[str, Sequence[Cost]]
-"""Costs by format, of one turn after another."""
+"""Costs by format, in the order of turns."""
 
 
 def _costs(formats: Sequence[str], repeat: int, run: Callable[[str], None]) -> Costs:
@@ -137,7 +137,7 @@ def _costs(formats: Sequence[str], repeat: int, run: Callable[[str], None]) -> C
 
 
 def _row(name: str, partitions: int, costs: Costs) -> list[Any]:
-    """Return the medians and ranges, of times and of the ratios of each turn."""
+    """Return the medians and ranges of the times, and of the ratios in each turn."""
     times = [f"{_spread([cost.seconds for cost in found])} s" for found in costs.values()]
     if len(costs) == 1:
         return [name, partitions, *times, "", ""]
@@ -151,7 +151,7 @@ def _spread(values: Sequence[float]) -> str:
 
 
 def _stats() -> dict[int, tuple[int, float]]:
-    """Return the parent and the processor time, ended children included, of every process."""
+    """Return the parent and the processor time (including ended children) of every process."""
     found: dict[int, tuple[int, float]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -178,7 +178,7 @@ def _cpu_s() -> float:
 
 
 def _topic(given: argparse.Namespace, name: str, partitions: int) -> bool:
-    """Create a topic; return False if it is there already."""
+    """Create a topic; return False if it exists."""
 
     async def create() -> bool:
         async with AdminClient(given.bootstrap) as admin:
@@ -223,7 +223,7 @@ def _reading(
 
     def run(kind: str) -> None:
         reader = spark.read.format(kind).option("kafka.bootstrap.servers", given.bootstrap).option("subscribe", topic)
-        # The connector takes no columns.
+        # The connector does not accept a schema.
         found = query((reader.schema(schema) if schema is not None and kind == FORMAT else reader).load())
         assert found == expected, f"{found} of {expected} rows"
 
@@ -289,7 +289,7 @@ def _trigger(spark: SparkSession, given: argparse.Namespace, partitions: int) ->
 def _micro_batches(
     spark: SparkSession, given: argparse.Namespace, kind: str, partitions: int, more: Mapping[str, str]
 ) -> tuple[Cost, float]:
-    """Return the median duration of micro-batches with records, the mean processor time, and the share in time.
+    """Return the cost of micro-batches with records (median duration, mean processor time), and the share in time.
 
     The processor time includes the producer that writes the records.
     """
@@ -331,14 +331,14 @@ def _micro_batches(
 
 
 def _memory(spark: SparkSession, given: argparse.Namespace, partitions: int) -> Iterator[list[Any]]:
-    """Measure a session of its own for each format, because a JVM keeps the memory of earlier queries."""
+    """Measure a separate session for each format, because a JVM keeps the memory of earlier queries."""
     _filled(given, partitions)
     found = [_peak_mib(given, kind, partitions) for kind in given.formats]
     yield ["memory of a read", partitions, *(f"{one:.0f} MiB" for one in found), f"{found[0] / found[-1]:.2f}", ""]
 
 
 def _peak_mib(given: argparse.Namespace, kind: str, partitions: int) -> float:
-    """Return the peak of a session's memory, JVM and Python processes together, while it reads a topic twice."""
+    """Return a session's peak memory, of JVM and Python processes together, while it reads a topic twice."""
     command = [sys.executable, "-m", "benchmarks", "spark", "--bootstrap", given.bootstrap, "--formats", kind]
     command += ["--only", "read", "--repeat", "1", "--records", str(given.records), "--partitions", str(partitions)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=_ROOT) as child:
@@ -352,7 +352,7 @@ def _peak_mib(given: argparse.Namespace, kind: str, partitions: int) -> float:
 
 
 def _proportional_kib(pid: int) -> int:
-    """Return the memory of a process, with its part of what it shares; 0 if it has ended."""
+    """Return the memory of a process, with its proportion of shared memory; 0 if it has ended."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:

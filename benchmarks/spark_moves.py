@@ -69,7 +69,7 @@ def _median(values: Sequence[float]) -> float:
 def rows(figures: DataFrame, condition: str, field: str) -> list[list[Any]]:
     """Return one table of a condition's moves: client, number, the brokers' medians, and the field's estimates."""
     estimates, median = (
-        f.udf(function, kind, useArrow=False)  # which would want pandas
+        f.udf(function, kind, useArrow=False)  # Arrow would need pandas
         for function, kind in ((_estimates, "array<array<double>>"), (_median, "double"))
     )
     there = figures.where(f.col("condition") == condition)
@@ -95,7 +95,7 @@ def rows(figures: DataFrame, condition: str, field: str) -> list[list[Any]]:
 
 
 def write_csv(figures: DataFrame, path: Path) -> None:
-    """Write every move, by condition, client and time; milliseconds."""
+    """Write every move in milliseconds, sorted by condition, client and time."""
     kept = figures.orderBy("condition", "backoff_ms", "client", "at_us").select(*CSV_FIELDS.values())
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -104,7 +104,7 @@ def write_csv(figures: DataFrame, path: Path) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Read, print."""
+    """Read the traces, and print the tables."""
     parser = argparse.ArgumentParser(
         "benchmarks spark_moves", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -27,17 +27,17 @@ from .traces import SCHEMA
 LATENCIES = {"acked": "send to acknowledgement", "consumed": "send to the consumer's hands"}
 _SHARES = (0.5, 0.99, 0.999)
 _ACCURACY = 100_000
-"""Ranks are right to one in this number."""
+"""Accuracy of percentiles: ranks are exact to one in this number."""
 _SLICES = 400
-"""Parts of a run's time in a picture; each has three dots for every client."""
+"""Number of a run's time slices in a picture; each has three dots for every client."""
 
 
 EVERYTHING = "the whole run"
-"""Instead of a phase."""
+"""The name of all phases together."""
 
 
 def session(name: str) -> SparkSession:
-    """Spark, with this client's format."""
+    """Return a Spark session with this client's format."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.appName(name).config("spark.ui.showConsoleProgress", "false").getOrCreate()
     kafka.register(spark)
@@ -68,7 +68,7 @@ def read_traces(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
 def latency_rows(traces: DataFrame, latency: str) -> list[list[Any]]:
     """Return phase, client, p50, p99, p99.9, max, number of records, and number of records that never arrived.
 
-    Phases in the order of their begin; if there are several, all of them together at the end.
+    Phases are in the order of their beginnings; if there are several, a last row is for all together.
     """
     both = traces.withColumn("phase", f.explode(f.array("phase", f.lit(EVERYTHING))))
     summed = both.groupBy("phase", "client").agg(
@@ -90,7 +90,7 @@ def latency_rows(traces: DataFrame, latency: str) -> list[list[Any]]:
 
 
 def picture(traces: DataFrame, latency: str, title: str) -> str:
-    """Draw an SVG of latency over time: p50, p99 and max of every slice of time, all runs of a client together."""
+    """Draw an SVG of latency over time: p50, p99 and max of every slice of time, over all runs of a client."""
     reached = traces.where(f.col(latency).isNotNull())
     phases = reached.groupBy("phase").agg(f.min("second").alias("begin"), f.max("second").alias("end")).collect()
     width = max((row.end for row in phases), default=1.0) / _SLICES
@@ -108,7 +108,7 @@ def _number(value: float | None) -> float:
 
 
 def main(arguments: list[str]) -> None:
-    """Read, print, draw."""
+    """Read the traces, print the tables, and draw the pictures."""
     parser = argparse.ArgumentParser(
         "benchmarks spark_traces", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

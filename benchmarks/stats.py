@@ -9,7 +9,7 @@ from html import escape
 from typing import NamedTuple
 
 RESAMPLES = 2_000
-"""Of a bootstrap."""
+"""Number of resamples of a bootstrap."""
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
@@ -18,7 +18,7 @@ def percentile(ordered: Sequence[float], share: float) -> float:
 
 
 def latency_row(values: Sequence[float]) -> list[float]:
-    """p50, p99, p99.9 and max."""
+    """Return p50, p99, p99.9 and max."""
     ordered = sorted(values)
     return [percentile(ordered, share) for share in (0.5, 0.99, 0.999, 1.0)]
 
@@ -45,7 +45,7 @@ def quantile(share: float) -> Statistic:
 
 
 def resampled(values: Sequence[float], statistic: Statistic, seed: int = 1) -> list[float]:
-    """Return the statistic of each bootstrap resample of the values, in any order; the same ones in each call."""
+    """Return the statistic of each bootstrap resample of the values. Each call draws the same resamples."""
     draw, ordered = random.Random(seed), sorted(values)
     return [statistic(sorted(draw.choices(ordered, k=len(ordered)))) for _ in range(RESAMPLES)]
 
@@ -83,14 +83,14 @@ def _cell(value: object) -> str:
 
 COLOURS = ("#1f9159", "#c9871f", "#c9463a", "#6274cc", "#858585")
 GRID = 'stroke="#888" stroke-opacity="0.35"'
-"""Of lines behind the figures."""
+"""Style of lines in the background."""
 _DARK = "@media (prefers-color-scheme: dark) {svg {color: #ddd; fill: #ddd} .page {fill: #1e2129}}"
 _STYLE = f"<style>svg {{color: #222; fill: #222}} .page {{fill: #fff}} {_DARK}</style>"
 _WIDTH, _PANEL, _LEFT, _TOP = 920, 150, 70, 40
 
 
 def canvas(title: str, width: int, height: int, left: int = 16) -> list[str]:
-    """Return the first lines of an SVG, on a page that is dark if the reader's system is; ``</svg>`` ends it."""
+    """Return the first lines of an SVG, dark in the reader's dark mode; the caller ends it with ``</svg>``."""
     size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     return [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">',
@@ -102,9 +102,9 @@ def canvas(title: str, width: int, height: int, left: int = 16) -> list[str]:
 def latency_picture(
     title: str, series: Mapping[str, Sequence[tuple[float, float]]], marks: Sequence[float] = ()
 ) -> str:
-    """Draw an SVG: one panel per client, every sample (seconds, milliseconds) a dot on one logarithmic scale.
+    """Draw an SVG: a panel for each client, with a dot for each sample (seconds, milliseconds), on a logarithmic scale.
 
-    ``marks`` are seconds at which something happened; each is a thin vertical line in every panel.
+    ``marks`` are seconds of events; each is a thin vertical line in every panel.
     """
     seconds = max((at for samples in series.values() for at, _ in samples), default=1.0)
     highest = max((ms for samples in series.values() for _, ms in samples), default=1.0)

@@ -20,7 +20,7 @@ CONTENDERS = [OURS[0], PEERS[2], OURS[1], PEERS[0], PEERS[1]]
 
 
 def case(rate: int, contenders: list[Contender]) -> Case:
-    """Return a case of a number of records a second."""
+    """Return a case with this rate of records."""
 
     def workload(contender: Contender, place: Brokers) -> Workload:
         return Workload(

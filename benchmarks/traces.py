@@ -16,18 +16,18 @@ from aiokafka_lead.admin import NewTopic
 TRACES, MOVES = "traces", "moves"
 """The topics' names."""
 SCHEMA = "run string, client string, phase string, record bigint, sent_us bigint, acked_us bigint, consumed_us bigint"
-"""A trace's fields as Spark's SQL has them; the topic's values are JSON objects of them."""
+"""A trace's fields in Spark's SQL; the topic's values are JSON objects with these fields."""
 MOVE_SCHEMA = (
     "run string, client string, condition string, backoff_ms bigint, at_us bigint, until_us bigint, "
     "leaderless_us bigint, stopped_us bigint, started_us bigint, at_once_us bigint"
 )
-"""The same of a move."""
+"""The fields of a move's trace."""
 _AT_ONCE = 5_000
 _PARTITIONS = 6
 
 
 class Trace(NamedTuple):
-    """One record's times, in microseconds of any one clock; None for a step that never happened."""
+    """A record's times, in microseconds of a single clock; None for a step that never happened."""
 
     run: str
     client: str
@@ -50,26 +50,26 @@ class MoveTrace(NamedTuple):
     backoff_ms: int
     at_us: int
     until_us: int
-    """The next move."""
+    """Time of the next move."""
     leaderless_us: int | None
-    """Time from which no broker led the partition; None if that was not seen."""
+    """Time from which no broker led the partition; None if not seen."""
     stopped_us: int | None
-    """The old leader's last acknowledgement to a prober; None if that was not seen."""
+    """Time of the old leader's last acknowledgement to a prober; None if not seen."""
     started_us: int | None
-    """The new leader's first one."""
+    """Time of the new leader's first acknowledgement."""
     at_once_us: int | None
-    """First acknowledgement for a client that knew of the move at once; None if that was not seen."""
+    """Time of the first acknowledgement to a client that knew of the move at once; None if not seen."""
 
 
 async def prepare_topic(bootstrap: str, topic: str) -> None:
-    """Make the topic if it isn't there: better now than after all has been measured."""
+    """Create the topic if it does not exist, before the measurement, so that it cannot fail afterwards."""
     async with AdminClient(bootstrap) as admin:
         if topic not in await admin.list_topics():
             await admin.create_topics([NewTopic(topic, _PARTITIONS)])
 
 
 async def write_traces(bootstrap: str, topic: str, traces: Iterable[Trace | MoveTrace]) -> int:
-    """Append traces to the topic, one by one, as they may be more than fit in memory; returns their number."""
+    """Append traces to the topic in parts, since they may not fit in memory; return their number."""
     written = 0
     left = iter(traces)
     async with Producer(bootstrap, compression_type="zstd") as producer:

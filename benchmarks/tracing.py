@@ -35,9 +35,9 @@ class Case(NamedTuple):
 
     name: str
     sampler: Sampler | None
-    """None: not at all."""
+    """The sampler, or None without tracing."""
     requests: bool
-    """True if they belong to requests."""
+    """True if the records belong to requests."""
     metrics: bool = False
 
 
@@ -69,14 +69,14 @@ async def by_send_many(producer: Producer, topic: str, count: int) -> None:
 
 
 async def produce(servers: str, case: Case, way: Way, records: int) -> float:
-    """Return the microseconds for each record sent."""
+    """Return the microseconds per sent record."""
     tracer = TracerProvider(sampler=case.sampler or ALWAYS_OFF).get_tracer("benchmark")
     topic = SinkTopic(6).name
     async with Producer(servers, acks=1, enable_idempotence=False) as producer:
         await producer.send_and_wait(topic, VALUE)
         took = 0.0
         for _ in range(records // PER_REQUEST):
-            # The request's own span is not counted.
+            # The request's span is not counted.
             with tracer.start_as_current_span("request") if case.requests else nullcontext():
                 began = time.process_time()
                 await way(producer, topic, PER_REQUEST)
@@ -90,7 +90,7 @@ async def produce(servers: str, case: Case, way: Way, records: int) -> float:
 
 
 async def consume(servers: str, case: Case, records: int) -> float:
-    """Return the microseconds for each record of a loop over records without a context."""
+    """Return the microseconds per record in a loop over records without a context."""
     topic = SinkTopic(1, records).name
     async with Consumer(topic, bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
         left = records

@@ -24,7 +24,7 @@ RECORDS = 12
 LONG = 1000
 COPIES = 3
 FEWEST = 100
-"""So many of 12 records each client has in a turn; with fewer there would be no 99th percentile."""
+"""Minimum number of a client's transactions of 12 records in a turn: fewer would give no 99th percentile."""
 PIPELINES = [Contender("lead_pipeline"), Contender("lead_pipeline", "uvloop")]
 OUTSIDE = [Contender("lead_outside"), Contender("lead_outside", "uvloop")]
 CONTENDERS = [
@@ -77,7 +77,7 @@ def _names(cases: list[Case]) -> list[str]:
 
 
 def _rates(samples: list[Sample]) -> str:
-    """The ratio is ours to theirs: above 1 this client is ahead."""
+    """Return the table of rates. Ratios are ours to theirs: above 1, this client is faster."""
     per_second = spreads(samples, "transactions_per_second", max)
     p50, p99, cpu = spreads(samples, "p50"), spreads(samples, "p99"), spreads(samples, "cpu_us")
     rows = []
@@ -103,7 +103,7 @@ def _costs(samples: list[Sample]) -> str:
 
 
 def _outside(who: str) -> str:
-    """Return the label of the same without transactions, on the same event loop."""
+    """Return the label of this client without transactions, on the same event loop."""
     return next(one.label for one in OUTSIDE if ("uvloop" in one.label) == ("uvloop" in who))
 
 

@@ -25,7 +25,7 @@ ROUNDS = 60
 
 
 def compiled(folder: Path, without: str) -> Any:
-    """Compile the module in a build without this."""
+    """Compile the module in a build without ``without``."""
     package = folder / "aiokafka_lead"
     if not package.exists():
         shutil.copytree(ROOT / "aiokafka_lead/_cpython", package / "_cpython")
@@ -50,7 +50,7 @@ def compiled(folder: Path, without: str) -> Any:
 
 
 def run(coroutine: Coroutine[Any, Any, None]) -> None:
-    """Return at once."""
+    """Run a coroutine that never waits."""
     try:
         coroutine.send(None)
     except StopIteration:
@@ -59,7 +59,7 @@ def run(coroutine: Coroutine[Any, Any, None]) -> None:
 
 
 Use = Callable[[Any, int], Callable[[], None]]
-"""From the module and a number of times to a function that repeats the use that often."""
+"""Takes the module and a count, and returns a function that repeats the use ``count`` times."""
 
 
 def copies(module: Any, count: int) -> Callable[[], None]:
@@ -184,7 +184,7 @@ def once_ns(work: Callable[[], None], count: int) -> float:
 
 
 def compare(name: str, text: str, works: list[Callable[[], None]], count: int) -> None:
-    """Print the best of some rounds; in turn, so that both have the same machine."""
+    """Print the best of several rounds, in which both builds take turns under the same load."""
     best = [float("inf"), float("inf")]
     for _ in range(ROUNDS):
         gc.collect()

@@ -112,7 +112,7 @@ def produce_response(partitions: int = 100) -> produce.ProduceResponse:
 
 
 def best_ns(call: Callable[[], object], seconds: float) -> float:
-    """CPU nanoseconds of one call, the best round."""
+    """Return the CPU nanoseconds of one call in the best round."""
     best = float("inf")
     end = perf_counter() + seconds
     while perf_counter() < end:
@@ -157,7 +157,7 @@ FIRST_USES = [
 
 
 def first_use(key: int) -> None:
-    """Print ms of importing the module, making the request's encoder and the response's decoder."""
+    """Print the ms of importing the module, and of creating the request's encoder and the response's decoder."""
     start = perf_counter()
     request = request_class(key)
     imported = perf_counter()

@@ -1,1 +1,1 @@
-"""Programs to run and to copy from; each one's first lines say how to run it."""
+"""Programs to run and to copy from. The first lines of each show how to run it."""

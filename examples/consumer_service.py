@@ -1,12 +1,12 @@
-"""A consumer microservice: bills the orders of ``fastapi_orders``, each once, until it gets a signal to stop.
+"""A consumer microservice: bills the orders of ``fastapi_orders``, each once, until a signal stops it.
 
     python examples/consumer_service.py [HOST:PORT]        # default localhost:9092; Ctrl-C or SIGTERM ends it
 
-Start it as often as you like: the instances form a group and share the topic's partitions. Each customer's orders are
-billed in order, different customers' side by side. An order may come twice: when an instance was killed before
-it had committed, or when a request was repeated although its first record was written. Its id is the key of its row
-in the LEDGER (default: ledger.db), so that it is billed once. Invalid orders end up in ``orders.failed`` with the
-cause in their headers. With HEALTH_PORT it answers an orchestrator's probes, at ``/health/live`` and ``/health/ready``.
+Start as many instances as you like: they form a group and share the topic's partitions. Each customer's orders are
+billed in order, and different customers' orders concurrently. An order may come twice: if an instance was killed before
+it had committed, or if a request was repeated although its first record was written. The order's id is the key of its
+row in the LEDGER (default: ledger.db), so it is billed once. Invalid orders go to ``orders.failed``, with the cause in
+their headers. With HEALTH_PORT, it answers an orchestrator's probes at ``/health/live`` and ``/health/ready``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LEDGER = os.environ.get("LEDGER", "ledger.db")
 
 
 def bill(order_id: str, customer: str, cents: int) -> str:
-    """Enter an order; returns the total that the customer owes now."""
+    """Enter an order, and return a sentence about it."""
     with closing(sqlite3.connect(LEDGER, timeout=30)) as ledger, ledger:
         entered = ledger.execute("INSERT OR IGNORE INTO bills VALUES (?, ?, ?)", (order_id, customer, cents)).rowcount
         (total,) = ledger.execute("SELECT sum(cents) FROM bills WHERE customer = ?", (customer,)).fetchone()
@@ -32,7 +32,7 @@ def bill(order_id: str, customer: str, cents: int) -> str:
 
 
 async def handle(record: ConsumerRecord[bytes | None, bytes | None]) -> None:
-    """Bill one order, in a thread so that other orders go on meanwhile."""
+    """Bill one order, in a thread so that other orders can be handled meanwhile."""
     place = f"{record.topic}-{record.partition} offset {record.offset}"
     order, order_id = json.loads(record.value or b""), dict(record.headers).get("order-id") or place.encode()
     print(f"{place}: {await asyncio.to_thread(bill, order_id.decode(), order['customer'], order['cents'])}")

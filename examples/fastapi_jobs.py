@@ -1,4 +1,4 @@
-"""A task queue behind FastAPI: requests enqueue jobs, and workers in the same process, or in others, do them.
+"""A task queue behind FastAPI: requests enqueue jobs, and workers in this process and others do them.
 
 Run it, with a Kafka cluster of 4.2 or newer at BOOTSTRAP_SERVERS (default: localhost:9092; ``python -m
 aiokafka_lead.testing --port 9092`` serves one):
@@ -7,9 +7,9 @@ aiokafka_lead.testing --port 9092`` serves one):
     uvicorn examples.fastapi_jobs:app --timeout-graceful-shutdown 20
     curl -X POST localhost:8000/thumbnails -H 'content-type: application/json' -d '{"image": "cat.png"}'
 
-Start it as often as you like: all processes share the work, however many partitions the topic has (KIP-932). At a stop
-jobs not begun go to other processes at once, and running jobs are finished. A failed job is tried again by any process,
-and finally set aside in a topic of its own, with the cause. ``worker.py`` is a worker without an app.
+Start as many processes as you like: they share the work, however many partitions the topic has (KIP-932). When a
+process stops, jobs not begun go to other processes at once, and running jobs are finished. A failed job is tried again
+by any process, and finally moved to a separate topic, with the cause. ``worker.py`` is a worker without an app.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ TOPIC = os.environ.get("JOBS_TOPIC", "thumbnails")
 GROUP = f"{TOPIC}-workers"
 SERVERS = os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092")
 
-log = logging.getLogger(f"uvicorn.{__name__}")  # uvicorn shows its own loggers, and those below them
+log = logging.getLogger(f"uvicorn.{__name__}")  # uvicorn shows only loggers below "uvicorn"
 
-# The end takes less than an orchestrator grants (Kubernetes: 30 s, from which the last requests take their part).
+# The shutdown takes less time than an orchestrator grants (Kubernetes: 30 s, including the last requests).
 kafka = Kafka(SERVERS, client_id="thumbnails", wait=True, request_timeout_ms=5_000, close_timeout_ms=8_000)
 jobs = kafka.producer(linger_ms=0, max_block_ms=5_000, delivery_timeout_ms=15_000)
 
@@ -48,7 +48,7 @@ class Job(BaseModel):
 
 @kafka.share_consumer(TOPIC, group_id=GROUP, run={"concurrency": 32, "dead_letter_topic": f"{TOPIC}.failed"})
 async def make_thumbnail(record: ShareRecord[bytes | None, bytes | None]) -> None:
-    """Do one job. It may take longer than the record's lock lasts, which is renewed meanwhile."""
+    """Do one job. It may take longer than the record's lock lasts: the lock is renewed."""
     job = Job.model_validate_json(record.value or b"")
     await anyio.sleep(0.1)  # in place of the work
     log.info("thumbnail of %s, %d wide (delivery %d)", job.image, job.width, record.delivery_count)
@@ -56,7 +56,7 @@ async def make_thumbnail(record: ShareRecord[bytes | None, bytes | None]) -> Non
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Set the group up, since a new group would skip jobs enqueued before its first worker came; then work."""
+    """Set up the group, since a new group would skip jobs enqueued before its first worker joined. Then work."""
     async with AdminClient(SERVERS) as admin:
         begin = ConfigChange("share.auto.offset.reset", "earliest")
         await admin.incremental_alter_configs({ConfigResource(ConfigResourceType.GROUP, GROUP): [begin]})
@@ -71,6 +71,6 @@ kafka.handle_errors(app)  # 413 and 503
 
 @app.post("/thumbnails", status_code=202)
 async def enqueue(job: Job, producer: Annotated[Producer[Any, Any], Depends(jobs)]) -> dict[str, str]:
-    """Answered when the job is safe in Kafka, and long before it is done."""
+    """Enqueue a job. The answer comes once the job is stored in Kafka, before it is done."""
     await producer.send_and_wait(TOPIC, job.model_dump_json().encode())
     return {"status": "enqueued"}

@@ -7,9 +7,9 @@ Run it, with a Kafka cluster at BOOTSTRAP_SERVERS (default: localhost:9092; ``py
     uvicorn examples.fastapi_orders:app --workers 2 --timeout-graceful-shutdown 20
     curl -X POST localhost:8000/orders -H 'content-type: application/json' -d '{"customer": "ann", "cents": 1250}'
 
-It starts even while Kafka is down; ``/health/ready`` reports when Kafka is up. A request is answered within 20 s.
+It starts even while Kafka is down; ``/health/ready`` reports if Kafka is available. Requests are answered within 20 s.
 
-The app has no database. If an order were also written to one, a crash could leave an order without its event:
+The app has no database. If it also wrote orders to a database, a crash could leave an order without its event.
 ``examples/service`` writes both in one transaction, and an outbox publishes the event.
 """
 
@@ -28,7 +28,7 @@ from aiokafka_lead.fastapi import Kafka
 TOPIC = os.environ.get("ORDERS_TOPIC", "orders")
 
 kafka = Kafka(os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092"), client_id="orders-api", request_timeout_ms=5_000)
-# Every request waits for its own record, so that none may linger.
+# Every request waits for its record, so records must not linger.
 orders = kafka.producer(linger_ms=0, max_block_ms=5_000, delivery_timeout_ms=15_000)
 
 app = FastAPI(lifespan=kafka.lifespan)

@@ -3,8 +3,8 @@
     pip install 'aiokafka-lead[outbox]'
     python examples/outbox.py [HOST:PORT [DATABASE]]    # default localhost:9092, and a file of SQLite that is removed
 
-An order and its event are written in one transaction of the database; nothing is sent there. A relay publishes the
-events meanwhile, exactly once for readers of committed records: start it twice, or kill it. DATABASE is a URL of
+An order and its event are written in one transaction of the database, without Kafka. Meanwhile a relay publishes the
+events, exactly once for readers of committed records, even if it is started twice or killed. DATABASE is a URL of
 SQLAlchemy, such as postgresql+asyncpg://user:password@host/shop.
 """
 
@@ -30,7 +30,7 @@ outbox = Outbox("orders_outbox", shards=1)
 
 
 async def open_database(engine: AsyncEngine) -> None:
-    """Create the tables that do not exist yet."""
+    """Create missing tables."""
     async with engine.begin() as connection:
         await connection.execute(
             text("CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY, customer TEXT NOT NULL, cents INTEGER)")
@@ -39,7 +39,7 @@ async def open_database(engine: AsyncEngine) -> None:
 
 
 async def place_order(engine: AsyncEngine, customer: str, cents: int) -> str:
-    """Store the order and its event, both or neither, as a request would."""
+    """Store an order and its event, both or neither, as a request would."""
     order_id = str(uuid.uuid4())
     order = {"id": order_id, "customer": customer, "cents": cents}
     async with engine.begin() as connection:
@@ -50,7 +50,7 @@ async def place_order(engine: AsyncEngine, customer: str, cents: int) -> str:
 
 
 async def waiting(engine: AsyncEngine) -> int:
-    """Return the number of events that are not published yet."""
+    """Return the number of unpublished events."""
     async with engine.connect() as connection:
         found: int = (await connection.execute(text(f"SELECT count(*) FROM {outbox.name}"))).scalar_one()
     return found
@@ -62,7 +62,7 @@ async def main(servers: str, url: str) -> None:
     await open_database(engine)
     async with Client(servers, client_id="outbox") as client, asyncio.TaskGroup() as tasks:
         relay = Relay(outbox, engine, client, transactional_id="orders-outbox")
-        tasks.create_task(relay.run())  # a service of its own: await relay.run(stop_on_signals=True)
+        tasks.create_task(relay.run())  # in a separate service: await relay.run(stop_on_signals=True)
         for number in range(ORDERS):
             await place_order(engine, f"customer-{number % 7}", 100 + number)
         while await waiting(engine):  # noqa: ASYNC110 - the database does not notify

@@ -41,11 +41,11 @@ from aiokafka_lead.errors import (
 from aiokafka_lead.testing import EmbeddedCluster
 
 PARTITIONS = 4
-"""Of each topic, so that an account is in the same partition of all."""
+"""Number of partitions of each topic: an account is in the same partition of all topics."""
 WORKERS = 3
 ACCOUNTS = 40
 DEPOSIT = 1_000
-"""Cents that each account begins with."""
+"""Initial balance of each account in cents."""
 TOPICS = ("orders", "credits", "balances", "outcomes")
 
 
@@ -53,7 +53,7 @@ TOPICS = ("orders", "credits", "balances", "outcomes")
 
 
 class Balances:
-    """Balances of the accounts in this worker's partitions; their source is the topic "balances"."""
+    """Balances of the accounts in this worker's partitions, read from the topic "balances"."""
 
     def __init__(self, servers: str, topic: str) -> None:
         self._servers = servers
@@ -63,12 +63,12 @@ class Balances:
     def of(self, partition: int) -> dict[str, int]:
         """Return balances by account, as of the last committed transaction.
 
-        Empty for a partition that was revoked: a transaction with records of it can no longer be committed.
+        Empty for a revoked partition: a transaction with its records can no longer be committed.
         """
         return self._partitions.get(partition, {})
 
     async def on_partitions_assigned(self, partitions: Iterable[TopicPartition]) -> None:
-        """Load balances. The group waits, so no record of a partition is handed out before its balances are known."""
+        """Load balances. The group waits, so no record of a partition is delivered before its balances are known."""
         for partition in {tp.partition for tp in partitions}:
             while True:
                 try:
@@ -87,8 +87,8 @@ class Balances:
 async def read_latest(servers: str, topic: str, partition: int) -> dict[str, int]:
     """Return the latest value of each key.
 
-    It reads up to the end of all records. If the previous worker left a transaction open, this waits until that is
-    committed or aborted, and does not mistake the balances before it for the present ones.
+    Reads to the end of all records. If the previous worker left a transaction open, waits until it is committed or
+    aborted, because the balances before it may be outdated.
     """
     tp = TopicPartition(topic, partition)
     async with Consumer(bootstrap_servers=servers) as anything:
@@ -111,7 +111,7 @@ async def work(servers: str, prefix: str, number: int) -> None:
     consumer: Consumer[Any, Any] = Consumer(
         bootstrap_servers=servers,
         group_id=f"{prefix}-workers",
-        group_instance_id=name,  # a worker that is started again has its partitions at once
+        group_instance_id=name,  # a restarted worker gets its partitions at once
         partition_assignment_strategy=("range",),  # the same partitions of both topics
         isolation_level="read_committed",
         auto_offset_reset="earliest",
@@ -119,12 +119,12 @@ async def work(servers: str, prefix: str, number: int) -> None:
         max_poll_records=50,
     )
     consumer.subscribe([orders, credits_], listener=balances)
-    # The id stays the same over restarts, so that a successor aborts at once any transaction left open.
+    # The id stays the same across restarts, so a successor aborts any open transaction at once.
     producer = Producer(servers, transactional_id=name, max_block_ms=5_000)
     async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
         for client in (producer, consumer):
             stack.push_async_callback(client.stop)
-            await client.start(wait=False)  # the cluster may be away
+            await client.start(wait=False)  # the cluster may be down
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: tasks.create_task(consumer.stop()))
         while True:
             try:
@@ -160,7 +160,7 @@ async def work(servers: str, prefix: str, number: int) -> None:
 
 
 async def learn_outcome(producer: Producer[Any, Any], txn: Transaction[Any, Any]) -> None:
-    """Ask for the outcome until it is known: the balances are the ones after the transaction, or before it."""
+    """Retry until the outcome is known, which determines the balances."""
     while txn.outcome is None:
         with suppress(CommitOutcomeUnknownError, TransactionAbortedError):
             await producer.commit_transaction()
@@ -169,13 +169,13 @@ async def learn_outcome(producer: Producer[Any, Any], txn: Transaction[Any, Any]
 
 
 def credit(record: ConsumerRecord[Any, Any], now: dict[str, int], changed: dict[str, int]) -> None:
-    """Money comes in."""
+    """Add received money to the payee's balance."""
     payment = json.loads(record.value)
     changed[payment["to"]] = now.get(payment["to"], 0) + payment["cents"]
 
 
 def book(record: ConsumerRecord[Any, Any], now: dict[str, int], changed: dict[str, int]) -> dict[str, Any] | None:
-    """Take the money from the payer's balance; returns the payment, or None if the balance does not cover it."""
+    """Take the money from the payer's balance; return the payment, or None if the balance does not cover it."""
     payment: dict[str, Any] = json.loads(record.value)
     left = now.get(payment["from"], 0) - payment["cents"]
     if left < 0:
@@ -188,7 +188,7 @@ def book(record: ConsumerRecord[Any, Any], now: dict[str, int], changed: dict[st
 
 
 class Workers:
-    """Processes, one of which is killed now and then, and started again."""
+    """Worker processes, which are killed at random, and started again."""
 
     def __init__(self, servers: str, prefix: str) -> None:
         self._command = [sys.executable, "-m", "examples.payments", "--bootstrap", servers, "--prefix", prefix]
@@ -203,7 +203,7 @@ class Workers:
         self._running[number] = await asyncio.create_subprocess_exec(*self._command, "--worker", str(number))
 
     async def trouble(self, every_s: float, over: asyncio.Event) -> None:
-        """Kill workers until the end is requested; then let all of them run."""
+        """Kill and restart workers until ``over`` is set."""
         while True:
             try:
                 await asyncio.wait_for(over.wait(), random.uniform(0.2, 1.8) * every_s)
@@ -218,9 +218,9 @@ class Workers:
             await self._start(number)
 
     async def stop(self) -> None:
-        """Leave none behind."""
+        """End all workers."""
         for process in self._running.values():
-            with suppress(ProcessLookupError):  # one that has ended by itself
+            with suppress(ProcessLookupError):  # it has ended by itself
                 process.terminate()
         for process in self._running.values():
             try:
@@ -235,7 +235,7 @@ def account(number: int) -> str:
 
 
 async def pay(servers: str, prefix: str, count: int, over_s: float) -> list[dict[str, Any]]:
-    """Deposit money, then send payments at random; all of them."""
+    """Deposit money, send random payments over ``over_s`` seconds, and return them."""
     payments = []
     async with Producer(servers, delivery_timeout_ms=900_000) as producer:  # longer than any outage
         for number in range(ACCOUNTS):
@@ -251,7 +251,7 @@ async def pay(servers: str, prefix: str, count: int, over_s: float) -> list[dict
 
 
 async def read_outcomes(servers: str, prefix: str, count: int) -> list[tuple[dict[str, Any], str]]:
-    """Return payments and their outcomes in order of arrival; reads a moment longer than needed, to find duplicates."""
+    """Return payments and their outcomes in order of arrival. Reads a little longer than needed, to find duplicates."""
     found: list[tuple[dict[str, Any], str]] = []
     options: dict[str, Any] = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
     async with Consumer(bootstrap_servers=servers, **options) as reader:
@@ -265,7 +265,7 @@ async def read_outcomes(servers: str, prefix: str, count: int) -> list[tuple[dic
 
 
 async def settled_balances(servers: str, prefix: str) -> Counter[str]:
-    """Return the balances when no money is on its way any more."""
+    """Return the balances once no credit is pending."""
     while True:
         found: Counter[str] = Counter()
         for partition in range(PARTITIONS):
@@ -276,7 +276,7 @@ async def settled_balances(servers: str, prefix: str) -> Counter[str]:
 
 
 async def audit(servers: str, prefix: str, count: int, over_s: float, outage_s: float) -> bool:
-    """Return True if everything adds up."""
+    """Return True if all payments and balances agree."""
     async with AdminClient(servers) as admin:
         await admin.create_topics([NewTopic(f"{prefix}-{name}", num_partitions=PARTITIONS) for name in TOPICS])
     workers = Workers(servers, prefix)
@@ -307,7 +307,7 @@ async def audit(servers: str, prefix: str, count: int, over_s: float, outage_s: 
 
 
 async def be_away(cluster: EmbeddedCluster, after_s: float, for_s: float) -> None:
-    """Take all brokers down for a while."""
+    """Take all brokers down after ``after_s`` seconds, for ``for_s`` seconds."""
     await asyncio.sleep(after_s)
     for broker in cluster.broker_ids:
         await cluster.kill_broker(broker)

@@ -1,13 +1,13 @@
-"""Server-sent events: one consumer for the process, whose records go to every browser that listens.
+"""Server-sent events: one consumer for the process, whose records go to every connected browser.
 
     pip install 'aiokafka-lead[fastapi]' uvicorn
     uvicorn examples.sse_orders:app --timeout-graceful-shutdown 2
     curl -N localhost:8000/orders
 
-Each instance reads the whole topic, without a group, from its start on, which waits for Kafka; the probes report if it
-is reading. The server's own signals end it: uvicorn ends open streams after its bound, then the lifespan stops the
-consumer. A browser that does not keep up is dropped, and reconnects by itself; it costs other browsers neither memory
-nor time.
+Each instance waits for Kafka when it starts, and reads the whole topic from then on, without a group; the probes report
+if it is reading. At a signal, uvicorn ends open streams after its timeout, and the lifespan stops the consumer. A
+browser that does not keep up is disconnected, and reconnects by itself. It costs other browsers neither memory nor
+time.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from aiokafka_lead.fastapi import Kafka
 
 TOPIC = os.environ.get("ORDERS_TOPIC", "orders")
 QUEUED = 100
-"""Events that may wait for one browser."""
+"""Maximum number of queued events for a browser."""
 STILL_HERE_S = 15.0
-"""Seconds without an event after which a comment is sent: proxies end silent connections."""
+"""Seconds without an event after which a comment is sent, since proxies close idle connections."""
 
 
 class Hub:
@@ -71,7 +71,7 @@ class Hub:
 
 
 def event_of(record: ConsumerRecord[bytes | None, bytes | None]) -> str:
-    """Format the record as an event. A line break would end a field of it."""
+    """Format a record as an event. A line break would end a field, so each line of the text is a data field."""
     text = (record.value or b"").decode(errors="replace").replace("\r", " ").replace("\n", "\ndata: ")
     return f"id: {record.partition}-{record.offset}\ndata: {text}\n\n"
 
@@ -84,13 +84,13 @@ hub = Hub()
 
 @kafka.consumer(TOPIC, auto_offset_reset="latest", run={"order": "partition"})
 async def publish(record: ConsumerRecord[bytes | None, bytes | None]) -> None:
-    """Pass every record to all present listeners."""
+    """Pass a record to all current listeners."""
     hub.publish(event_of(record))
 
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Read as long as the app runs."""
+    """Read while the app runs."""
     async with kafka.lifespan(app):
         try:
             yield

@@ -1,9 +1,9 @@
-"""The same client on trio: one task produces, one consumes, and the nursery ends both.
+"""The same client on trio: a task produces, another consumes, and the nursery ends both.
 
     pip install aiokafka-lead trio
     python examples/trio_program.py [HOST:PORT]
 
-Without an address it starts an embedded cluster of its own.
+Without an address, it starts an embedded cluster.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def consume(servers: str) -> None:
 
 
 async def main() -> None:
-    """Run both side by side."""
+    """Run both tasks concurrently."""
     async with AsyncExitStack() as stack:
         if len(sys.argv) > 1:
             servers = sys.argv[1]

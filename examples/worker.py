@@ -1,13 +1,13 @@
-"""A worker: does the jobs of a topic, many at once, beside as many other workers as you start.
+"""A worker: does the jobs of a topic, many at once, together with any number of other workers.
 
     python examples/worker.py [HOST:PORT]        # default localhost:9092; Ctrl-C or SIGTERM ends it
 
 Needs Apache Kafka 4.2 or newer (share groups, KIP-932); ``python -m aiokafka_lead.testing --port 9092`` serves one.
-Any worker gets any job, however many partitions the topic has, and a slow one holds back none. A job that fails is
-tried again after a backoff, by this worker or another one, and ends up in ``images.failed`` with the cause in its
-headers. The lock of a job that takes long is renewed. At the first signal jobs not begun go to other workers, and
-running jobs are finished, within 10 s; a second one gives up these, too. With HEALTH_PORT in the environment it
-answers an orchestrator's probes there, at ``/health/live`` and ``/health/ready``.
+Any worker gets any job, however many partitions the topic has, and a slow job does not delay others. A failed job is
+tried again after a backoff, by this worker or another, and finally goes to ``images.failed``, with the cause in its
+headers. The lock of a long job is renewed. At the first signal, jobs not begun go to other workers, and running jobs
+are finished within 10 s; a second signal gives these up, too. With HEALTH_PORT in the environment, it answers an
+orchestrator's probes at ``/health/live`` and ``/health/ready``.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ TOPIC, GROUP = "images", "resizers"
 
 
 async def resize(record: ShareRecord[bytes | None, bytes | None]) -> None:
-    """Do one job. It is tried again after an error: a job may run twice, and has to cope with that."""
+    """Do one job. It is tried again after an error, so it must tolerate being run twice."""
     job = json.loads(record.value or b"")
     await anyio.sleep(job.get("seconds", 0.1))  # in place of the work
     print(f"{job['image']} resized to {job['width']} (delivery {record.delivery_count})")
 
 
 async def begin_at_the_first_job(servers: str) -> None:
-    """Set the group up: a new one would skip jobs enqueued before its first worker came."""
+    """Set up the group: a new group would skip jobs enqueued before its first worker joined."""
     group = ConfigResource(ConfigResourceType.GROUP, GROUP)
     async with AdminClient(servers) as admin:
         await admin.incremental_alter_configs({group: [ConfigChange("share.auto.offset.reset", "earliest")]})
@@ -45,7 +45,7 @@ async def main() -> None:
     await begin_at_the_first_job(servers)
     async with ShareConsumer(TOPIC, bootstrap_servers=servers, group_id=GROUP, close_timeout_ms=20_000) as jobs:
         print(f"doing the jobs of {TOPIC} at {servers}")
-        # Returns after a signal: jobs at work have ended, and are acknowledged.
+        # Returns after a signal, when running jobs have ended and are acknowledged.
         await jobs.run(
             resize,
             concurrency=32,

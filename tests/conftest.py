@@ -30,7 +30,7 @@ settings.register_profile("test", settings.get_profile("all"), max_examples=50)
 settings.register_profile("quick", settings.get_profile("all"), max_examples=34)
 
 _SUITES = ("quick", "test", "all")
-"""Suites; each one includes those before it."""
+"""Suites; each includes all previous suites."""
 _QUICK = ("core", "records", "smoke", "wire")
 """Folders of the quick suite, the first to run after a change."""
 _ON_BOTH_LOOPS = ("io", "smoke")
@@ -68,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Exclude objects that live until the end from garbage collection: tests that collect would wait 0.5 s each."""
+    """Exclude permanent objects from garbage collection, because tests that collect would take 0.5 s longer each."""
     gc.disable()
     try:
         return (yield)
@@ -117,10 +117,10 @@ def _group(nodeid: str) -> str | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Give Kafka and Spark priority over tests that run side by side.
+    """Give Kafka and Spark priority over concurrent tests.
 
-    Starved brokers lose sessions, and Spark gives up a Python worker that takes 10 s to start. They get three times the
-    share of a test: a lower priority would starve the tests beside other programs that are busy.
+    Starved brokers lose sessions, and Spark abandons a Python worker that takes 10 s to start. They get three times a
+    test's share of the processor. Lowering the priority of tests instead would starve them beside other busy programs.
     """
     if "PYTEST_XDIST_WORKER" in os.environ and _group(item.nodeid) in (None, "registries"):
         _step_back()

@@ -21,7 +21,7 @@ needs_loopbacks = pytest.mark.skipif(sys.platform != "linux", reason="all of 127
 
 @contextmanager
 def resolving(table: Names | None = None) -> Iterator[Names]:
-    """Replace the operating system's resolver while the block runs, for the names in ``table``, or in a new one."""
+    """Replace the operating system's resolver during the block, for the names in ``table``, or in a new table."""
     table = {} if table is None else table
     real = socket.getaddrinfo
 

@@ -1,4 +1,4 @@
-"""A stand-in for an OpenTelemetry collector that takes spans by OTLP over HTTP, in OpenTelemetry's own messages."""
+"""A stand-in for an OpenTelemetry collector that receives spans by OTLP over HTTP, in OpenTelemetry's messages."""
 
 from __future__ import annotations
 

@@ -54,10 +54,10 @@ class Lateness:
 
 
 def again_if_late(*times_ms: int) -> Callable[[Test], Test]:
-    """Pass the first of these times to a test as its first argument, and the next one if it fails on a late machine.
+    """Pass the first of these times to a test as its first argument, and the next time if it fails on a late machine.
 
-    On a late machine the event loop stalled for too long (`Lateness.late`). Any other failure counts, and so does one
-    with the last time. Fixtures are not set up again.
+    On a late machine, the event loop stalled for too long (`Lateness.late`). Any other failure counts, and so does a
+    failure with the last time. Fixtures are not set up again.
     """
 
     def decorate(test: Test) -> Test:

@@ -1,4 +1,4 @@
-"""Proxies for tests: one that speaks SOCKS5 and HTTP CONNECT on one port, and the ones that Debian packages."""
+"""Proxies for tests: a proxy with SOCKS5 and HTTP CONNECT on one port, and Debian's proxies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Proxy:
     def __init__(self, user: str | None = None, password: str | None = None) -> None:
         self.port = 0
         self.hangs = False
-        """True for one that accepts connections and says nothing."""
+        """True for a proxy that accepts connections but never answers."""
         self.requests: list[bytes] = []
         """Heads of the requests to CONNECT."""
         self.asked: list[tuple[str, int]] = []
@@ -136,7 +136,7 @@ NO_PROXIES = "no proxies"
 
 @asynccontextmanager
 async def real_proxy(kind: str, folder: Path, user: str | None = None, password: str = "") -> AsyncIterator[RealProxy]:
-    """Yield one of `PROXIES`, with a login if it can have one of its own."""
+    """Yield one of `PROXIES`, with a login if it supports one."""
     if shutil.which(kind) is None:
         pytest.skip(f"{NO_PROXIES}: {kind} is not installed (apt-get install microsocks dante-server tinyproxy)")
     with PortPool() as ports:

@@ -1,4 +1,4 @@
-"""A TCP proxy before brokers, in a separate thread: the base of those that disturb traffic."""
+"""A TCP proxy in front of brokers, in a separate thread: the base of proxies that disturb traffic."""
 
 from __future__ import annotations
 

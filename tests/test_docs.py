@@ -40,7 +40,7 @@ def document(request: pytest.FixtureRequest) -> Path:
 OF_OTHERS = {"534", "618"}
 """KIPs of the brokers' log cleaner and of Kafka Connect, which comments mention."""
 FOREIGN = re.compile(r"^\|.*\|(?=[^|]*\|$)", re.MULTILINE)
-"""All columns of a table except the last one."""
+"""All columns of a table except the last."""
 
 
 def spans(document: Path) -> list[str]:

@@ -196,7 +196,7 @@ def test_public_classes_show_public_modules() -> None:
 
 @pytest.mark.parametrize("options", [ConsumerOptions, ProducerOptions, RunOptions, ShareRunOptions])
 def test_types_of_options_can_be_evaluated(options: type[Any]) -> None:
-    """Libraries such as pydantic do so for the annotations of an application."""
+    """Libraries such as pydantic resolve an application's annotations in this way."""
     assert get_type_hints(options).keys() >= options.__annotations__.keys()
 
 

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
 MINORS = range(11, 16)
 PLACES = ["~/.pyenv/versions/*/bin", "~/.local/share/uv/python/*/bin", "/opt/python/*/bin"]
-"""Folders of interpreters that are not on the PATH."""
+"""Folders with interpreters that may not be on the PATH."""
 ABOUT = (
     "import json, sys, sysconfig; print(json.dumps([sys.version_info[:2], sysconfig.get_config_var('EXT_SUFFIX'),"
     " sys.version.split()[0] + ('t' if sysconfig.get_config_var('Py_GIL_DISABLED') else '')]))"
@@ -41,7 +41,7 @@ def interpreters() -> dict[str, str]:
     by_abi: dict[str, tuple[str, str]] = {}
     for path in [sys.executable, *found]:
         said = subprocess.run([path, "-c", ABOUT], capture_output=True, text=True)
-        if said.returncode == 0:  # else a shim of a version that is not active
+        if said.returncode == 0:  # else a shim of an inactive version
             version, abi, name = json.loads(said.stdout)
             if tuple(version) >= (3, MINORS[0]):
                 by_abi.setdefault(abi, (name, path))
@@ -49,7 +49,7 @@ def interpreters() -> dict[str, str]:
 
 
 def run(*command: str | Path, **environment: str) -> str:
-    """Return the output of a command. A failure ends this program."""
+    """Run a command and return its output. A failure ends this program."""
     done = subprocess.run(
         [*map(str, command)],
         env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", **environment},
@@ -71,7 +71,7 @@ def make_sdist() -> Path:
 
 
 def environment_of(python: str, own: Path) -> Path:
-    """Return the interpreter of a new environment. Distributions have Pythons without pip, but none without venv."""
+    """Create an environment and return its interpreter. Uses venv, since a distribution's Python may lack pip."""
     run(python, "-m", "venv", own)
     return next(path for path in (own / "bin" / "python", own / "Scripts" / "python.exe") if path.exists())
 

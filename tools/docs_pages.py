@@ -43,9 +43,9 @@ SCRIPTS = {
     "mermaid.tiny.js": ROOT / ".cache" / "mermaid" / "package" / "dist" / "mermaid.tiny.js",
     "iframe-worker.js": ROOT / ".cache" / "iframe-worker" / "package" / "shim" / "index.js",
 }
-"""Scripts for the reader's browser, which `make docs` has fetched.
+"""Scripts for the reader's browser, fetched by `make docs`.
 
-One draws the diagrams, the other lets the search work on pages that are opened from a folder.
+The first draws diagrams, the second makes the search work on pages that are opened from a folder.
 """
 FOUND = {
     "SASL_SSL": "security.html",
@@ -57,7 +57,7 @@ FOUND = {
     "prometheus": "observability.html",
     "DeliveryTimeoutError": "errors.html",
 }
-"""Searches of readers, each with a page that has to be among the first three."""
+"""Searches of readers, each with a page that must be among the first three results."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -75,14 +75,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Redirect links out of the folder of documents to their copies in the site; order the calls of clients."""
+    """Redirect links to files outside the documents to their copies in the site, and order the calls of clients."""
     markdown = markdown.replace("](../aiokafka_lead/spark/README.md", "](spark.md")
     markdown = markdown.replace("](../benchmarks/results/", "](pictures/")
     return re.sub(r"^::: (\S+)$", in_order, markdown, flags=re.MULTILINE)
 
 
 def in_order(reference: re.Match[str]) -> str:
-    """Put the calls of a client first, and then those that all clients have: mkdocstrings would mix them."""
+    """List a client's calls before the calls common to all clients, which mkdocstrings would mix."""
     client = resolve_name(reference[1])
     if not issubclass(client, Facade):
         return reference[0]
@@ -92,7 +92,7 @@ def in_order(reference: re.Match[str]) -> str:
 
 
 def on_post_page(output: str, page: Page, **_: object) -> str:
-    """Add Mermaid to pages with diagrams: the theme would load it from another site. Let long names break in tables."""
+    """Add Mermaid to pages with diagrams: the theme would load it from another site. Break long names in tables."""
     output = re.sub(r"<code>(\w{12,})</code>(?=</td>)", with_breaks, output)
     if 'class="mermaid"' not in output:
         return output
@@ -101,12 +101,12 @@ def on_post_page(output: str, page: Page, **_: object) -> str:
 
 
 def with_breaks(name: re.Match[str]) -> str:
-    """Return a name that may break at its words, in a narrow table."""
+    """Return a name that may break between its words, for a narrow table."""
     return f"<code>{re.sub(r'(?<=_)(?=[a-z])|(?<=[a-z])(?=[A-Z])', '<wbr>', name[1])}</code>"
 
 
 def on_post_build(config: MkDocsConfig, **_: object) -> None:
-    """Fail if readers' searches do not find the pages that answer them. Node runs the theme's own search."""
+    """Fail if readers' searches do not find the pages that answer them. Node runs the theme's search."""
     environment = os.environ | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
     command = ["node", str(ROOT / "tools" / "site_search.mjs"), config.site_dir, *FOUND]
     pages = json.loads(subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE).stdout)
@@ -120,7 +120,7 @@ def cell(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """Return a type as a table's cell: in Markdown's own code, a bar would end the cell."""
+    """Return a type as a table's cell, in HTML, because a bar in Markdown's code would end the cell."""
     return f"<code>{html.escape(text, quote=False).replace('|', '&#124;')}</code>"
 
 
@@ -128,7 +128,7 @@ def code(text: str) -> str:
 
 
 class Option(NamedTuple):
-    """An option as its class declares it."""
+    """An option, as declared in its class."""
 
     name: str
     kind: str
@@ -136,7 +136,7 @@ class Option(NamedTuple):
 
 
 def described() -> dict[str, list[Option]]:
-    """Return, by class of options, the options that it adds."""
+    """Return the options that each class of options adds."""
     found: dict[str, list[Option]] = {}
     for path in (*PACKAGE.glob("config/*.py"), PACKAGE / "outbox" / "options.py"):
         for node in ast.parse(path.read_text()).body:
@@ -152,7 +152,7 @@ def documented(node: ast.ClassDef) -> Iterator[Option]:
 
 
 def options_page() -> str:
-    """Return every option, with its default and meaning."""
+    """Return the page of all options, with their defaults and meanings."""
     classes = described()
     lines = [
         "# Options",
@@ -238,7 +238,7 @@ def advice(error: type[errors.KafkaError]) -> str:
 
 
 def errors_page() -> str:
-    """Return every error, with its code, if it is temporary, and advice."""
+    """Return the page of all errors, with their codes, permanence and advice."""
     named = {name: value for name in errors.__all__ if isinstance(value := getattr(errors, name), type)}
     kinds = [error for error in named.values() if issubclass(error, errors.KafkaError)]
     if unknown := ADVICE.keys() - named.keys():
@@ -297,7 +297,7 @@ def dead_links(documents: Iterator[Path]) -> Iterator[str]:
 
 @cache
 def anchors(document: Path) -> set[str]:
-    """Return the targets of links in a document: its headings, as the site and GitHub name them, and its ids."""
+    """Return the targets of links in a document: its headings, named as on the site and GitHub, and its ids."""
     text = FENCED.sub("", document.read_text())
     seen: Counter[str] = Counter()
     found = set(re.findall(r'<a id="([^"]+)"', text))

@@ -1,4 +1,4 @@
-"""Generates from the table of metrics the docs' table, a dashboard for Grafana, and alert rules for Prometheus.
+"""Generates the docs' table, a dashboard for Grafana, and alert rules for Prometheus from the table of metrics.
 
 python -m tools.monitoring [--check]
 """
@@ -37,7 +37,7 @@ def table() -> str:
 
 
 def shown(metric: KafkaMetric) -> str:
-    """Return its name in a scrape."""
+    """Return the metric's name in a scrape."""
     return f"{metric.name}_total" if metric.kind == "counter" else metric.name
 
 
@@ -52,7 +52,7 @@ def page() -> str:
 
 
 class Alert(NamedTuple):
-    """A rule: ``{NAME}`` in ``expr`` is a metric of the table."""
+    """An alert rule; ``{NAME}`` in ``expr`` is a metric of the table."""
 
     name: str
     severity: str
@@ -181,7 +181,7 @@ RULES = (
 
 
 def expression(rule: Alert) -> str:
-    """Return the expression with names of a scrape; for a histogram, its buckets, or their count if that is all."""
+    """Return the expression with names of a scrape. A histogram becomes its buckets for a quantile, else its count."""
 
     def name(match: re.Match[str]) -> str:
         metric = NAMES[match[1]]
@@ -193,7 +193,7 @@ def expression(rule: Alert) -> str:
 
 
 def alerts() -> str:
-    """Return the rules, in YAML; every string is also valid JSON."""
+    """Return the rules in YAML, with strings as in JSON."""
     lines = ["groups:", "  - name: aiokafka-lead", "    rules:"]
     for rule in RULES:
         lines += [
@@ -223,7 +223,7 @@ UNITS = {"seconds": "s", "bytes": "bytes"}
 
 
 def dashboard() -> str:
-    """Return Grafana's JSON: a row per kind of client, a panel per metric."""
+    """Return Grafana's JSON, with a row for each kind of client and a panel for each metric."""
     numbers = count(1)
     panels = list(overview(numbers))
     top = HEIGHT
@@ -255,7 +255,7 @@ def dashboard() -> str:
 
 
 def variables() -> Iterator[dict[str, Any]]:
-    """Yield the selections at the top."""
+    """Yield the dashboard's variables, which are selected at the top."""
     yield {"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Prometheus"}
     healthy = "|".join(f"{prefix}_healthy" for prefix in ROWS)
     for label in ("job", "client_id"):
@@ -308,7 +308,7 @@ def panel(
     asked: list[tuple[str, str]],
     measure: str,
 ) -> dict[str, Any]:
-    """Return one panel."""
+    """Return a panel."""
     return {
         "id": number,
         "type": kind,
@@ -357,7 +357,7 @@ def made() -> dict[Path, str]:
 
 
 def main() -> int:
-    """Write the files, or with ``--check`` only report outdated ones."""
+    """Write the files, or with ``--check`` only report outdated files."""
     stale = [path for path, text in made().items() if not path.exists() or path.read_text() != text]
     for path in stale:
         if "--check" in sys.argv:

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "aiokafka_lead/_core"
 JUDGES = ("tests/core", "tests/leadership", "tests/sim")
 TESTS_EACH = 150
-"""Most tests that judge one change."""
+"""Maximum number of tests that judge a change."""
 TIMEOUT_S = 300
 SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -36,12 +36,12 @@ SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
 
 
 class Mutant(NamedTuple):
-    """One change of one file."""
+    """A change of a file."""
 
     path: str
     line: int
     number: int
-    """Place among all changes of the file."""
+    """Index among all changes of the file."""
     kind: str
     before: str
 
@@ -58,7 +58,7 @@ class Places(ast.NodeVisitor):
         self.found.append((mutant, change))
 
     def visit(self, node: ast.AST) -> None:
-        """Collect the changes of a node, and of what it contains unless that never decides anything."""
+        """Collect the changes of a node, and of nodes in it unless they never affect decisions."""
         if isinstance(node, ast.Assert | ast.Raise) or getattr(node, "name", "") in ("__repr__", "__str__"):
             return
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
@@ -116,7 +116,7 @@ def places(source: str, path: str) -> tuple[ast.Module, list[tuple[Mutant, Calla
 
 
 class Recorder:
-    """Plugin of pytest that has coverage.py note the running test, and writes the durations of those that pass."""
+    """pytest plugin that makes coverage.py record the running test, and writes the durations of passed tests."""
 
     def __init__(self, coverage: Any, durations: Path) -> None:
         self._coverage = coverage
@@ -162,7 +162,7 @@ def judges(checkout: Path) -> Callable[[str, int], list[str]]:
 
 
 def try_one(checkout: Path, mutant: Mutant, tests: list[str]) -> str:
-    """Return how the change ended: killed, hangs, survived, or not run (no test runs its line)."""
+    """Return the outcome of a change: killed, hangs, survived, or not run (no test runs its line)."""
     if not tests:
         return "not run"
     path = checkout / mutant.path

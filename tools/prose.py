@@ -1,8 +1,7 @@
 """Check the English of docstrings, comments and pages: ``python -m tools.prose [--rates] [PATH ...]``.
 
-Prints each docstring that begins with a word that none should begin with, and each phrase that is never used, as
-``file:line: text``. Words that are right now and then have a bound per 1,000 words, over all files of a kind.
-``--rates`` prints the rates of each folder.
+Prints each docstring with a forbidden first word, and each forbidden phrase, as ``file:line: text``. Words that are
+acceptable if rare have a bound per 1,000 words, over all files of a kind. ``--rates`` prints the rates of each folder.
 
 The bounds were set in November 2026 from six packages whose documentation reads well: websockets, trio, anyio, h11,
 psycopg and asyncpg, 101,000 words of docstrings, 63,000 of comments, and 70,000 of pages of the first two. Their rates
@@ -70,7 +69,7 @@ class Text(NamedTuple):
     text: str
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """Yield each line with its number, without code and quotations, which keep their own words."""
+        """Yield each line with its number, without code and quotations, in which any word is allowed."""
         plain = CODE.sub(lambda code: "\n" * code.group().count("\n"), self.text)
         return enumerate(plain.split("\n"), self.line)
 
@@ -83,14 +82,14 @@ def python_texts(path: str, source: str) -> Iterator[Text]:
             inside.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield Text(path, node.lineno, "docstrings", node.value.value)
-    # Not by tokenize, which takes ten times as long for the whole repository.
+    # Not with tokenize, which takes ten times as long for the whole repository.
     for number, line in enumerate(source.split("\n"), 1):
         if "#" in line and number not in inside and (comment := COMMENT.match(line)):
             yield Text(path, number, "comments", comment[1])
 
 
 def page_texts(path: str, source: str) -> Iterator[Text]:
-    """Yield the lines of a Markdown page, without blocks of code, made parts and addresses of links."""
+    """Yield the lines of a Markdown page, without blocks of code, comments and addresses of links."""
     fence = ""
     for number, line in enumerate(source.split("\n"), 1):
         mark = line.lstrip()[:3]
@@ -104,7 +103,7 @@ def page_texts(path: str, source: str) -> Iterator[Text]:
 
 
 def texts(path: str) -> Iterator[Text]:
-    """Yield all texts of one file of the repository."""
+    """Yield all texts of a file in the repository."""
     source = (ROOT / path).read_text(encoding="utf-8")
     return page_texts(path, source) if path.endswith(".md") else python_texts(path, source)
 
@@ -118,7 +117,7 @@ def tracked(asked: list[str]) -> Iterator[str]:
 
 
 def wrong(text: Text) -> Iterator[str]:
-    """Yield a complaint for each beginning and phrase that is never used."""
+    """Yield a complaint for each forbidden first word and phrase."""
     if text.kind == "docstrings" and (begin := BEGINNINGS.match(text.text.lstrip())):
         yield f"{text.path}:{text.line}: docstring begins with {begin.group()!r}: say what it does, or name the thing"
     for number, line in text.lines():
@@ -127,7 +126,7 @@ def wrong(text: Text) -> Iterator[str]:
 
 
 class Rates:
-    """Counts of words, and where each bounded word stands."""
+    """Counts of words, and the places of each bounded word."""
 
     def __init__(self) -> None:
         self.words: Counter[str] = Counter()
@@ -147,7 +146,7 @@ class Rates:
         return 1000 * len(self.found[kind, word]) / max(self.words[kind], 1)
 
     def exceeded(self) -> Iterator[str]:
-        """Yield the places of each word that is beyond its bound."""
+        """Yield the places of each word whose rate is above its bound."""
         for word, bounds in BOUNDS.items():
             for kind, bound in bounds._asdict().items():
                 if (rate := self.rate(kind, word)) > bound:
@@ -168,7 +167,7 @@ def print_rates(paths: list[str]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Print what is wrong, or the rates; return the exit status."""
+    """Print the complaints, or the rates; return the exit status."""
     asked = [argument for argument in arguments if argument != "--rates"]
     paths = list(tracked(asked))
     if "--rates" in arguments:

@@ -1,9 +1,9 @@
-"""Show where the tests' time goes, as a plugin of pytest: ``python -m pytest -p tools.times``.
+"""pytest plugin that shows the time taken by tests: ``python -m pytest -p tools.times``.
 
-The table has seconds by folder (by file or test with ``--times-by``): in fixtures, in the tests themselves, and of both
-the part during which neither this process nor its children used a processor, or (on Linux) stood in line for one.
-Children that run on, as brokers do, count as they go on Linux, elsewhere when they end. Figures are larger on a busy
-machine.
+The table has seconds by folder (by file or test with ``--times-by``): in fixtures, in the tests themselves, and the
+part of both during which neither this process nor its children used a processor, or (on Linux) waited for a processor.
+On Linux, running children such as brokers are counted continuously, elsewhere when they end. Figures are larger on a
+busy machine.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 @dataclass
 class Spent:
-    """Seconds of one row of the table."""
+    """Seconds of a row in the table."""
 
     tests: int = 0
     fixtures: float = 0.0
@@ -49,7 +49,7 @@ class Spent:
 
 
 class Times:
-    """Measures in the processes that run tests, and adds up in the process that reports."""
+    """Measures in the processes that run tests, and sums up in the process that reports."""
 
     def __init__(self, by: str) -> None:
         self._by = by
@@ -69,7 +69,7 @@ class Times:
         self._spent[self._row(report.nodeid)].add(report)
 
     def _used(self) -> dict[str, float]:
-        """Return seconds of processors since this process began, its children's included, and of waiting for one."""
+        """Return the processor time of this process and its children, and this process's wait for a processor."""
         queued = int(SCHEDSTAT.read_text().split()[1]) / 1e9 if SCHEDSTAT.exists() else 0.0
         return {CPU: sum(os.times()[:4]) + self._descendants.used(), QUEUED: queued}
 
@@ -88,15 +88,15 @@ class Times:
 
 
 class Descendants:
-    """Processes that this one has started, and those that they have started."""
+    """All descendants of this process."""
 
     def __init__(self) -> None:
         self._found: list[str] = []
         self._looked = 0.0
 
     def used(self) -> float:
-        """Return seconds of processors that they have used so far."""
-        # Threads are looked at one by one, and a JVM has a hundred: that would cost more than most tests.
+        """Return the seconds of processor time that they have used so far."""
+        # At most once a second: a search of all threads, of which a JVM has a hundred, takes longer than most tests.
         if time.monotonic() - self._looked > 1:
             self._found = list(_started_by("self"))
             self._looked = time.monotonic()
@@ -104,7 +104,7 @@ class Descendants:
 
 
 def _used_by(process: str) -> float:
-    """Return seconds of processors used by a running process, and by its children that have ended."""
+    """Return the processor time of a running process, and of its children that have ended."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:  # it has ended meanwhile
@@ -113,7 +113,7 @@ def _used_by(process: str) -> float:
 
 
 def _started_by(process: str) -> Iterator[str]:
-    """Yield the ids of the processes that each thread of one has started, and so on, on Linux."""
+    """Yield the ids of all descendants of a process, on Linux."""
     for thread in Path(f"/proc/{process}/task").glob("*/children"):
         with contextlib.suppress(OSError):  # it has ended meanwhile
             for child in thread.read_text().split():

@@ -1,4 +1,4 @@
-"""Outcomes of the items of an admin call: which errors allow another try, and how all are reported."""
+"""Outcomes of the items of an admin call: the errors that allow another try, and the report of all outcomes."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ BRIEF_TRIES = 4
 
 @dataclass(frozen=True, slots=True)
 class RetryRule:
-    """Errors about single items after which they are asked for again; all others are final."""
+    """Errors about single items that are retried; all other errors are final."""
 
     codes: Collection[int] | None = frozenset({NOT_CONTROLLER, THROTTLING_QUOTA_EXCEEDED})
-    """Until the deadline; None for every retriable error."""
+    """Errors retried until the deadline; None for all retriable errors."""
     brief: Collection[int] = frozenset()
-    """A few times, in any case."""
+    """Errors retried `BRIEF_TRIES` times at most, even if ``codes`` has them."""
     unexplained: bool = False
-    """UNKNOWN_SERVER_ERROR, too, until its broker has been in doubt for a while: another one may do better."""
+    """True if UNKNOWN_SERVER_ERROR is retried until its broker has been in doubt for a while: another may do better."""
 
     def allows(self, error: KafkaError, tries: int) -> bool:
-        """Return True if an item is tried again after this number of tries."""
+        """Return True if an item should be tried again after this number of tries."""
         if isinstance(error, UnknownServerError):
             return self.unexplained and tries < 2 * DOUBT_AFTER
         if error.code in self.brief:
@@ -59,13 +59,13 @@ BY_ANYONE = RetryRule(codes=frozenset(), brief=frozenset({UNKNOWN_TOPIC_OR_PARTI
 
 
 def failure(code: int, what: str, message: str | None = None) -> KafkaError:
-    """The error for a code about one item."""
+    """Return the error for a code about one item."""
     kind = error_for_code(code)
     return kind(f"{what}: {shown(message or '') or kind().message}")
 
 
 def outcome(value: V, code: int, what: str, message: str | None = None) -> V | KafkaError:
-    """The value, or the error for a code other than 0."""
+    """Return the value, or the error for a code other than 0."""
     return value if code == 0 else failure(code, what, message)
 
 
@@ -79,12 +79,12 @@ def note_unanswered(error: KafkaError, unanswered: KafkaError | None) -> None:
 
 
 def successes(outcomes: Mapping[K, V | KafkaError]) -> dict[K, V]:
-    """The values, if all items have one; else raises the first one's error, which has all outcomes."""
+    """Return the values if no item failed; else raise the first error, which has all outcomes."""
     failed = [key for key, found in outcomes.items() if isinstance(found, KafkaError)]
     if failed:
         first = outcomes[failed[0]]
         assert isinstance(first, KafkaError)
-        error = own_copy(first)  # the outcomes hold the first one, and an error must not hold itself
+        error = own_copy(first)  # a copy: the outcomes hold the first error, which must not hold itself
         error.outcomes = outcomes
         if len(outcomes) > 1:
             names = ", ".join(map(str, failed))

@@ -11,7 +11,7 @@ JITTER = 0.2
 """Delays vary by a fifth in both directions, so that clients that failed together do not return together."""
 
 _MAX_DOUBLINGS = 62
-"""Any first delay has reached the maximum by then; keeps the power small."""
+"""Limits the power: any first delay has reached the maximum after this number of doublings."""
 
 
 class Backoff:
@@ -37,8 +37,8 @@ class Backoff:
     def after_s(self, error: KafkaError | None, failures: int) -> float:
         """Return the seconds to wait after this number of consecutive failures, the last with this error.
 
-        A misrouted connection is refused before anything is sent, and its address has a backoff of its own: another
-        one that grows beside it would only delay the return to the right broker.
+        A misrouted connection is refused before anything is sent, and its address has a separate backoff. A second
+        growing backoff would only delay the return to the right broker.
         """
         return self.delay_s(min(1, failures) if isinstance(error, MisroutedConnectionError) else failures)
 
@@ -51,6 +51,6 @@ class Sparingly:
         self._said_at: dict[Hashable, float] = {}
 
     def allow(self, about: Hashable, now: float) -> bool:
-        """Return True if a message about this may be given now; it then counts as given."""
+        """Return True if a message about this subject may be given now, and count it as given."""
         self._said_at = {one: at for one, at in self._said_at.items() if now < at + self._every_s}
         return self._said_at.setdefault(about, now) == now

@@ -23,7 +23,7 @@ def counts_of(metrics: type, *counters: object, **of_this_moment: Any) -> dict[s
 
 
 def snapshot(metrics: type[M], values: Mapping[str, Any]) -> M:
-    """Return a copy of the current values; may be called from another thread than the counting one."""
+    """Return a copy of the current values; may be called from another thread than the counting thread."""
     from ..metrics import figures
 
     known = figures(metrics)

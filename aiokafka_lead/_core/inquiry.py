@@ -1,7 +1,7 @@
-"""Decides which broker to ask a question that any can answer, and when to look up a coordinator again (rule 33).
+"""Selects brokers for requests that any broker can answer; decides when to look up a coordinator again (rule 33).
 
-Any broker can name the coordinator of a group or a transactional id, or a free producer id. One that is isolated from
-its cluster, or lags behind it, may be permanently wrong, or never know. So may the coordinator that it names.
+Any broker can name the coordinator of a group or a transactional id, or a free producer id. A broker that is isolated
+from its cluster, or lags behind it, may be permanently wrong or never have the answer. So may the coordinator.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from ..errors import (
 from .trust import Trust
 
 MOVED = (CoordinatorNotAvailableError, KafkaConnectionError, NotCoordinatorError, RequestTimedOutError)
-"""Errors of a coordinator by which another broker is likely to be it by now, or soon: look-ups may repeat quickly."""
+"""Errors after which another broker probably is the coordinator by now, or soon: look-ups may repeat quickly."""
 
 REFUSALS = (*MOVED, CoordinatorLoadInProgressError, UnknownServerError)
-"""Errors of a coordinator that does not do its work. All other errors are part of its work: they are about the group, a
+"""Errors of a coordinator that does not do its work. All other errors are part of its work: they concern the group, a
 member, a transaction, or single partitions."""
 
 IN_A_HURRY_S = 1.0
-"""A shorter time given to the coordinator for its answer says nothing about it."""
+"""A request with a shorter timeout than this says nothing about the coordinator if it times out."""
 
 UNANSWERED_S = 5.0
-"""A coordinator that has not answered within this time may be frozen, or isolated. Other brokers are asked if it still
-is the coordinator, now and after each further period."""
+"""A coordinator that has not answered within this time may be frozen, or isolated. Other brokers are then asked if it
+still is the coordinator, and again after each further period."""
 
 
 def evades(error: KafkaError) -> bool:
-    """Return True if another broker, or the same one later, may have the answer that this one did not have."""
+    """Return True if another broker, or the same broker later, may have the answer."""
     return error.retriable or isinstance(error, UnknownServerError)
 
 
 class Inquiry:
-    """One question that any broker can answer, until an answer has proved right.
+    """A question that any broker can answer, until an answer has proved right.
 
     At first the least loaded broker is asked. In doubt, each broker is asked once before any is asked again.
     """
@@ -52,9 +52,9 @@ class Inquiry:
         self._patience_s = patience_s
         self._trust = Trust()
         self._asked: set[int] = set()
-        """Brokers that were asked in vain; cleared when all have been."""
+        """Brokers whose answers did not help; cleared when all have been asked."""
         self.said: dict[int, str] = {}
-        """Latest error of each broker asked since the last right answer, and of each coordinator that was named."""
+        """Latest error of each broker asked since the last right answer, and of each coordinator named since then."""
 
     def asks(self, node_id: int) -> None:
         """Record that this broker is asked."""
@@ -62,7 +62,7 @@ class Inquiry:
         self.said.setdefault(node_id, "no answer yet")
 
     def failed(self, node_id: int, error: KafkaError, asked_at: float, now: float) -> bool:
-        """Record that the broker did not help; return True if this leaves the question in doubt."""
+        """Record that the broker did not help; return True if the question is in doubt now."""
         self._asked.add(node_id)
         return self._refused(node_id, error, asked_at, now)
 
@@ -92,7 +92,7 @@ class Inquiry:
 
 
 class CoordinatorInquiry(Inquiry):
-    """Finds the coordinator of one group or transactional id. An answer is right once that broker does its work."""
+    """Finds the coordinator of a group or transactional id. An answer is right once the named broker does its work."""
 
     __slots__ = ("_insists", "_suspect", "node_id")
 
@@ -103,7 +103,7 @@ class CoordinatorInquiry(Inquiry):
         self._suspect: int | None = None
         """The coordinator that refused last, or is silent. Other brokers are asked if it still is the coordinator."""
         self._insists = False
-        """True if the suspect may wrongly take itself for the coordinator: it is asked last, without doubt, too."""
+        """True if the suspect may wrongly consider itself the coordinator: it is asked last, even without doubt."""
 
     def found(self, informant: int, node_id: int) -> None:
         """Record the coordinator that a broker has named."""
@@ -111,13 +111,14 @@ class CoordinatorInquiry(Inquiry):
         self.said[informant] = f"named broker {node_id}"
 
     def silent(self, node_id: int) -> None:
-        """Record that the coordinator is silent, perhaps because it waits for all members: ask other brokers first."""
+        """Record that the coordinator is silent, perhaps waiting for all members: ask other brokers first."""
         self._suspect, self._insists = node_id, True
 
     def answered(self, node_id: int, error: KafkaError | None, asked_at: float, now: float) -> bool:
-        """Record the result of a request to the coordinator; return True if another one is likely, or it is in doubt.
+        """Record the result of a request; return True if the coordinator is in doubt or has probably moved.
 
-        Each refusal leads to a look-up, which costs little beside the wait for a coordinator that never stops loading.
+        Each refusal leads to a look-up, which costs little compared with a wait for a coordinator that never stops
+        loading.
         """
         self._insists = False
         if error is None or (isinstance(error, BrokerError) and not isinstance(error, REFUSALS)):
@@ -133,7 +134,7 @@ class CoordinatorInquiry(Inquiry):
         return self._refused(node_id, error, asked_at, now) or not self._insists
 
     def avoid(self, nodes: Collection[int], now: float) -> Collection[int]:
-        """See `Inquiry.avoid`; each round ends with the suspect, which may be the only broker that knows better."""
+        """See `Inquiry.avoid`; each round ends with the suspect, which may be the only broker with the right answer."""
         if not self._insists and self.doubted_since(now) is None:
             return ()
         asked = self._asked_before(nodes)

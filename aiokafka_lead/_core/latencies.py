@@ -17,7 +17,7 @@ _FIRST_BOUND_MS = LATENCY_BOUNDS_MS[0]
 
 
 class Latencies:
-    """Counts durations of batches and requests, but not of records, which would be too slow."""
+    """A histogram of durations of batches or requests. Counting each record would be too slow."""
 
     __slots__ = ("_counts", "_peak_ms", "_sum_ms")
 

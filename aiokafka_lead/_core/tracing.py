@@ -1,6 +1,6 @@
 """The interface between a tracer and the clients. `aiokafka_lead.otel` implements it; no code here needs its packages.
 
-A client asks `installed` for a tracer when it starts. Without one, everything here is None for it.
+A client gets the tracer from `installed` when it starts. Without a tracer, it has None for each object of this module.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TracedClient(NamedTuple):
     """Returns the cluster's id, if known."""
     group_id: str | None = None
     consumed: Callable[[], Mapping[str, int]] = dict
-    """Returns the number of records that a consumer has handed out, by topic."""
+    """Returns each topic's number of records that a consumer has handed out."""
 
     @classmethod
     def of(
@@ -79,7 +79,7 @@ class SendTracing(Protocol):
 class RecordLoop(Protocol):
     """A loop over records: called with each record handed out, and with None when the loop waits for more.
 
-    It need not be called with records without headers that ``unsampled`` covers.
+    Calls for records without headers that ``unsampled`` covers may be omitted.
     """
 
     unsampled: Unsampled
@@ -88,7 +88,7 @@ class RecordLoop(Protocol):
 
 
 class BatchLoop(Protocol):
-    """The same for a loop over batches; ``began`` is the time of the request for the batch (``time.time_ns()``)."""
+    """A loop over batches; ``began`` is the time at which the batch was requested (``time.time_ns()``)."""
 
     def __call__(self, batch: Any, began: int, /) -> None: ...
 

@@ -11,11 +11,11 @@ E = TypeVar("E", bound=Enum)
 
 
 class IllegalTransitionError(RuntimeError):
-    """An event came in a state in which it cannot come: a defect of this package; retrying is pointless."""
+    """An event came in a state that does not allow it: a defect of this package. Retrying is pointless."""
 
 
 class Transitions(Generic[S, E]):
-    """The table of one machine, shared by all machines of its kind: each keeps its own state."""
+    """The table of one kind of machine. All machines of that kind share it, and each keeps its state."""
 
     __slots__ = ("first", "machine", "table")
 
@@ -28,7 +28,7 @@ class Transitions(Generic[S, E]):
         """The next state, by state and event."""
 
     def after(self, state: S, event: E) -> S:
-        """Return the next state. Raises `IllegalTransitionError` if the event cannot come in this state."""
+        """Return the next state. Raises `IllegalTransitionError` if the state does not allow the event."""
         try:
             return self.table[state][event]
         except KeyError:

@@ -1,9 +1,9 @@
 """Decides when to doubt a leader, a coordinator, a broker, or an address that answers (rule 33).
 
-Patience with each of them is right at first: elections, restarts and loading take seconds. It is bounded, and ends with
-a question to another party: metadata or FindCoordinator from another broker, the leader in place of a follower, the
-next address of a name. Doubt lasts until the doubted party does its work, and each refusal until then asks again; the
-backoffs of the callers determine the rate.
+At first the client is patient: elections, restarts and loading take seconds. When its patience ends, it asks another
+party: it requests metadata or FindCoordinator from another broker, fetches from the leader instead of a follower, or
+connects to the next address of a name. Doubt lasts until the doubted party does its work, and each refusal until then
+causes another request. The backoffs of the callers determine the rate.
 
 Compiled through ``trust.pxd`` if a compiler is available.
 """
@@ -15,15 +15,15 @@ DOUBT_AFTER = 3
 
 
 def patience_of(retry_backoff_max_ms: float) -> float:
-    """Return the seconds after which a first refusal leads to doubt, if fewer than `DOUBT_AFTER` came until then."""
+    """Return the seconds after which a first refusal leads to doubt, even with fewer than `DOUBT_AFTER` refusals."""
     return 2 * retry_backoff_max_ms / 1000
 
 
 class Trust:
     """Counts the refusals of one party that the client relies on, and keeps the time of the first.
 
-    Times are monotonic seconds. *Trust*: no refusal since the last success. *Patient*: some, and not in doubt yet.
-    *Doubt*: `DOUBT_AFTER` refusals, or the patience has passed since the first.
+    Times are monotonic seconds. *Trust*: no refusal since the last success. *Patience*: some refusals, but no doubt
+    yet. *Doubt*: `DOUBT_AFTER` refusals, or the patience has passed since the first refusal.
     """
 
     __slots__ = ("refusals", "refused_since")

@@ -1,19 +1,19 @@
 """Optimisations that depend on CPython's internals: memory, reference counts, the garbage collector, type slots.
 
-Each module is a pair: the ``.py`` is plain Python; compiled modules take the functions of the same names from the
-``.pxd``, by ``cimport``. A build omits the ones named by the environment variable ``AIOKAFKA_LEAD_WITHOUT``
-(``slots,tuples``, or ``all``): then their C code does the same as plain Python, without touching internals. Behaviour
-is the same; ``tests/cpython`` compares the three.
+Each module is a pair: the ``.py`` is plain Python; compiled modules get the functions of the same names from the
+``.pxd`` with ``cimport``. The environment variable ``AIOKAFKA_LEAD_WITHOUT`` (``slots,tuples``, or ``all``) names
+modules that a build omits: their C code then does the same as plain Python, without using internals. Behaviour is the
+same; ``tests/cpython`` compares the three.
 
-The gain of each, in nanoseconds of CPU time on Python 3.11 (``python -m benchmarks tricks``), and the steps to delete
-it: its two files, and the changes described here.
+This list has the gain of each module, in nanoseconds of CPU time on Python 3.11 (``python -m benchmarks tricks``), and
+the steps to delete it: delete its two files, and make the changes described here.
 
 ``awaiting``
     20 instead of 43 for ``await`` of an available result. Delete the calls of `awaiting.shorten_await`: the
     ``__await__`` of these types does the same.
 ``calling``
     51 instead of 512 for an awaited ``send`` that ends at its first step. Delete the calls of
-    `calling.call_by` and `calling.run_by`: ``__call__`` and ``send`` do the same. It is better to delete
+    `calling.call_by` and `calling.run_by`: ``__call__`` and ``send`` do the same. Delete
     `_io.producer.send_methods` as well, which is then useless.
 ``clock``
     18 for each reading of a clock or of the thread's identity, three for each record. Call `time` and `threading`.
@@ -21,18 +21,18 @@ it: its two files, and the changes described here.
     42 instead of 57 for a tuple that is kept, because the garbage collector does not track it. Delete the calls of
     `collector.untrack`, and ``TYPES`` in setup.py, which hides types as a whole.
 ``naming``
-    No time: public classes that are compiled in private modules show the module from which users import them. Delete
-    the calls of `naming.show_in`.
+    Saves no time: compiled public classes in private modules show the module from which users import them. Delete the
+    calls of `naming.show_in`.
 ``raw``
     4 for each buffer, 5 for each item of an array that is not cleared before it is filled. The numbers are plain C.
-    Replace direct access to memory (``of_bytes``, ``of_bytearray``, ``of_memoryview``, ``items.data``) by the buffer
+    Replace direct access to memory (``of_bytes``, ``of_bytearray``, ``of_memoryview``, ``items.data``) with the buffer
     protocol, as in ``memory``.
 ``references``
-    6,740 instead of 7,040 instructions for all of the work for a sent record, since the object of a call of ``send`` is
-    used again if nothing else refers to it. Delete the code under `references.has_no_other_owner`.
+    6,740 instead of 7,040 instructions for all work for a sent record, since the object of a call of ``send`` is reused
+    if no other object refers to it. Delete the code under `references.has_no_other_owner`.
 ``running``
-    70 for each sent record: a running event loop is recognised without a call. It has no ``.pxd`` and no switch: an
-    event loop without asyncio's note is asked. Have `_io.loop.loop_thread` return None.
+    70 for each sent record: a running event loop is recognised without a call. It has no ``.pxd`` and no switch. For
+    event loops without asyncio's state, a method is called. Have `_io.loop.loop_thread` return None.
 ``slots``
     11 instead of 34 for three attributes of a record, read by Python code; 23 instead of 226 for a record that is
     copied and dropped. Delete the call of `slots.expose`, and have `ConsumerRecord._copy` call ``with_content``.

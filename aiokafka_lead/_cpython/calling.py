@@ -1,6 +1,6 @@
-"""Calling an object, and running it as a coroutine: by its class here, by CPython's shorter ways if compiled.
+"""Calls an object, and runs it as a coroutine: through its class in plain Python, through type slots if compiled.
 
-A compiled module takes the functions of the same names from ``calling.pxd`` instead.
+A compiled module uses the functions of the same names in ``calling.pxd``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def call_by(one: object, slot: int, name: str) -> None:
 
 
 def run_by(kind: type, first_step: Callable[[Any], Any], rest: Callable[[Any], Any]) -> None:
-    """Let ``await`` of such a coroutine return ``first_step``'s result, or run ``rest`` if that is None.
+    """Let ``await`` of a coroutine of this type return ``first_step``'s result, or run ``rest`` if that is None.
 
     One type per module. (Plain Python calls its ``send``.)
     """

@@ -1,6 +1,6 @@
-"""Clocks and the thread's identity, needed for every record: Python's here, C's in compiled modules.
+"""Clocks and the thread's identity, which are read for every record: from Python, or from C in compiled modules.
 
-A compiled module takes the functions of the same names from ``clock.pxd`` instead.
+A compiled module uses the functions of the same names in ``clock.pxd``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Objects that the garbage collector does not track: none here, some in compiled modules.
+"""Hides objects from the garbage collector, in compiled modules only.
 
-A compiled module takes the function of the same name from ``collector.pxd`` instead.
+A compiled module uses the function of the same name in ``collector.pxd``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Bytes as the codec's hot loops see them: Python's own here, raw memory in compiled modules.
+"""Access to bytes in the codec's hot loops: through Python objects here, through raw memory in compiled modules.
 
-A compiled module takes the functions of the same names from ``raw.pxd`` instead; this file defines the meaning of the
-same source without a compiler. The callers check positions and lengths.
+A compiled module uses the functions of the same names in ``raw.pxd``; this file defines their meaning without a
+compiler. The callers check positions and lengths.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Recognises objects without another owner: never here, by the reference count in compiled modules.
+"""Recognises objects without another owner by the reference count, in compiled modules only.
 
-A compiled module takes the function of the same name from ``references.pxd`` instead.
+A compiled module uses the function of the same name in ``references.pxd``.
 """
 
 from __future__ import annotations

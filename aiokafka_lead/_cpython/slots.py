@@ -1,7 +1,7 @@
 """Makes attributes of a compiled type as quick to read as ``__slots__``, and its objects quick to create.
 
-Plain Python's types do not need the first, and cannot have the second: a compiled module takes the functions of the
-same names from ``slots.pxd`` instead.
+Types of plain Python do not need the former, and cannot have the latter. A compiled module uses the functions of the
+same names in ``slots.pxd``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 def expose(sample: object, names: Sequence[str]) -> None:
     """Let the interpreter read these attributes of the sample's type without a call.
 
-    Their values in the sample must be unique. They are all the attributes that hold objects. The type is final.
+    Their values in the sample must be unique. ``names`` must have all attributes that hold objects, and the type must
+    be final.
     """
 
 

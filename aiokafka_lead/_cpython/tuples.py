@@ -1,6 +1,6 @@
-"""Named tuples for each record: a plain call here, memory filled in place and reused in compiled modules.
+"""Creates named tuples for each record: with a plain call here, in reused memory in compiled modules.
 
-A compiled module takes the functions of the same names from ``tuples.pxd`` instead.
+A compiled module uses the functions of the same names in ``tuples.pxd``.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ T = TypeVar("T", bound="tuple[Any, ...]")
 
 
 def recycle(kind: type[tuple[Any, ...]]) -> None:
-    """Keep the memory of such tuples for the next ones. One type per module. (Not possible in plain Python.)"""
+    """Reuse the memory of tuples of this type. One type per module. (Not possible in plain Python.)"""
 
 
 def of_four(kind: type[T], first: str, second: int, third: int, fourth: int) -> T:
-    """Return a named tuple of four plain values. (Its own constructor is a Python function.)"""
+    """Return a named tuple of four plain values. (The type's constructor is a Python function, which is slower.)"""
     return tuple.__new__(kind, (first, second, third, fourth))

@@ -1,4 +1,4 @@
-"""Sends admin requests to the right broker, and repeats them after errors that may go away."""
+"""Sends admin requests to the right broker, and retries them after retriable errors."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ R = TypeVar("R", bound=Response)
 
 
 class Route(Enum):
-    """Destination of a request that is not for one particular broker."""
+    """Destination of a request that is not for a particular broker."""
 
     CONTROLLER = "the controller"
     ANY = "any broker"
@@ -72,17 +72,17 @@ class Calls:
         self._coordinators = Coordinators(client)
 
     def deadline(self, timeout_ms: float | None) -> Deadline:
-        """Return the deadline of a call that begins now; raises if the client cannot be used."""
+        """Return the deadline of a call that begins now. Raises the errors of `Client.check`."""
         checked: float | None = TIMEOUT("timeout_ms", timeout_ms)
         self._client.check()
         total_ms = self._default_timeout_ms if checked is None else checked
         return Deadline(total_ms, self._client.config.request_timeout_ms)
 
     async def call(self, to: Route | int, request: Request[R], deadline: Deadline) -> R:
-        """Return the response, retrying after retriable errors of the connection and of the response as a whole.
+        """Return the response. Retries after retriable errors of the connection and of the response as a whole.
 
-        A call waits for a broker that is down. Raises `BrokerIdNotRegisteredError` soon if there is no broker with this
-        id, even one that is down; Java's admin client waits for it until the deadline.
+        Waits for a broker that is down. Raises `BrokerIdNotRegisteredError` if no broker has this id; Java's admin
+        client waits for it until the deadline.
         """
         failures = 0
         exists = not isinstance(to, int)
@@ -101,7 +101,7 @@ class Calls:
                 await self.pause(failures, error, deadline)
 
     async def once(self, to: Route | int, request: Request[R], deadline: Deadline, *, lowest: int | None = None) -> R:
-        """Return the response to a single attempt; also raises the error of the response as a whole.
+        """Make a single attempt; return the response. Also raises the error of the response as a whole.
 
         Raises `UnsupportedVersionError` if a broker does not know version ``lowest`` of the request.
         """
@@ -126,9 +126,10 @@ class Calls:
         return to
 
     async def _controller(self, deadline: Deadline) -> int:
-        """Return the broker that metadata names for the controller.
+        """Return the controller according to metadata.
 
-        Every second attempt goes to another one while that is in doubt: in KRaft any broker forwards requests.
+        While that broker is in doubt, return another broker for every second attempt: with KRaft, any broker forwards
+        requests to the controller.
         """
         named = await self._client.controller(deadline.request_ms())
         failures = deadline.failures
@@ -139,16 +140,16 @@ class Calls:
         return named
 
     async def _exists(self, broker_id: int, deadline: Deadline) -> bool:
-        """Return True if a broker missing from metadata is only down, False if no broker can say now.
+        """Return True if a broker missing from metadata exists but is down, False if that cannot be found out now.
 
-        Raises `BrokerIdNotRegisteredError`.
+        Raises `BrokerIdNotRegisteredError` if it does not exist.
         """
         try:
             try:
                 cluster = await self.once(Route.ANY, DescribeClusterRequest(include_fenced_brokers=True), deadline)
                 known = {broker.broker_id for broker in cluster.brokers}
             except (UnsupportedVersionError, ClusterAuthorizationFailedError):
-                # Before Kafka 4.0 (KIP-1073) only its replicas show that a broker that is down exists.
+                # Before Kafka 4.0 (KIP-1073), a broker that is down only appears among the replicas of partitions.
                 every = MetadataRequest(topics=None, allow_auto_topic_creation=False)
                 found = await self.once(Route.ANY, every, deadline)
                 known = {broker.node_id for broker in found.brokers}
@@ -171,9 +172,9 @@ class Calls:
         retry: RetryRule,
         deadline: Deadline,
     ) -> dict[K, V]:
-        """Return each item's outcome, asking again for items whose error allows it.
+        """Return each item's outcome, retrying the items whose errors are retriable.
 
-        If some have finally failed, the first error is raised, with all outcomes and a note about the failed items.
+        If any items have failed in the end, raise the first error, with all outcomes and a note about the failed items.
         """
         pending = dict(items)
         settled: dict[K, V | KafkaError] = {}
@@ -252,7 +253,7 @@ class Calls:
         deadline: Deadline,
         retry: RetryRule = BY_CONTROLLER,
     ) -> dict[K, V]:
-        """Send one request about several items, each with its own error in the response."""
+        """Send one request for several items, each of which has an error code in the response."""
 
         async def ask(pending: Mapping[K, I]) -> Mapping[K, V | KafkaError]:
             return dict(read(await self.call(to, build(pending), deadline)))
@@ -267,11 +268,11 @@ class Calls:
         deadline: Deadline,
         lowest: Callable[[I], int | None] = lambda _: None,
     ) -> dict[TopicPartition, V]:
-        """Send requests about partitions to all their leaders concurrently, following partitions that move.
+        """Send requests for partitions to their leaders concurrently, following partitions whose leaders change.
 
-        Each attempt asks another broker for the leaders: one that lags would give the same answer again. A leader that
-        keeps refusing comes into doubt, and is asked last. ``lowest`` is the version of the request that an item needs;
-        items that need others go into another request, so that they do not fail with it.
+        Each attempt requests metadata from another broker, since a broker that lags behind would name the same leaders.
+        A leader that keeps refusing is asked for metadata last. ``lowest`` is the version of the request that an item
+        needs; items that need another one go into another request, so that they do not fail with it.
         """
         trust = defaultdict[int, Trust](Trust)
         asked: set[int] = set()
@@ -313,9 +314,9 @@ class Calls:
         deadline: Deadline,
         retry: RetryRule = BY_COORDINATOR,
     ) -> dict[str, V]:
-        """Send one request per key to its coordinator, all concurrently, following coordinators that move.
+        """Send a request for each key to its coordinator, concurrently, following coordinators that change.
 
-        ``read`` gets the key, the coordinator and its response.
+        ``read`` is called with the key, the coordinator and its response.
         """
 
         async def ask_each(connection: Connection, mine: Sequence[str]) -> Mapping[str, V | KafkaError]:
@@ -344,7 +345,7 @@ class Calls:
         deadline: Deadline,
         retry: RetryRule = BY_COORDINATOR,
     ) -> dict[str, V]:
-        """Send one request to each coordinator about all its keys, following coordinators that move."""
+        """Send one request for all its keys to each coordinator, following coordinators that change."""
 
         async def ask_once(connection: Connection, mine: Sequence[str]) -> Mapping[str, V | KafkaError]:
             response = await connection.request(build(mine), timeout_ms=deadline.request_ms())
@@ -359,7 +360,7 @@ class Calls:
         items: Mapping[K, I],
         deadline: Deadline,
     ) -> dict[K, V]:
-        """Ask a group's coordinator about several items of the group."""
+        """Send a request for several items of a group to its coordinator."""
 
         async def ask_it(pending: Mapping[K, I]) -> Mapping[K, V | KafkaError]:
             connection = await self._coordinators.connection(CoordinatorKind.GROUP, key, deadline)
@@ -428,7 +429,7 @@ class Calls:
     ) -> dict[int, R]:
         """Send the same request to every broker concurrently; return the responses by broker.
 
-        A broker that leaves the cluster meanwhile has none.
+        A broker that leaves the cluster meanwhile has no response.
         """
         nodes = await self._broker_ids(deadline)
         again = False
@@ -457,7 +458,7 @@ class Calls:
         return {broker.node_id for broker in (await self.metadata([], deadline)).brokers}
 
     async def metadata(self, topics: Iterable[str] | None, deadline: Deadline) -> MetadataResponse:
-        """Return a broker's current metadata of these topics, or of all; creates no topics."""
+        """Request the metadata of these topics, or of all, from any broker. Creates no topics."""
         names = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
         return await self.call(Route.ANY, request, deadline)
@@ -465,9 +466,9 @@ class Calls:
     async def metadata_of_another(
         self, topics: Iterable[str], asked: set[int], deadline: Deadline, doubted: Set[int] = frozenset()
     ) -> MetadataResponse:
-        """Return `metadata` of a broker that is not in ``asked``, and add it there; start over if all have been asked.
+        """Request metadata from a broker that is not in ``asked``, and add the broker to ``asked``.
 
-        Brokers in ``doubted`` are asked if there are no others.
+        If all brokers are in ``asked``, it is cleared. Brokers in ``doubted`` are chosen last.
         """
         names = [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
@@ -503,7 +504,7 @@ class Calls:
         return {where: leaders[where] for where in partitions}
 
     async def pause(self, failures: int, error: KafkaError, deadline: Deadline) -> None:
-        """Wait before the next attempt; raises if there is no time left for one."""
+        """Wait before the next attempt. Raises if no time would be left for it."""
         pause_s = self._backoff.after_s(error, failures)
         left_s = deadline.left_s()
         deadline.failures += 1
@@ -520,5 +521,5 @@ class Calls:
 
 
 def _is_cut_short(error: KafkaError, deadline: Deadline) -> bool:
-    """Return True if an attempt had too little time, so that its own error says little."""
+    """Return True if an attempt had too little time, so that its error is no reason."""
     return deadline.passed and isinstance(error, RequestTimedOutError)

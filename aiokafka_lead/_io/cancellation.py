@@ -1,6 +1,6 @@
-"""Cancellation, with the differences between asyncio's ``Task.cancel`` and a scope of anyio or trio.
+"""Helpers for cancellation by asyncio's ``Task.cancel`` and by scopes of anyio or trio.
 
-A shield holds off scopes only, and a scope cancels at each await until it is left, while ``Task.cancel`` cancels once.
+A scope cancels at each await until it is left; ``Task.cancel`` cancels once. A shield protects only against scopes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Waits:
-    """Bounded waits that are shortened when the client is being stopped."""
+    """Limited waits, which are shortened when the client is stopped."""
 
     def __init__(self) -> None:
         self._scopes: list[anyio.CancelScope] = []
@@ -30,9 +30,9 @@ class Waits:
 
     @contextmanager
     def within(self, timeout_s: float, *, shield: bool = False) -> Iterator[anyio.CancelScope]:
-        """Limit a wait to ``timeout_s``; ``cancelled_caught`` of the scope is True if the time ran out.
+        """Limit a wait to ``timeout_s``. The scope's ``cancelled_caught`` is True if the time ran out.
 
-        With ``shield`` scopes around it do not end it earlier.
+        With ``shield``, outer scopes do not end it earlier.
         """
         with anyio.move_on_after(timeout_s, shield=shield) as scope:
             self._scopes.append(scope)
@@ -42,7 +42,7 @@ class Waits:
                 self._scopes.remove(scope)
 
     def hurry(self, until: float) -> None:
-        """Shorten current waits to end by then, in monotonic seconds, if they would last longer."""
+        """End current waits by ``until`` (``time.monotonic()``)."""
         for scope in self._scopes:
             scope.deadline = min(scope.deadline, anyio.current_time() + until - time.monotonic())
 
@@ -50,10 +50,10 @@ class Waits:
 async def to_the_end(
     work: Callable[[], Coroutine[Any, Any, T]], name: str, on_cancel: Callable[[], None] | None = None
 ) -> T:
-    """Return the work's result, or raise its error, once it has ended, despite any cancellations of the caller.
+    """Run ``work`` to its end even if the caller is cancelled; return its result. Raises its error.
 
-    The caller's cancellation is raised afterwards; ``on_cancel`` is called when it comes. The work has to be bounded.
-    On asyncio it runs in a task of its own, since ``Task.cancel`` passes a shield.
+    A cancellation of the caller is raised afterwards; ``on_cancel`` is called when it arrives. ``work`` has to have a
+    time limit. On asyncio it runs in a separate task, since a shield does not stop ``Task.cancel``.
     """
     if on_cancel is not None and cancelled_by_scope():
         on_cancel()
@@ -80,14 +80,14 @@ async def _watched(work: Callable[[], Coroutine[Any, Any, T]], on_cancel: Callab
         except anyio.get_cancelled_exc_class():
             if ended:
                 raise
-            on_cancel()  # and end: the caller's next checkpoint raises this cancellation again
+            on_cancel()  # the caller's next checkpoint raises this cancellation again
 
     outcome: Waiter[T] = Waiter()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watch)
         try:
             outcome.set_result(await _shielded(work))
-        except BaseException as error:  # raised below, and so not as part of an exception group
+        except BaseException as error:  # raised below, so that it is not wrapped in an exception group
             outcome.set_error(error)
         ended = True
         tasks.cancel_scope.cancel()
@@ -121,9 +121,9 @@ async def _in_own_task(
 
 
 async def outlast_cancellation(waiter: Waiter[None], timeout_s: float) -> bool:
-    """Return True if the waiter was done in time. Cancellations of the caller meanwhile are raised afterwards.
+    """Wait for another task's work even if the caller is cancelled; return True if the waiter was done in time.
 
-    For waiting on another task's work. Raises the waiter's error.
+    A cancellation of the caller is raised afterwards. Raises the waiter's error.
     """
     deadline = Deadline(timeout_s * 1000)
     cancellation: asyncio.CancelledError | None = None
@@ -149,16 +149,16 @@ def cancelled_by_scope() -> bool:
 
 
 async def outlives_cancellation() -> bool:
-    """Return True if the ``CancelledError`` just caught is not a scope's, so that the task may continue.
+    """Return True if the ``CancelledError`` just caught does not come from a scope, so that the task may continue.
 
-    For tasks that run the application's code: its awaitable was cancelled, or the code or a registry of its tasks
-    cancelled the current task. That is meant for the code, and not for the task around it.
+    For tasks that run the application's code. Its awaitable was cancelled, or the application has cancelled the current
+    task, which was meant for its code and not for the task around it.
     """
     if cancelled_by_scope():
         return False
     _forget_cancellations()
     try:
-        # If all tasks were cancelled, so was the scope's own task, which needs this to report it.
+        # If all tasks were cancelled, the scope's task was, too, and needs this iteration to cancel the scope.
         await asyncio.sleep(0)
     except asyncio.CancelledError:
         _forget_cancellations()
@@ -166,7 +166,7 @@ async def outlives_cancellation() -> bool:
 
 
 async def face_cancellation() -> None:
-    """Raise a pending ``Task.cancel`` of asyncio; forget cancellations that were raised and caught."""
+    """Raise a pending ``Task.cancel`` of asyncio, and clear cancellations that were raised and caught."""
     task = None if in_trio() else asyncio.current_task()
     if task is not None and task.cancelling() and not cancelled_by_scope():
         await asyncio.sleep(0)
@@ -182,7 +182,7 @@ def _forget_cancellations() -> None:
 def cancellation_of_task() -> Callable[[], bool]:
     """Return a function that returns True once the calling task has been cancelled.
 
-    On trio the criteria are those visible from outside: the task has ended, and its nursery's scope was cancelled.
+    On trio, that means that the task has ended and the scope of its nursery was cancelled.
     """
     if in_trio():
         import trio
@@ -195,7 +195,7 @@ def cancellation_of_task() -> Callable[[], bool]:
     task = asyncio.current_task()
     if task is None:
         return _no
-    # A task that swallows a cancellation and continues counts as cancelled from then on.
+    # A task that suppresses a cancellation and continues counts as cancelled.
     before = task.cancelling()
     return lambda: task.cancelling() > before
 

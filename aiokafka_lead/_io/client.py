@@ -1,4 +1,4 @@
-"""The composition root: the common and shareable part of clients of every kind."""
+"""The part of clients that is common to all kinds and may be shared: connections and metadata."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ R = TypeVar("R", bound=Response)
 C = TypeVar("C", bound=ClientConfig)
 
 LAST_PUSH_WITHIN_S = 1.0
-"""Longest wait of a stop for the last push of metrics; half of the stop's time if that is less."""
+"""Time limit of the last push of metrics in a stop; half of the stop's remaining time if that is less."""
 
 
 class Client(Life["Client"]):
-    """Connections and metadata of one facade. Internal.
+    """Connections and metadata of a public client. Internal.
 
-    With a ``parent`` it uses the parent's connections and metadata, but has its own tasks, calls and fatal error; a
-    fatal error of the parent also applies to it.
+    With a ``parent``, it uses the parent's connections and metadata, but has separate tasks and calls, and a separate
+    fatal error. A fatal error of the parent also applies to it.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class Client(Life["Client"]):
         self.rebalance_lane: AnyLane = Lane.REBALANCE
         self.coordinator_lane: AnyLane = Lane.COORDINATOR
         self.asks_coordinators_apart = False
-        """True if it has its own lane for coordinators, among the children of its parent."""
+        """True for a child with a separate lane for coordinators."""
         self.lookup_lane = Lane.CONTROL
-        """Lane for questions about positions to leaders."""
+        """Lane of requests to leaders that look up positions."""
         self.share_lane: AnyLane = Lane.DATA
         if parent is None:
             calls: OwnCalls | None = None
@@ -76,10 +76,10 @@ class Client(Life["Client"]):
             self._shared_metadata = SharedMetadata(parent.metadata, calls)
             self.brokers = cast(Brokers, SharedBrokers(parent.brokers, calls))
             self.metadata = cast(MetadataActor, self._shared_metadata)
-            self.lookup_lane = Lane.DATA  # whose connections are there, where CONTROL has one to some broker
+            self.lookup_lane = Lane.DATA  # connected to all leaders in use, while CONTROL is connected to few brokers
         self.application_metrics = ApplicationMetrics(self, self._metrics_push, self._log)
         self._calls = calls
-        """Calls that wait for the parent; None without a parent."""
+        """Calls that wait for shared objects; None without a parent."""
         self.commons: dict[type, Any] = {}
         """Further objects shared by all children, by class."""
 
@@ -119,7 +119,7 @@ class Client(Life["Client"]):
             self._metrics_push.close(error)
 
     def adopt(self, child: Client) -> None:
-        """Share connections and metadata with this client from now on. Raises the errors of `check`."""
+        """Share connections and metadata with this client. Raises the errors of `check`."""
         try:
             self.check()
         except NotStartedError:
@@ -142,17 +142,17 @@ class Client(Life["Client"]):
     # --- metrics for brokers -----------------------------------------------------------------------------------------
 
     def measure(self, make: Callable[[], Source]) -> None:
-        """Count for the cluster's operators from now on; ``make`` is called when a broker asks (KIP-714)."""
+        """Add a source of metrics for brokers (KIP-714); ``make`` is called if a broker subscribes to metrics."""
         if self._metrics_push is not None and self._tasks is not None:
             self._metrics_push.add(self, make)
 
     @property
     def own_connections(self) -> Callable[[], int] | None:
-        """Returns the number of connections made by this client; None if they are shared."""
+        """Function that returns the number of connections made by this client; None if they are shared."""
         return None if self.parent is not None else lambda: self.brokers.connections_made
 
     async def client_instance_id(self, timeout_ms: float | None) -> UUID:
-        """Return the id by which brokers know this client, or the client whose connections it uses (KIP-714).
+        """Return the KIP-714 id of this client, or of the client whose connections it uses.
 
         Raises `IllegalStateError` without ``enable_metrics_push``, and the errors of `MetricsPush.client_instance_id`.
         """
@@ -186,12 +186,12 @@ class Client(Life["Client"]):
         return await connection.request(request, timeout_ms=deadline.left_ms(), version=version)
 
     async def request_any(self, request: Request[R], *, timeout_ms: float | None = None) -> R:
-        """Return the response of the least loaded broker."""
+        """Return the least loaded broker's response to a request."""
         deadline = self._deadline(timeout_ms)
         return await self.request(await self.any_node(deadline), request, timeout_ms=deadline.left_ms())
 
     async def any_node(self, deadline: Deadline, avoid: Container[int] = ()) -> int:
-        """Return the least loaded broker; waits for a bootstrap if no broker is reachable. See `least_loaded`."""
+        """Return the least loaded broker. If no broker is reachable, wait for a bootstrap. See `least_loaded`."""
         while True:
             node_id = self.brokers.least_loaded(avoid=avoid)
             if node_id is not None:
@@ -201,7 +201,7 @@ class Client(Life["Client"]):
             await self.metadata.wait_newer(generation, deadline.left_ms())
 
     async def controller(self, timeout_ms: float | None = None) -> int:
-        """Return the node for requests to the controller: in KRaft any broker, which forwards them."""
+        """Return the node for requests to the controller. With KRaft it is any broker, which forwards them."""
         deadline = self._deadline(timeout_ms)
         while True:
             snapshot = self.metadata.snapshot
@@ -225,7 +225,7 @@ def configured(
     *topics: str,
     **more: Any,
 ) -> tuple[C, Client | None]:
-    """Check the options of a client with its own connections or ``client``'s; return the parent, too."""
+    """Return the checked options of a client, and its parent if it uses the connections of ``client``."""
     for topic in topics:
         no_options("topics", topic)
     if client is None:
@@ -241,7 +241,7 @@ def configured(
 
 
 class _Tasks:
-    """The client's task group, as the connections see it."""
+    """Adapts the client's task group for connections."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

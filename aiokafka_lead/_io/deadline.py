@@ -9,7 +9,7 @@ from ..errors import KafkaError
 
 
 class Deadline:
-    """The end of a call's time, over all its waits. The time starts when this is created."""
+    """The deadline of a call for all its waits. Its time starts when this object is created."""
 
     __slots__ = ("at", "failure", "failures", "request_timeout_ms", "timeout_ms", "unanswered")
 
@@ -17,18 +17,18 @@ class Deadline:
         self.timeout_ms = timeout_ms
         """Total time."""
         self.request_timeout_ms = request_timeout_ms
-        """Longest time of a single request of the call."""
+        """Time limit of a single request of the call."""
         self.at = time.monotonic() + timeout_ms / 1000
-        """The deadline, in ``time.monotonic()``."""
+        """The deadline (``time.monotonic()``)."""
         self.failure: KafkaError | None = None
-        """Error of the latest attempt, for a caller that tries until the deadline."""
+        """Error of the latest attempt, set by callers that retry until the deadline."""
         self.failures = 0
-        """Number of failed attempts of such a caller."""
+        """Number of failed attempts, set by these callers."""
         self.unanswered: KafkaError | None = None
-        """Error of the latest attempt that may have been executed without an answer."""
+        """Error of the latest attempt that may have been executed without an answer, set by these callers."""
 
     def bring_forward(self, timeout_ms: float) -> bool:
-        """End within this time from now, and return True; return False if there was less time left."""
+        """Shorten the remaining time to ``timeout_ms``; return False if less time was left."""
         at = time.monotonic() + timeout_ms / 1000
         if at >= self.at:
             return False
@@ -44,7 +44,7 @@ class Deadline:
         return self.left_s() * 1000
 
     def request_ms(self) -> int:
-        """Return the next request's time, rounded up, so that no time is left after a request that uses it up."""
+        """Return the time limit of the next request, rounded up so that no time is left after a request times out."""
         return math.ceil(min(self.left_ms(), self.request_timeout_ms))
 
     @property

@@ -1,4 +1,4 @@
-"""The part of the public clients that they all have in common."""
+"""Base of all public clients."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class Facade:
-    """A client's block, its name, and its metrics for clusters that ask for them."""
+    """Implements ``async with``, the client's name, and metrics pushed to brokers."""
 
     _client: Client
 
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
-        """Connect to the cluster, within ``timeout_ms`` (``request_timeout_ms``)."""
+        """Connect to the cluster within ``timeout_ms`` (``request_timeout_ms``); without ``wait`` in the background."""
         await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
 
     async def stop(self, timeout_ms: float | None = None) -> None:
-        """Disconnect."""
+        """Disconnect, within ``timeout_ms``."""
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
     async def __aenter__(self) -> Self:
@@ -45,10 +45,10 @@ class Facade:
         return self._client.config.client_id
 
     async def client_instance_id(self, timeout_ms: float | None = None) -> UUID:
-        """Return the id under which brokers forward this client's metrics (KIP-714), to find them there.
+        """Return the id under which brokers store or forward this client's metrics (KIP-714).
 
-        A broker assigns it, which takes ``timeout_ms`` (``request_timeout_ms``) at most; then it stays the same.
-        Clients of one `Client` share one id. Raises `IllegalStateError` without ``enable_metrics_push``,
+        A broker assigns the id once; wait for it up to ``timeout_ms`` (``request_timeout_ms``). Clients with the
+        connections of the same `Client` share the id. Raises `IllegalStateError` without ``enable_metrics_push``,
         `UnsupportedVersionError` if the brokers do not accept metrics, and `RequestTimedOutError`.
         """
         return await self._client.client_instance_id(TIMEOUT("timeout_ms", timeout_ms))
@@ -61,12 +61,14 @@ class Facade:
         is_sum: bool = False,
         attributes: Mapping[str, str | int] | None = None,
     ) -> None:
-        """Push this metric of the application to brokers that ask for it (KIP-1076), until the client is stopped.
+        """Push a metric of the application to brokers that subscribe to it (KIP-1076), until the client is stopped.
 
-        They see it as ``org.apache.kafka.`` and ``name``. ``measure`` returns its value whenever a push is due, and
-        must not take long; if it raises, this metric is left out. ``is_sum`` is for a count that never falls; otherwise
-        the value is a gauge. A metric with the same name and ``attributes`` is replaced. If no broker asks, or without
-        ``enable_metrics_push``, ``measure`` is not called. The client must have been started.
+        Its name there is ``org.apache.kafka.`` followed by ``name``. ``measure`` is called for each push and returns
+        the value; it must return quickly, and if it raises, the push goes without this metric. ``measure`` is not
+        called if no broker subscribes, or without ``enable_metrics_push``. With ``is_sum`` the value is a count that
+        never falls, otherwise a gauge. A metric with the same ``name`` and ``attributes`` is replaced.
+
+        The client must have been started. Raises `ConfigError` or `ConfigTypeError` for invalid arguments.
         """
         from .._core.telemetry.measures import metric_measure  # only here: most applications have none
 
@@ -78,7 +80,7 @@ class Facade:
     def unregister_metric_from_subscription(
         self, name: str, *, attributes: Mapping[str, str | int] | None = None
     ) -> None:
-        """Stop pushing this metric, after at most one more call of its function; an unknown metric is ignored."""
+        """Stop pushing a metric, after at most one more call of its function. An unknown metric is ignored."""
         key = _key(name, attributes)
         self._client.check()
         self._client.application_metrics.unregister(key)

@@ -1,7 +1,7 @@
-"""Protects clients and their sockets from children of ``os.fork``, which must neither use nor disturb them.
+"""Protects clients and their sockets from child processes of ``os.fork``.
 
-An event loop does not survive a fork, but a copy of every object on it does. This costs one entry per client and
-connection.
+An event loop does not work after a fork, but the child has copies of all its objects, and must not use them. Each
+client and connection costs one entry.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from weakref import WeakSet
 
 
 class Inherited(Protocol):
-    """Something that a child process cannot use."""
+    """An object that a child process cannot use."""
 
     def forked(self) -> None:
-        """Called in a child of the process that started it, outside any task and event loop."""
+        """Handle the fork, in the child process, outside of tasks and event loops."""
 
 
 _sockets: WeakSet[socket.socket] = WeakSet()
@@ -24,16 +24,16 @@ _inherited: WeakSet[Inherited] = WeakSet()
 
 
 def detach_in_children(sock: socket.socket) -> None:
-    """Separate the child's copy of this socket from the parent's connection, so that writes and closes do not reach it.
+    """Separate a child's copy of this socket from the parent's connection, so that the child cannot write or close it.
 
-    Its number stays in use, by a socket without a peer. An event loop that closes its copy of a connection therefore
-    does not remove entries from the operating system's list of the parent's waits, which both share (epoll).
+    The file descriptor stays in use, by a socket without a peer. Otherwise the child's event loop could close its copy
+    and remove the entry from the epoll object that it shares with the parent.
     """
     _sockets.add(sock)
 
 
 def tell_in_children(inherited: Inherited) -> None:
-    """Call its `forked` in each child process, while it exists."""
+    """Call the object's `forked` in each child process, as long as the object exists."""
     _inherited.add(inherited)
 
 

@@ -1,15 +1,15 @@
-"""The lifetime of a client of any kind: start, stop, fatal errors, background tasks.
+"""Start, stop, fatal errors and background tasks of clients of all kinds.
 
-All kinds follow the same rules; tests/io/test_life.py and tests/service/test_lifecycle.py test each rule for each kind:
+All kinds follow the same rules. tests/io/test_life.py and tests/service/test_lifecycle.py test each rule for each kind:
 
-- A client starts once. A second `Life.start` raises `IllegalStateError` without effect; after a stop, even one before
-  the start, it raises `ClientClosedError`.
-- A start that fails, or is cancelled, stops the client.
-- A stop has two parts: an orderly one, in which handlers end, records are sent and groups are left, and the closing of
-  connections, which always happens. A stop of a client that has failed, or is only starting, closes it at once; a
-  start under way raises `ClientClosedError`.
-- A second stop waits for the first one, within its own ``timeout_ms``, and does not shorten it: records that the first
-  one was to send are sent.
+- A client starts once. A second `Life.start` has no effect and raises `IllegalStateError`. After a stop, even if the
+  client had not been started, it raises `ClientClosedError`.
+- A start that fails or is cancelled stops the client.
+- A stop has two parts. In the orderly part, handlers end, records are sent and groups are left. Then connections are
+  closed, which always happens. A stop of a client that has failed or is still starting skips the orderly part; the
+  pending start raises `ClientClosedError`.
+- A second stop waits for the first within the ``timeout_ms`` of the second. It does not shorten the first stop, which
+  still sends its records.
 - A cancelled stop limits the orderly part to `CANCELLED_WITHIN_MS`, closes all connections, and then raises the
   cancellation.
 - A stop on another event loop raises `WrongEventLoopError` without effect. If the client's event loop has ended, or
@@ -52,91 +52,91 @@ if TYPE_CHECKING:
 L = TypeVar("L", bound="Life[Any]")
 
 CANCELLED_WITHIN_MS = 2000.0
-"""Time that a cancelled stop, or a failed start, has to commit, to leave a group and the like."""
+"""Time limit of the orderly part of a cancelled stop or a failed start, for example to commit and to leave a group."""
 
 CLOSE_WITHIN_MS = 100.0
-"""Least time for tasks to end once they are cancelled. They need next to none, but a stop may have none left."""
+"""Minimum time for cancelled tasks to end, even if the stop has no time left."""
 
 
 class Kind:
-    """The part of a lifetime that differs between kinds of clients. This base is an admin client's."""
+    """The parts of start and stop that differ between kinds of clients. This base is the kind of an admin client."""
 
     stop_within_ms = 10_000.0
-    """Time of a stop without a timeout."""
+    """Time limit of a stop without a timeout."""
     begin_within_ms: float | None = None
-    """Time of `begin` in a start without a timeout; None means the rest of ``request_timeout_ms``."""
+    """Time limit of `begin` in a start without a timeout; None is the rest of ``request_timeout_ms``."""
     closing_share, closing_ms = 0.1, 500.0
-    """Part of a stop's time that its orderly part leaves for closing connections, and its upper limit."""
+    """Share of a stop's time reserved for closing connections, and the maximum of that time."""
 
     async def begin(self, deadline: Deadline, *, wait: bool) -> None:
-        """Start background work, now that the client is connected, or without ``wait`` is about to be.
+        """Start background work. With ``wait``, the client is connected, otherwise still connecting.
 
-        With ``wait``, return when the client is ready, or at the deadline, with the rest in the background.
+        With ``wait``, return when the client is ready, or at the deadline; the rest happens in the background.
         """
 
     def block_done(self) -> None:
-        """Let the application be done with its records: its ``async with`` block has ended without an error."""
+        """Count all records as done, since the ``async with`` block has ended without an error."""
 
     def check_stop(self) -> None:
         """Raise if the caller must not stop the client."""
 
     def refuse(self) -> None:
-        """Take no new calls: a stop begins."""
+        """Accept no more calls, since a stop begins."""
 
     async def finish(self, deadline: Deadline) -> None:
-        """End the application's work in an orderly way. Cancelled when that takes too long.
+        """End the application's work in an orderly way. Cancelled if that takes too long.
 
         Runs in the task that stops the client.
         """
 
     async def depart(self, deadline: Deadline) -> None:
-        """Send last messages to the brokers, after any end of `finish`; never cancelled before the deadline."""
+        """Send the last messages to brokers, however `finish` has ended. Not cancelled before the deadline."""
 
     def dependents(self) -> Collection[Life[Any]]:
-        """Return the clients that must not outlive this one: `finish` stops them, or else the code after `depart`."""
+        """Return the clients that must stop before this client. Those that `finish` did not stop are stopped later."""
         return ()
 
     def release(self) -> None:
-        """Let waiting calls raise `ClientClosedError`, just before connections are closed."""
+        """Raise `ClientClosedError` from waiting calls; called before connections are closed."""
 
 
 class Life(Generic[L]):
-    """Base of the client: its start and stop, and the background tasks that live meanwhile.
+    """Base of `Client`: start, stop, and the background tasks in between.
 
-    All tasks live in one task group, which a host task of the client's own keeps open, so that `start` and `stop` may
-    be called from different tasks. The first error that escapes a task is fatal: `check` raises it from then on.
+    All tasks run in one task group, which a host task keeps open, so that `start` and `stop` may be called from
+    different tasks. The first error that escapes a task is fatal: from then on `check` raises it.
     """
 
     parent: L | None
-    """Client whose connections this one shares."""
+    """Client whose connections this client uses; None if it does not share connections."""
     children: set[L]
-    """Started clients that share the connections of this one."""
+    """Started clients that use the connections of this client."""
 
     def __init__(self, config: ClientConfig) -> None:
         self.config = config
         self.kind = Kind()
-        """Set by the kind of client that this is part of."""
+        """Behaviour of this kind of client; replaced by clients other than admin clients."""
         self.facade = "Client"
-        """Class created by the application."""
+        """Name of the class created by the application."""
         self.records_left: Callable[[], int] = int
-        """Counts the records that are neither acknowledged nor given up."""
+        """Returns the number of records that are neither acknowledged nor given up."""
         self.fatal: KafkaError | None = None
-        """Error that ended a background task, once one has failed for good."""
+        """Error that ended the client; None unless it has failed."""
         self.left_behind = False
-        """True in a child of the process that started the client: a stop does nothing here."""
+        """True in a child of the process that started the client, where a stop does nothing."""
         self.beginnings = Waits()
-        """Work that begins with the client, like a run: abandoned when the client is stopped."""
+        """Work that begins with the client, such as a run; abandoned if the client is stopped."""
         self.owner: Life[Any] | None = None
-        """Client that starts and stops this one, if the application does not."""
+        """Client that starts and stops this client; None if the application does."""
         self._log = client_log("client", config.client_id)
         self._told_unstopped = False
         self._loop: object | None = None
         """Event loop that started the client."""
         self._host: Host | None = None
         self._tasks: TaskGroup | None = None
-        """Open from the moment the host runs until it ends."""
+        """Open while the host task runs."""
         self._unspawned: deque[tuple[Callable[..., Awaitable[object]], tuple[Any, ...], str]] = deque()
-        """Tasks to be started for callbacks."""
+        """Tasks that callbacks have requested and `_spawn_for_callbacks` starts."""
         self._spawn_wanted = Signal()
         self._started: Waiter[None] = Waiter()
         self._running = False
@@ -144,7 +144,7 @@ class Life(Generic[L]):
         self._stop_by = Deadline(math.inf)
         """Deadline of the current stop."""
         self._stopped: Waiter[None] | None = None
-        """Created by the first `stop`, done when that has ended."""
+        """Created by the first `stop`, and done when it has ended."""
         self._orderly = Waits()
         """Orderly parts of current stops."""
         self._fatal_listeners: list[Callable[[BaseException], None]] = []
@@ -165,11 +165,11 @@ class Life(Generic[L]):
         raise NotImplementedError
 
     def _let_go(self, error: KafkaError) -> None:
-        """Close connections, and raise this error from every waiting call."""
+        """Close connections, and raise this error from all waiting calls."""
         raise NotImplementedError
 
     def _failed(self, error: KafkaError) -> None:
-        """Raise this error from every waiting call: the client has failed."""
+        """Raise this error from all waiting calls, since the client has failed."""
         raise NotImplementedError
 
     def _refuse(self, error: KafkaError) -> None:
@@ -181,11 +181,11 @@ class Life(Generic[L]):
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
         """Connect to the cluster and begin; with ``wait``, return when the client is ready.
 
-        All of it takes ``timeout_ms`` at most. Without one, connecting has ``request_timeout_ms``, and beginning its
-        kind's own time. Raises `KafkaConnectionError` with the reason for each bootstrap server if none could be used
-        in time; authentication and TLS errors unchanged; and errors of the kind of client. After an error or a
-        cancellation, the client is stopped. Without ``wait`` no broker is needed: calls wait for one within their own
-        time, and then raise these errors.
+        ``timeout_ms`` limits the whole call. Without it, connecting is limited to ``request_timeout_ms`` and beginning
+        to `Kind.begin_within_ms`. Raises `KafkaConnectionError` with the reason for each bootstrap server if none could
+        be used in time, authentication and TLS errors unchanged, and errors of the kind of client. After an error or a
+        cancellation, the client is stopped. Without ``wait``, no broker is needed: later calls wait for a broker within
+        their timeouts, and then raise these errors.
         """
         if self._closed:
             raise ClientClosedError
@@ -218,10 +218,9 @@ class Life(Generic[L]):
             raise
 
     async def stop(self, timeout_ms: float | None = None) -> None:
-        """End the client's work in an orderly way, then every task and connection. May be called again.
+        """End the client's work in an orderly way, then all tasks and connections. May be called again.
 
-        Returns within ``timeout_ms``; without one, in the time that its kind of client takes. Waiting calls raise
-        `ClientClosedError`.
+        Returns within ``timeout_ms`` (`Kind.stop_within_ms`). Waiting calls raise `ClientClosedError`.
         """
         if self.left_behind:
             return
@@ -265,7 +264,7 @@ class Life(Generic[L]):
         await self.stop_all(self.kind.dependents(), self._stop_by.left_ms() * (1 - Kind.closing_share))
 
     async def stop_all(self, clients: Collection[Life[Any]], timeout_ms: float) -> None:
-        """Stop this client's dependent clients concurrently; an infinite timeout means none."""
+        """Stop dependent clients concurrently. With an infinite timeout, their default timeouts apply."""
 
         async def stop(client: Life[Any]) -> None:
             try:
@@ -286,21 +285,21 @@ class Life(Generic[L]):
         return max(0.0, self._stop_by.left_s() - kept_ms / 1000)
 
     def hurry(self, timeout_ms: float) -> None:
-        """Let a current stop end within this time."""
+        """Shorten the current stop, if any, to end within this time."""
         if self._stopped is not None and self._stop_by.bring_forward(timeout_ms):
             self._orderly.hurry(time.monotonic() + self._orderly_left_s())
             for client in self.kind.dependents():
                 client.hurry(timeout_ms)
 
     async def _end(self) -> None:
-        """End every task and connection. A cancelled caller stays until that is done."""
+        """End all tasks and connections. If the caller is cancelled, it still waits for that."""
         self._closed = True
         self._running = False
         self.kind.release()
         if not self._here:
-            return  # it was not started, or has ended with its event loop
+            return  # not started, or its event loop has ended
         if self._host is None:
-            self._let_go(ClientClosedError())  # its start has ended before its tasks began
+            self._let_go(ClientClosedError())  # the start has ended before the host task began
             return
         try:
             if self.fatal is None:
@@ -327,13 +326,13 @@ class Life(Generic[L]):
 
     @property
     def at_work(self) -> bool:
-        """True while its tasks run: it has not failed, and its event loop has not ended."""
+        """True while the client's tasks run: it has neither stopped nor failed, and its event loop has not ended."""
         return self._running and self.fatal is None
 
     def check(self) -> None:
-        """Raise if the client cannot be used here and now: cheap.
+        """Raise an error if the client cannot be used now, from this task. Cheap.
 
-        `NotStartedError`, `ClientClosedError`, `WrongEventLoopError`, or the error that ended a background task.
+        Raises `NotStartedError`, `ClientClosedError`, `WrongEventLoopError`, or the fatal error.
         """
         if not self._running:
             raise ClientClosedError if self._closed else NotStartedError
@@ -343,12 +342,12 @@ class Life(Generic[L]):
             raise WrongEventLoopError
 
     def check_loop(self) -> None:
-        """Raise `WrongEventLoopError` anywhere but on the event loop on which the client runs, or is starting."""
+        """Raise `WrongEventLoopError` if the client runs, or is starting, on another event loop."""
         if self._host is not None and not self._host.ended and not self._here:
             raise WrongEventLoopError
 
     def _warn_if_unstopped(self) -> None:
-        """Warn at the end of the event loop or process if `stop` was not called; once for shared connections."""
+        """Warn if `stop` was not called before the end of the event loop or process; once for shared connections."""
         if not self._running or self.stopping or self.left_behind or self._told_unstopped:
             return
         self._told_unstopped = True
@@ -362,16 +361,16 @@ class Life(Generic[L]):
 
     @property
     def _here(self) -> bool:
-        """True on the event loop that started the client."""
+        """True if called on the event loop that started the client."""
         try:
             return loop_token() is self._loop
-        except RuntimeError:  # another thread, without any event loop
+        except RuntimeError:  # a thread without an event loop
             return False
 
     # --- background tasks --------------------------------------------------------------------------------------------
 
     async def _run(self, deadline: Deadline | None, wait: bool) -> None:
-        """The host task, the parent of all background tasks."""
+        """Run the host task, the parent of all background tasks."""
         try:
             async with anyio.create_task_group() as self._tasks:
                 self.spawn(self._spawn_for_callbacks, name="kafka spawner")
@@ -405,12 +404,12 @@ class Life(Generic[L]):
         if in_task():
             self._tasks.start_soon(uninterrupted(self._supervise), fn, args, name, name=name)
         else:
-            # In a protocol's callback anyio cannot tell on which event loop it is.
+            # A protocol's callback runs outside of tasks, where anyio cannot find the event loop.
             self._unspawned.append((fn, args, name))
             self._spawn_wanted.set()
 
     async def _spawn_for_callbacks(self) -> None:
-        """Start the tasks for callbacks."""
+        """Start the tasks that callbacks have requested."""
         while True:
             await self._spawn_wanted.wait()
             while self._unspawned:
@@ -418,11 +417,11 @@ class Life(Generic[L]):
                 self.spawn(fn, *args, name=name)
 
     def on_fork(self, listener: Callable[[], None]) -> None:
-        """Call this in each child process that ``os.fork`` makes from now on; it must only set flags."""
+        """Call ``listener`` in each later child process made by ``os.fork``. It must only set flags."""
         self._fork_listeners.append(listener)
 
     def forked(self) -> None:
-        """Called in a child process: every call raises from now on, and no connection is made."""
+        """Make all calls raise in a child process, and make no connections there."""
         if not self._closed:
             self.left_behind = True
             self.fatal = IllegalStateError(
@@ -433,11 +432,11 @@ class Life(Generic[L]):
                 listener()
 
     def on_fatal(self, listener: Callable[[BaseException], None]) -> None:
-        """Call this once, when a background task has failed for good."""
+        """Call ``listener`` once if the client fails."""
         self._fatal_listeners.append(listener)
 
     def fail(self, error: KafkaError) -> None:
-        """Make this the fatal error, unless there is one already: every call raises it from now on."""
+        """Set the fatal error, unless there is one already. All later calls raise it."""
         if self.fatal is None and not self._closed:
             self._log.error("the client has failed: %s", error)
             self.fatal = error
@@ -458,7 +457,7 @@ class Life(Generic[L]):
         except BaseException as error:
             self.fail(_unexpected(name, error))
             if not isinstance(error, Exception):
-                raise  # code of the application asks the process to end
+                raise  # the application's code ends the process
 
 
 def _unexpected(name: str, error: BaseException) -> BackgroundTaskError:

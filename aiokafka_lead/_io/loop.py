@@ -1,8 +1,8 @@
-"""The seam to the event loop: waiting, waking and background tasks, on asyncio and on trio.
+"""Waiting, waking and background tasks, on asyncio and on trio.
 
-Every object here belongs to one event loop and is called on it; it is not thread-safe. Setting is synchronous, so that
-protocol callbacks can do it; waiting is cancellable and bounded. On asyncio a wait costs one bare future, since anyio's
-own events are too slow for use in each request.
+Objects of this module belong to one event loop and are not thread-safe. Waking is synchronous, so that protocol
+callbacks can do it; waits can be cancelled and have a timeout. On asyncio a wait costs a single future, since anyio's
+events are too slow to be used for each request.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ T = TypeVar("T")
 
 
 class Spawn(Protocol):
-    """Runs a task until the client stops; an error that escapes it is fatal for the client."""
+    """Runs a task until the client stops. An error that escapes the task is fatal for the client."""
 
     def __call__(self, fn: Callable[..., Awaitable[object]], *args: Any, name: str) -> None: ...
 
 
 class Spawner(Protocol):
-    """Starts tasks; anyio's TaskGroup is one."""
+    """Starts tasks, as anyio's TaskGroup does."""
 
     def start_soon(self, func: Callable[..., Any], /, *args: Any, name: object = None) -> Any: ...
 
 
 class _Parked(Protocol):
-    """A suspended task: the common part of asyncio.Future and `_TrioParked`."""
+    """A suspended task; the interface common to asyncio.Future and `_TrioParked`."""
 
     def done(self) -> bool: ...
 
@@ -53,7 +53,7 @@ class _Parked(Protocol):
 
 
 class _TrioParked:
-    """A suspended trio task. trio never asks to abort a task that has been rescheduled, so one flag is enough."""
+    """A suspended trio task. One flag is enough, since trio does not abort a task that has been rescheduled."""
 
     __slots__ = ("_done", "_scope", "_task")
 
@@ -79,7 +79,7 @@ class _TrioParked:
 
 
 def in_trio() -> bool:
-    """Return True if trio runs this code. Asked before asyncio, because trio may be asyncio's guest."""
+    """Return True if trio runs this code. asyncio may run, too, because trio may be its guest."""
     module = sys.modules.get("trio")
     return module is not None and bool(module.lowlevel.in_trio_run())
 
@@ -133,9 +133,9 @@ def _wake_all(queue: list[_Parked]) -> None:
 
 
 class Waiter(Generic[T]):
-    """A result or an error that arrives once. The first one set wins; later ones are ignored.
+    """A result or an error for which tasks wait. It is set once; later results and errors are ignored.
 
-    An error is dropped silently if no task waits for it: the code that sets it must not rely on its being seen.
+    An error for which no task waits is dropped silently.
     """
 
     __slots__ = ("_error", "_queue", "_value", "done")
@@ -147,7 +147,7 @@ class Waiter(Generic[T]):
         self._queue: list[_Parked] = []
 
     def set_result(self, value: T) -> None:
-        """Complete with a value, and wake every waiting task."""
+        """Complete with a value, and wake all waiting tasks."""
         if not self.done:
             self.done = True
             self._value = value
@@ -163,7 +163,7 @@ class Waiter(Generic[T]):
                 _wake_all(self._queue)
 
     def result(self) -> T:
-        """Return the value, or raise the error; RuntimeError if not yet done."""
+        """Return the value or raise the error. Raises RuntimeError if there is neither."""
         if self._error is not None:
             raise own_copy(self._error)
         if not self.done:
@@ -172,17 +172,17 @@ class Waiter(Generic[T]):
         return value
 
     async def wait(self, timeout_s: float | None = None) -> T:
-        """Wait for the value or error; TimeoutError after the timeout. Does not suspend if already done.
+        """Wait for the value or the error. Raises TimeoutError. Does not suspend if already done.
 
-        Any number of tasks may wait; a cancelled or timed-out wait does not change the waiter. A result that arrives
-        after the timeout and before this task runs again, as on a busy loop, is returned.
+        Any number of tasks may wait; a wait that is cancelled or times out does not affect the others. On a busy loop,
+        a result may arrive between the timeout and the task's next step; it is returned.
         """
         if not self.done and not await _park(self._queue, timeout_s) and not self.done:
             raise TimeoutError
         return self.result()
 
     async def done_within(self, timeout_s: float | None) -> bool:
-        """Return True once there is a result, and False if the timeout passed first. Raises the error."""
+        """Wait for the result; return True if it arrived within the timeout. Raises the error."""
         try:
             await self.wait(timeout_s)
         except TimeoutError:
@@ -191,10 +191,10 @@ class Waiter(Generic[T]):
 
 
 class Signal:
-    """Wakes the one task that waits for it. Set any number of times before a wait, it wakes that wait once.
+    """Wakes the task that waits for it. Setting it several times before a wait has the effect of setting it once.
 
-    A wait that finds the signal set returns without suspending: a loop that can keep its own signal set must let other
-    tasks run elsewhere.
+    A wait does not suspend if the signal is set. A loop that may set the signal itself each time must let other tasks
+    run elsewhere.
     """
 
     __slots__ = ("_queue", "_set", "_timer")
@@ -205,25 +205,25 @@ class Signal:
         self._timer: asyncio.TimerHandle | None = None  # of `wake_by`, on asyncio
 
     def set(self) -> None:
-        """Wake the waiting task, or let the next wait return at once."""
+        """Wake the waiting task. If no task waits, the next wait returns at once."""
         self._set = True
         if self._queue:
             _wake_all(self._queue)
 
     async def wait(self, timeout_s: float | None = None) -> bool:
-        """Return True when the signal is set, which clears it; False if the timeout passes first."""
+        """Wait until the signal is set, and clear it. Return False if the timeout passes first."""
         if not self._set:
             try:
                 await _park(self._queue, timeout_s)
             finally:
                 if self._timer is not None:
                     self._timer.cancel()
-        # A wait that is cancelled while it is being woken leaves the signal set for the next one.
+        # A wait that is cancelled while it is being woken leaves the signal set for the next wait.
         was_set, self._set = self._set, False
         return was_set
 
     def wake_by(self, at: float) -> None:
-        """End the current wait at this time of ``time.monotonic()``, unless it ends earlier."""
+        """End the current wait at this time (``time.monotonic()``) at the latest."""
         for parked in self._queue:
             left_s = max(0.0, at - time.monotonic())
             if isinstance(parked, _TrioParked):
@@ -235,7 +235,7 @@ class Signal:
 
 
 class News:
-    """Wakes all tasks that wait for the next event. Costs almost no time without waiting tasks."""
+    """Wakes all tasks that wait for the next event. Costs little if no task waits."""
 
     __slots__ = ("_next",)
 
@@ -249,19 +249,19 @@ class News:
             waiter.set_result(None)
 
     async def wait(self, timeout_s: float | None = None) -> None:
-        """Return at the next event; raises TimeoutError."""
+        """Wait for the next event. Raises TimeoutError."""
         if self._next is None:
             self._next = Waiter()
         await self._next.wait(timeout_s)
 
 
 def in_task() -> bool:
-    """Return True if a task runs this code, and not a callback of asyncio's event loop."""
+    """Return True if called by a task, and False if called by a callback of asyncio's event loop."""
     return in_trio() or asyncio.current_task() is not None
 
 
 def loop_token() -> object:
-    """Return the identity of the running event loop; RuntimeError outside of one."""
+    """Return an object that identifies the running event loop. Raises RuntimeError without a loop."""
     if in_trio():
         import trio
 
@@ -270,10 +270,10 @@ def loop_token() -> object:
 
 
 def loop_probe() -> tuple[Callable[[], object], object]:
-    """Return a function, and its result while this event loop runs in this thread; a faster `loop_token`.
+    """Return a function, and its result while this event loop runs in this thread; faster than `loop_token`.
 
-    Under another event loop the function returns a different object, or raises RuntimeError. (On Python 3.11 asyncio
-    asks the operating system for the process.)
+    In another event loop the function returns another object or raises RuntimeError. `loop_token` is slower on Python
+    3.11, where asyncio requests the process id from the operating system.
     """
     if in_trio():
         import trio
@@ -283,9 +283,9 @@ def loop_probe() -> tuple[Callable[[], object], object]:
 
 
 def loop_thread() -> tuple[dict[str, object], str] | None:
-    """Return a dict and a key, under which it has this thread's identity while this event loop runs in it.
+    """Return a dict and a key whose value is this thread's identity while this event loop runs in it.
 
-    This is the source of asyncio's ``is_running``, at a tenth of the cost; None for other event loops.
+    asyncio's ``is_running`` reads the same value at ten times the cost. Returns None for other event loops.
     """
     if in_trio():
         return None
@@ -293,7 +293,7 @@ def loop_thread() -> tuple[dict[str, object], str] | None:
 
 
 def loop_caller() -> Callable[..., None]:
-    """Return a function that calls a function on this event loop, from any thread, unless the loop has ended."""
+    """Return a function that calls a function on this event loop from any thread, unless the loop has ended."""
     if in_trio():
         import trio
 
@@ -304,7 +304,7 @@ def loop_caller() -> Callable[..., None]:
     def call(fn: Callable[..., object], *args: Any) -> None:
         try:
             submit(fn, *args)
-        except RuntimeError:  # asyncio: the loop is closed; trio.RunFinishedError is one, too
+        except RuntimeError:  # the loop is closed (asyncio), or trio.RunFinishedError, a subclass
             pass
 
     return call
@@ -316,11 +316,11 @@ async def sleep_until(deadline: float) -> None:
 
 
 SLICE_S = 0.004
-"""Longest time for which divisible work blocks the event loop at a time."""
+"""Time after which `in_slices` lets other tasks run."""
 
 
 async def in_slices(work: Generator[None, None, T]) -> T:
-    """Run the generator as quickly as possible, but let other tasks run between its steps; return its result."""
+    """Run a generator to its end, letting other tasks run every `SLICE_S`; return its result."""
     until = time.perf_counter() + SLICE_S
     while True:
         try:
@@ -336,9 +336,9 @@ _ANYIO_PARTS = ("CancelScope", "Event", "TypedAttributeSet", "create_memory_obje
 
 
 async def import_anyio() -> None:
-    """Import anyio's parts one by one, letting other tasks run in between.
+    """Import the modules of anyio one by one, letting other tasks run in between.
 
-    anyio imports them when they are first named, and all together would block the event loop for 25 ms.
+    anyio imports them on first use, and importing all of them would block the event loop for 25 ms.
     """
     for part in _ANYIO_PARTS:
         getattr(anyio, part)
@@ -348,19 +348,19 @@ async def import_anyio() -> None:
             await trio.lowlevel.checkpoint()
         else:
             await asyncio.sleep(0)
-    anyio.get_cancelled_exc_class()  # its backend for this event loop
+    anyio.get_cancelled_exc_class()  # imports the backend for this event loop
 
 
 class Host:
-    """A task of its own that outlives the call that spawned it: an asyncio task, or a trio system task.
+    """A task that outlives the call that spawned it: an asyncio task, or a trio system task.
 
-    trio ends the whole run when a system task raises. So an error is kept in ``error`` and never leaves the task.
+    An exception of a system task would end the whole trio run, so it is stored in ``error`` instead of raised.
     """
 
     def __init__(self, fn: Callable[[], Awaitable[object]], name: str) -> None:
         self.name = name
         self.error: BaseException | None = None
-        """Error raised by ``fn``, other than its cancellation."""
+        """Error raised by ``fn``, except its cancellation."""
         self._fn = fn
         self._ended: Waiter[None] = Waiter()
         self._scope = anyio.CancelScope()
@@ -368,15 +368,15 @@ class Host:
 
     @property
     def ended(self) -> bool:
-        """True once the task has ended in any way."""
+        """True once the task has returned, raised or was cancelled."""
         return self._ended.done
 
     async def wait(self, timeout_s: float | None = None) -> bool:
-        """Return True once the task has returned, raised or was cancelled; False if the timeout passed."""
+        """Wait for the end of the task; return False if the timeout passes first."""
         return await self._ended.done_within(timeout_s)
 
     def cancel(self) -> None:
-        """Cancel the task, at each await until it ends."""
+        """Cancel the task, at each of its awaits."""
         self._scope.cancel()
 
     def _start(self) -> None:
@@ -396,7 +396,7 @@ class Host:
                 await self._fn()
         except BaseExceptionGroup as group:
             foreign, self.error = group.split(cancelled)
-            if foreign is not None:  # the event loop itself is ending, and wants its cancellation back
+            if foreign is not None:  # the end of the event loop has cancelled this task, and expects the cancellation
                 raise foreign from None
         except Exception as error:
             self.error = error
@@ -411,7 +411,7 @@ class Host:
 
 
 _hosts: set[Host] = set()
-"""Running hosts: asyncio keeps only weak references to its tasks."""
+"""Running hosts, kept alive because asyncio has only weak references to tasks."""
 
 
 async def _uninterrupted(fn: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -419,10 +419,10 @@ async def _uninterrupted(fn: Callable[P, Awaitable[T]], *args: P.args, **kwargs:
 
 
 class _LateCoroutine(Coroutine[Any, Any, T]):
-    """Calls the coroutine function at its first step.
+    """A coroutine that calls the coroutine function in its first step.
 
-    When ``asyncio.run`` ends, it cancels every task that is left, even those that have not begun. anyio drops the
-    coroutine of such a task, and Python says of each that it "was never awaited". Here there is none yet.
+    When ``asyncio.run`` ends, it cancels all remaining tasks, even those that have not begun. anyio drops the coroutine
+    of such a task, and Python would warn that it "was never awaited". With this class there is no coroutine yet.
     """
 
     __slots__ = ("_begin", "_begun")
@@ -451,10 +451,10 @@ class _LateCoroutine(Coroutine[Any, Any, T]):
 
 
 def uninterrupted(fn: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Wrap a background task started by another task, so that the end of the event loop prints no message.
+    """Wrap the function of a background task, so that it is not disturbed by KeyboardInterrupt or the loop's end.
 
-    trio raises KeyboardInterrupt in the code running at that moment, unless this prevents it; then the main task gets
-    it, as on asyncio. In a background task it would be lost, and end that task. For asyncio see `_LateCoroutine`.
+    trio raises KeyboardInterrupt in the running task. In a background task it would end the task and be lost; this
+    wrapper defers it to the main task, where asyncio also raises it. For asyncio see `_LateCoroutine`.
     """
     if not in_trio():
         return partial(_LateCoroutine, fn)
@@ -464,7 +464,7 @@ def uninterrupted(fn: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Corout
 
 
 def spawn_host(fn: Callable[[], Awaitable[object]], name: str) -> Host:
-    """Run ``fn`` in a separate task on the running event loop, until it ends or is cancelled."""
+    """Run ``fn`` in a separate task on the running event loop."""
     host = Host(fn, name)
     host._start()
     return host
@@ -475,16 +475,17 @@ PROCESSORS = os.cpu_count() or 1
 
 
 class CodecThreads:
-    """Threads for compression or decompression: one per processor, shared by all clients of an event loop.
+    """Threads for compression or decompression, one per processor, shared by all clients of an event loop.
 
-    They have a limiter of their own: anyio's belongs to the application, whose threads may wait for a client.
+    They have a separate limiter. anyio's default limiter is also used by the application, whose threads may wait for a
+    client.
     """
 
     def __init__(self, work: str) -> None:
         self._limiter: RunVar[anyio.CapacityLimiter] = RunVar(f"aiokafka_lead {work}")
 
     async def run(self, call: Callable[..., None], *args: object) -> None:
-        """Make the call in a thread; a cancelled caller still waits for it."""
+        """Make the call in a thread. A cancelled caller still waits for its end."""
         try:
             limiter = self._limiter.get()
         except LookupError:

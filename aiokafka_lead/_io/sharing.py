@@ -1,6 +1,6 @@
-"""A client's view of shared connections and metadata: its own listeners, interests and calls.
+"""Proxies of shared connections and metadata, which keep the listeners, topics and calls of one client.
 
-When it stops, these end; the connections, the metadata and the other clients continue.
+When the client stops, these end; the connections, the metadata and the other clients continue.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ T = TypeVar("T")
 
 
 class OwnCalls:
-    """Calls of one client that wait for a shared object; they end with an error when the client does."""
+    """Calls of one client that wait for a shared object. The end of the client ends them with an error."""
 
     def __init__(self) -> None:
         self._closed_by: KafkaError | None = None
         self._scopes: set[anyio.CancelScope] = set()
 
     async def wait(self, fn: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return the result of the call, or raise its error or the error of `close`."""
+        """Return the result of a call; raises the error of the call or of `close`."""
         if self._closed_by is None:
             with anyio.CancelScope() as scope:
                 self._scopes.add(scope)
@@ -45,12 +45,12 @@ class OwnCalls:
         raise own_copy(self._closed_by)
 
     def refuse(self, error: KafkaError) -> None:
-        """Raise this error from every later call."""
+        """Raise this error from all later calls."""
         if self._closed_by is None:
             self._closed_by = error
 
     def close(self, error: KafkaError) -> None:
-        """Raise this error from every waiting call, and from every later one."""
+        """Raise this error from all waiting and later calls."""
         self.refuse(error)
         for scope in self._scopes:
             scope.cancel()
@@ -80,7 +80,7 @@ class _SharedConnection:
 
 
 class SharedBrokers:
-    """`Brokers` for one of several clients. Other methods act as in `Brokers`."""
+    """`Brokers` for one of several clients. Its other attributes come from `Brokers`."""
 
     def __init__(self, brokers: Brokers, calls: OwnCalls) -> None:
         self._brokers = brokers
@@ -105,7 +105,7 @@ class SharedBrokers:
             self._brokers.remove_listener(listener)
 
     def stop(self, error: KafkaError) -> None:
-        """The client has ended: raise the error from its calls."""
+        """End the client's calls with this error, and remove its listeners."""
         self.refuse(error)
         self._calls.close(error)
         while self._listeners:
@@ -125,9 +125,9 @@ def _no_connection(node_id: int, lane: AnyLane = Lane.DATA) -> None:
 
 
 class SharedMetadata:
-    """`MetadataActor` for one of several clients. Other methods act as in `MetadataActor`.
+    """`MetadataActor` for one of several clients. Its other attributes come from `MetadataActor`.
 
-    Its topics of interest count from `open` on, together with the other clients' topics.
+    After `open`, its topics are kept in the metadata, together with the other clients' topics.
     """
 
     def __init__(self, actor: MetadataActor, calls: OwnCalls) -> None:
@@ -140,17 +140,17 @@ class SharedMetadata:
 
     @property
     def snapshot(self) -> ClusterSnapshot:
-        """The latest view."""
+        """Latest snapshot."""
         return self._actor.snapshot
 
     def open(self) -> None:
-        """The client starts: request metadata of its topics."""
+        """Begin to keep metadata of the client's topics."""
         self._open = True
         self._actor.add_topics(self._topics.elements())
         self._actor.set_all_topics(self._everything, self)
 
     def close(self, error: KafkaError) -> None:
-        """The client has ended: raise the error from its calls, and drop its topics of interest."""
+        """End the client's calls with this error, and remove its listeners and topics."""
         self._calls.close(error)
         while self._listeners:
             self.remove_listener(self._listeners[-1])

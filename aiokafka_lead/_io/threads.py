@@ -1,4 +1,4 @@
-"""Runs blocking, uncancellable calls, each in its own thread, for which the process does not wait at its end."""
+"""Runs blocking calls in daemon threads, for which the process does not wait when it exits."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from .loop import Waiter, loop_caller
 T = TypeVar("T")
 
 MAX_LOST = 16
-"""Number of abandoned, still running calls up to which new threads are started."""
+"""Maximum number of abandoned calls that still run; beyond it, new calls are refused."""
 
 IDLE_S = 60.0
 """Time for which an idle thread waits for the next call before it ends."""
 
 
 class BlockingCalls:
-    """Runs a few calls at a time, and refuses more once too many have not returned; belongs to one event loop.
+    """Runs a few calls at a time, and refuses calls while too many have not returned. Belongs to one event loop.
 
-    It does not use anyio's threads: an asyncio program could not end while one of them is stuck, and an abandoned call
-    would no longer count.
+    anyio's threads do not fit: an asyncio program could not exit while one of them is stuck, and abandoned calls would
+    not be counted.
     """
 
     def __init__(self, called: str, at_once: int, max_lost: int = MAX_LOST) -> None:
-        """``called`` describes the calls, in thread names and in the error."""
+        """``called`` describes the calls in thread names and in the error."""
         self._called = called
         self._turn = anyio.Semaphore(at_once)
         self._most = at_once + max_lost
         self._threads = _Threads(f"kafka {called}")
         self.running = 0
-        """Number of calls that have not returned, including abandoned ones."""
+        """Number of calls that have not returned, including abandoned calls."""
 
     @property
     def full(self) -> bool:
-        """True if too many calls have not returned, so that the next one is refused."""
+        """True if too many calls have not returned, so that the next call is refused."""
         return self.running >= self._most
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Return the result of the call, or raise its error. A cancelled caller abandons the call.
+        """Return the result of a call; raises its error. If the caller is cancelled, the call is abandoned.
 
-        Raises `KafkaConnectionError` when too many earlier calls are still running.
+        Raises `KafkaConnectionError` if too many earlier calls are still running.
         """
         async with self._turn:
             if self.full:
@@ -73,21 +73,21 @@ _Outcome = tuple[Any, BaseException | None]
 
 
 class _Threads:
-    """Threads, one per concurrent call, which then wait for more calls, because starting a thread is slow.
+    """Threads that wait for further calls after a call, one for each concurrent call.
 
-    A start waits until the thread runs, which on a busy machine would block the event loop for tens of milliseconds
-    with each call.
+    `threading.Thread.start` waits until the thread runs. On a busy machine, a new thread for each call would block the
+    event loop for tens of milliseconds.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._work: SimpleQueue[tuple[Callable[[], Any], Callable[[_Outcome], None]]] = SimpleQueue()
         self._idle = 0
-        """Number of waiting threads, beyond the queued calls."""
+        """Number of waiting threads minus the number of queued calls."""
         self._lock = threading.Lock()
 
     def do(self, call: Callable[[], Any], report: Callable[[_Outcome], None]) -> None:
-        """Let a waiting thread, or else a new one, make the call and report its outcome."""
+        """Make the call and report its outcome in a waiting thread, or in a new thread if none waits."""
         with self._lock:
             one_waits = self._idle > 0
             self._idle -= one_waits
@@ -100,12 +100,15 @@ class _Threads:
             pass
 
     def _do_next(self) -> bool:
-        """Do the next call; return False if none came for long. (A loop would keep the last call and outcome alive.)"""
+        """Make the next call; return False after `IDLE_S` without a call.
+
+        This is not part of a loop, whose variables would keep the last call and its outcome alive.
+        """
         try:
             call, report = self._work.get(timeout=IDLE_S)
         except Empty:
             with self._lock:
-                leaves = self._idle > 0  # else its work is about to arrive
+                leaves = self._idle > 0  # otherwise a call for this thread is being queued
                 self._idle -= leaves
             return not leaves
         found: _Outcome
@@ -114,6 +117,6 @@ class _Threads:
         except BaseException as error:
             found = (None, error)
         with self._lock:
-            self._idle += 1  # before the next call can be made, by one that has heard of the end of this one
+            self._idle += 1  # before the report, whose receiver may make the next call at once
         report(found)
         return True

@@ -19,7 +19,7 @@ _TIMESTAMP = pa.timestamp("ms", tz="UTC")
 SCHEMA = pa.schema(
     [("offset", _INT64), ("timestamp", _TIMESTAMP), ("key", _BINARY), ("value", _BINARY), ("headers", _HEADERS)]
 )
-"""``timestamp`` is null if a record has none, which is -1 in Kafka: others before 1970 are times."""
+"""``timestamp`` is null if a record has none, which is -1 in Kafka. Other negative numbers are times before 1970."""
 
 
 def to_arrow(columns: Columns) -> pa.RecordBatch:

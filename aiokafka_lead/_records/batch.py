@@ -15,7 +15,7 @@ from .layout import CODEC_MASK, CODEC_NAMES, CONTROL_BIT, LOG_APPEND_TIME_BIT, T
 from .record import ConsumerRecord
 
 RECORD_BYTES = 100
-"""Memory of a record besides its contents, which seven bytes of a batch are enough to claim."""
+"""Memory of a record without its contents, although it may take only seven bytes of a batch."""
 
 _CODEC_MASK = CODEC_MASK
 _LOG_APPEND_TIME_BIT = LOG_APPEND_TIME_BIT
@@ -79,16 +79,16 @@ class BatchView:
         self.size_bytes = size_bytes
         """Size as received, including the header."""
         self._payload = payload
-        # Older formats are decompressed before they are converted to this one.
+        # Older formats are decompressed before they are converted to format 2.
         self._compressed = codec != 0 and self.magic == 2
         self._max_decompressed_bytes = max_decompressed_bytes
         self._failure: BatchTooLargeError | CorruptRecordError | None = None
-        """The reason why it cannot be decompressed, after an attempt."""
+        """The error of a failed attempt to decompress it."""
 
     def load(self) -> bytes | memoryview:
         """Return the records' bytes, decompressed on the first call.
 
-        Reading records does this itself; call it separately to decompress elsewhere, for example in a thread.
+        Reading records calls this itself; call it before to decompress elsewhere, for example in a thread.
         """
         if self._compressed:
             self._decompress(self._max_decompressed_bytes)
@@ -158,7 +158,7 @@ class BatchView:
         )
 
     def columns(self, from_offset: int = 0) -> Columns:
-        """Return the same records by column; all are checked now, but lists are created on request."""
+        """Return the records by column; all are checked now, but lists are created on request."""
         self._check_count()
         return Columns(
             index_records(
@@ -173,7 +173,7 @@ class BatchView:
         )
 
     def control_type(self) -> ControlType:
-        """Return the type of a control batch; `ControlType.UNKNOWN` for an unknown one."""
+        """Return the type of a control batch; `ControlType.UNKNOWN` for an unknown type."""
         if not self.is_control:
             raise ValueError("this is no control batch")
         keys = self.columns().keys

@@ -35,7 +35,7 @@ def corrupt(what: str) -> NoReturn:
 
 
 class RecordReader:
-    """Goes through the records of a batch; no read passes the end of its record."""
+    """Reads the records of a batch in order; no read passes the end of its record."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class RecordReader:
             corrupt("a record is longer than its fields")
 
     def header_count(self) -> int:
-        """Read the number of headers; each takes at least two bytes. Without any, the record ends here."""
+        """Read the number of headers, each of which takes at least two bytes; if 0, check that the record ends here."""
         if self.at + 1 == self.end and self.data[self.at] == 0:
             self.at = self.end
             return 0
@@ -149,7 +149,7 @@ class RecordReader:
         return count
 
     def header_key(self) -> int:
-        """Pass a header's key; return its start."""
+        """Skip a header's key; return its start."""
         size = self.length()
         if size < 0:
             corrupt("a record has a header without key")
@@ -225,7 +225,7 @@ def read_records(
 ) -> list[Record]:
     """Return the records of these offsets; ``append_time_ms`` is their timestamp if the broker set it.
 
-    They are copies of ``sample``, which has no key, value or headers, completed by their own contents.
+    They are copies of ``sample``, which has no key, value or headers, with their contents added.
     """
     reader = RecordReader(payload, record_count, base_offset, last_offset_delta, base_timestamp_ms)
     stamped = append_time_ms is not None
@@ -387,7 +387,7 @@ def index_records(
     append_time_ms: int | None,
     from_offset: int,
 ) -> RecordIndex:
-    """Check all records and index them from ``from_offset`` on, without creating an object for any."""
+    """Check all records and index them from ``from_offset`` on, without creating an object per record."""
     reader = RecordReader(payload, record_count, base_offset, last_offset_delta, base_timestamp_ms)
     stamped = append_time_ms is not None
     stamp = append_time_ms if append_time_ms is not None else 0

@@ -31,7 +31,7 @@ Stamp = tuple[int, int, int, bool, int]
 _FIRST_CAPACITY = 512
 """Initial size of a builder; it doubles up to its batch size."""
 _MAX_RECORD_OVERHEAD = 21
-"""Length 5, attributes 1, timestamp delta 10, offset delta 5."""
+"""Bytes of length (5), attributes (1), timestamp delta (10) and offset delta (5)."""
 _MAX_BATCH_BYTES = 2**31 - 1
 _INT64_MAX = 2**63 - 1
 _HEADER_SIZE = HEADER_SIZE
@@ -94,7 +94,7 @@ def nullable_size(content: bytes | None) -> int:
 
 
 def exact_bytes(content: object, what: str) -> bytes:
-    """Return the bytes of any bytes-like object; raise a clear error for other types."""
+    """Return the bytes of any bytes-like object; raise TypeError for other types."""
     if isinstance(content, (bytes, bytearray, memoryview)):
         return bytes(memoryview(content))
     raise TypeError(f"a record's {what} must be bytes or None, got {type(content).__name__}")
@@ -113,7 +113,7 @@ def exact_headers(headers: Sequence[Header]) -> Headers:
 
 
 def converted_headers(headers: Headers) -> Headers:
-    """Convert headers of other types; raise a clear error if they are invalid."""
+    """Convert headers of other types; raise an error if they are invalid."""
     found: list[Header] = []
     for name, content in headers:
         if not isinstance(name, str):
@@ -184,13 +184,13 @@ def encode_record(
 
 
 def estimated_size(key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
-    """Return an upper bound of one record's size in a batch, without the batch's own header (61 bytes)."""
+    """Return an upper bound of one record's size in a batch, without the batch's header (61 bytes)."""
     size = _MAX_RECORD_OVERHEAD + nullable_size(key) + nullable_size(value)
     return size + (headers_size(exact_headers(headers)) if headers else 1)
 
 
 class BatchBuilder:
-    """One producer batch in the making: records are encoded as they are added, and compressed at the end."""
+    """Builds one producer batch: records are encoded as they are added, and compressed at the end."""
 
     def __init__(self, *, batch_size: int, compression: str = "none", compression_level: int | None = None) -> None:
         self._begin(batch_size, compression, compression_level)
@@ -218,7 +218,7 @@ class BatchBuilder:
         self._headers: Headers | None = None
         """The headers that were written last."""
         self._headers_at = 0
-        """Their position in `_buffer`."""
+        """Position of ``_headers`` in `_buffer`."""
         self._headers_bytes = 0
         self.closed = False
         """True if the records in `_buffer` are in their final form, and no more are accepted."""
@@ -241,7 +241,7 @@ class BatchBuilder:
             value = exact_bytes(value, "value")
         if not headers:
             return self._append(timestamp_ms, key, value, None)
-        # No one can change those that were written last.
+        # The headers that were written last are immutable, so they need no check.
         exact = self._headers if headers is self._headers else exact_headers(headers)
         return self._append(timestamp_ms, key, value, exact)
 
@@ -296,7 +296,7 @@ class BatchBuilder:
         return index
 
     def extend(self, size: int, at_most: int) -> None:
-        """Let the batch grow by ``size`` bytes; it will never be given more than ``at_most`` in total."""
+        """Let the batch grow by ``size`` bytes; its total limit will never exceed ``at_most``."""
         self.batch_size = min(self.size_bytes + size, _MAX_BATCH_BYTES)
         self._capacity_limit = max(self.batch_size, at_most)
 
@@ -332,7 +332,7 @@ class BatchBuilder:
         transactional: bool = False,
         leader_epoch: int = -1,
     ) -> memoryview:
-        """Do the same as `build`, faster."""
+        """Do the same as `build`, faster because of positional arguments."""
         stamp = (producer_id, producer_epoch, base_sequence, transactional, leader_epoch)
         if self._built is not None and stamp == self._stamp:
             return self._built
@@ -357,7 +357,7 @@ class BatchBuilder:
         base_sequence: int,
         leader_epoch: int,
     ) -> None:
-        """Write everything before the records except the checksum."""
+        """Write the header, without the checksum."""
         raw.put_int64(buffer, 0, 0)
         raw.put_int32(buffer, _LENGTH_AT, size - _LOG_OVERHEAD)
         raw.put_int32(buffer, _LOG_OVERHEAD, leader_epoch)

@@ -15,10 +15,10 @@ from ..types import CompressionType
 #
 # CRC-32C (Castagnoli), from the crc32c package's C extension, or in Python if that is not available.
 #
-# A zip of Python files, as Spark sends to executors, has no extensions. Python does some 10 MB/s.
+# A zip of Python files, as Spark sends to executors, has no extensions. Python reaches some 10 MB/s.
 #
-# Importing the package itself reads its version through ``importlib.metadata``, which brings in ``email`` and much
-# else: 30 ms and 5 MiB, more than the rest of this client takes.
+# Importing the package itself reads its version through ``importlib.metadata``, which imports ``email`` and many other
+# modules. This takes 30 ms and 5 MiB, more than all the rest of this client.
 
 
 Checksum = Callable[["bytes | bytearray | memoryview"], int]
@@ -79,7 +79,7 @@ LENGTH_AT = 8
 MAGIC_AT = 16
 CRC_AT = 17
 ATTRIBUTES_AT = 21
-"""The CRC covers everything from this offset on, so base offset and leader epoch may change without it."""
+"""The CRC covers all bytes from this offset on, so base offset and leader epoch may change without it."""
 
 LOG_OVERHEAD = 12
 """Number of bytes that batch_length (or a legacy message's size) does not count."""
@@ -153,15 +153,15 @@ class ControlType(IntEnum):
     COMMIT = 1
     """The producer's transaction was committed."""
     LEADER_CHANGE = 2
-    """KRaft's own log: a leader was elected."""
+    """KRaft's metadata log: a leader was elected."""
     SNAPSHOT_HEADER = 3
-    """KRaft's own log: the start of a snapshot."""
+    """KRaft's metadata log: the start of a snapshot."""
     SNAPSHOT_FOOTER = 4
-    """KRaft's own log: the end of a snapshot."""
+    """KRaft's metadata log: the end of a snapshot."""
     KRAFT_VERSION = 5
-    """KRaft's own log: the version of the quorum's protocol."""
+    """KRaft's metadata log: the version of the quorum's protocol."""
     KRAFT_VOTERS = 6
-    """KRaft's own log: the set of voters."""
+    """KRaft's metadata log: the set of voters."""
 
     @classmethod
     def _missing_(cls, value: object) -> ControlType:

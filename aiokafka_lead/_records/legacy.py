@@ -1,4 +1,4 @@
-"""Messages of formats 0 and 1, from before record batches (Kafka 0.11).
+"""Messages of formats 0 and 1, which preceded record batches (Kafka 0.11).
 
 A message, or a compressed set of messages in one, is converted to the form of a record batch, so that all later code
 reads only one format. Java: ``AbstractLegacyRecordBatch``.
@@ -30,7 +30,7 @@ _MESSAGE_BYTES = 400
 """Memory of a message while its set is read."""
 
 _SETS_MIN_BYTES = 1 << 20
-"""Minimum limit for that memory: if little is decompressed on the event loop, the limit is low."""
+"""Minimum limit for the memory of a set's messages, since the limit of decompression on the event loop is low."""
 
 
 class _Message(NamedTuple):
@@ -43,7 +43,7 @@ class _Message(NamedTuple):
 
 
 class MessageSet:
-    """A compressed set of messages, decompressed on request: only then are its offsets known."""
+    """A compressed set of messages, decompressed on request. Its offsets are unknown before that."""
 
     def __init__(self, outer: _Message, size_bytes: int, check_crcs: bool, max_decompressed_bytes: int) -> None:
         self.size_bytes = size_bytes
@@ -177,8 +177,8 @@ def _inner_messages(outer: _Message, codec: int, check_crcs: bool, max_decompres
     except BatchTooLargeError as error:
         error.next_offset = outer.offset + 1  # the offset of the last message in it
         raise
-    # Format 1 counts from the first message, and the outer offset is the last message's; format 0 is absolute. Some
-    # writers left the outer offset at 0: then the inner ones are absolute, too.
+    # Format 1 counts from the first message, and the outer offset is the last message's; format 0 is absolute. If the
+    # writer left the outer offset at 0, the inner offsets are absolute, too.
     if outer.magic == 1 and outer.offset != 0:
         base = outer.offset - messages[-1].offset
         if base < 0:

@@ -1,4 +1,4 @@
-"""The hash by which Java's producer maps keys to partitions."""
+"""The hash function with which Java's producer maps keys to partitions."""
 
 from __future__ import annotations
 

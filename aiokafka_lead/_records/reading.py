@@ -40,10 +40,10 @@ def read_parts(
     check_crcs: bool = True,
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
 ) -> Iterator[BatchView | MessageSet]:
-    """Yield the batches in a fetch answer's bytes, in order, without an incomplete one at the end (KIP-74).
+    """Yield the batches in a fetch answer's bytes, in order, without an incomplete batch at the end (KIP-74).
 
-    Raises `CorruptRecordError` at an invalid batch, or one whose checksum does not match. ``max_decompressed_bytes``
-    bounds the decompressed size of a batch, and the memory of its records besides their contents: reading more raises
+    Raises `CorruptRecordError` at a batch that is invalid, or has a wrong checksum. ``max_decompressed_bytes`` bounds
+    the decompressed size of a batch, and the memory of its records without their contents: reading more raises
     `BatchTooLargeError`.
     """
     view = memoryview(buffer).toreadonly().cast("B")

@@ -11,7 +11,7 @@ from .._cpython import naming, slots
 
 
 class AnyRecord:
-    """The attributes common to all records read from a partition; the decoder copies one record for each of a batch."""
+    """The attributes common to all records read from a partition. The decoder copies a sample for each record."""
 
     __slots__ = (
         "headers",
@@ -26,16 +26,16 @@ class AnyRecord:
     )
 
     def _copy(self):
-        """Return another record with the same attributes, for the decoder to change. It refers to no record."""
+        """Return another record with the same attributes, for the decoder to change, without a reference to this."""
         raise NotImplementedError
 
 
 class ConsumerRecord(AnyRecord):
     """A record as read from a partition. Treat it as frozen.
 
-    ``timestamp_ms`` is wall-clock time, or -1 if the record has none (message format 0); ``timestamp_type`` says if the
-    producer or the broker set it. ``key`` and ``value`` are None if the record has none. ``leader_epoch`` is the epoch
-    under which the batch was written, or None if the broker provided none.
+    ``timestamp_ms`` is in milliseconds since 1970, or -1 if the record has none (message format 0). ``timestamp_type``
+    says if the producer or the broker set it. ``key`` and ``value`` are None if the record has none. ``leader_epoch``
+    is the epoch in which the batch was written, or None if the broker provided none.
     """
 
     __slots__ = ()
@@ -56,7 +56,7 @@ class ConsumerRecord(AnyRecord):
         self.leader_epoch = leader_epoch
 
     def with_content(self, key, value):
-        """Return the same record with another, deserialized key and value."""
+        """Return a copy of the record with another, deserialized key and value."""
         return ConsumerRecord(
             self.topic,
             self.partition,

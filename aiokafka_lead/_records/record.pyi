@@ -11,7 +11,7 @@ _K2 = TypeVar("_K2")
 _V2 = TypeVar("_V2")
 
 class AnyRecord(Generic[_K, _V]):
-    """What every record has that was read from a partition."""
+    """The attributes common to all records read from a partition."""
 
     def _copy(self) -> Self: ...
     @property
@@ -35,7 +35,7 @@ class AnyRecord(Generic[_K, _V]):
 
 @final
 class ConsumerRecord(AnyRecord[_K, _V]):
-    """A record as it was read from a partition: frozen where it is compiled, to be treated so elsewhere."""
+    """A record as read from a partition. It is frozen if compiled; treat it as frozen otherwise, too."""
 
     def __init__(
         self,

@@ -34,7 +34,7 @@ _MAX_TIMESTAMP_AT = 35
 
 
 class StoredRecord(NamedTuple):
-    """A record for `build_batch`; ``offset`` None means the next one."""
+    """A record for `build_batch`; ``offset`` None means the next offset."""
 
     timestamp_ms: int
     key: bytes | None = None

@@ -1,7 +1,7 @@
 """Kafka's protocol: messages, their codecs, frames, and the negotiation of versions.
 
-The classes of an API are in a separate module, ``aiokafka_lead._wire.messages.<api>``, which its users import; this
-package imports none. The broker's side is imported on first use.
+The classes of an API are in a separate module, ``aiokafka_lead._wire.messages.<api>``, which callers import directly;
+this package imports no such module. The broker's side is imported on first use.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ApiVersions:
 
     @staticmethod
     def from_response(response: ApiVersionsResponse) -> ApiVersions:
-        """Create it from a broker's answer, which must not carry an error."""
+        """Return the ranges in a broker's answer, which must not have an error."""
         return _of_release(
             tuple((api.api_key, api.min_version, api.max_version) for api in response.api_keys),
             tuple((feature.name, feature.max_version_level) for feature in response.finalized_features),
@@ -69,7 +69,7 @@ class ApiVersions:
     def version_for(
         self, request_cls: type[Request[Any]], *, lowest: int | None = None, highest: int | None = None
     ) -> int:
-        """Return the highest version that broker and client know, within ``lowest`` and ``highest`` if given.
+        """Return the highest version that broker and client support, within ``lowest`` and ``highest`` if given.
 
         Raises `UnsupportedVersionError`, which names the API and both ranges.
         """
@@ -80,7 +80,7 @@ class ApiVersions:
         return chosen
 
     def supports(self, request_cls: type[Request[Any]], version: int | None = None) -> bool:
-        """Return True if broker and client both know ``version``; without it, if they share any version."""
+        """Return True if broker and client both support ``version``; without it, if they have any common version."""
         if version is None:
             return self._overlap(request_cls) is not None
         theirs = self._ranges.get(request_cls.API_KEY, (1, 0))
@@ -124,7 +124,7 @@ class ApiVersions:
 def _of_release(
     apis: tuple[tuple[int, int, int], ...], features: tuple[tuple[str, int], ...], features_epoch: int
 ) -> ApiVersions:
-    """Return one object for all connections to brokers of a release: it takes 10 KB."""
+    """Return the same object for all connections to brokers of a release, because it takes 10 KB."""
     ranges = {key: (lowest, highest) for key, lowest, highest in apis}
     return ApiVersions(ranges, finalized_features=dict(features), finalized_features_epoch=features_epoch)
 

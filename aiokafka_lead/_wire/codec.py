@@ -1,6 +1,6 @@
-"""Encodes and decodes the bodies of messages, by codecs that are compiled on first use.
+"""Encodes and decodes the bodies of messages with codecs that are created on first use.
 
-The way to them is compiled through ``codec.pxd`` if a compiler is available.
+This module is compiled through ``codec.pxd`` if a compiler is available.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from .message import Buffer, Message, Request, Struct
 M = TypeVar("M", bound=Message)
 
 _COPIED_BYTES = 1 << 20
-"""A part of a larger buffer is copied before it is decoded if it is at most this long."""
+"""Maximum size of a part of a larger buffer that is copied before it is decoded."""
 
 _GC_PAUSE_BYTES = 1 << 16
-"""Above this size, decoding pauses the garbage collector, which would traverse the growing result in vain."""
+"""Size above which decoding pauses the garbage collector, which would traverse the growing result without effect."""
 
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
 _decoders: dict[tuple[type[Message], int], Decoder] = {}
 _element_decoders: dict[tuple[type[Struct], int], Decoder] = {}
 _stepwise_decoders: dict[tuple[type[Struct], int, str], StepwiseDecoder] = {}
-# The first one that a thread creates stays: without the interpreter's lock, compiled code must not look up an entry
+# The first codec that a thread creates stays: without the interpreter's lock, compiled code must not look up an entry
 # that another thread may replace.
 
 
 def encode(message: Message, version: int) -> bytes:
-    """Return the message's body. Errors: see `encode_into`."""
+    """Return the message's body. Raises the errors of `encode_into`."""
     chunks: list[Buffer] = []
     last = encode_into(message, version, chunks, bytearray())
     return b"".join([*chunks, last])
@@ -62,7 +62,7 @@ def decode(message: type[M], version: int, buffer: Buffer) -> M:
 
 
 def decode_from(message: type[M], version: int, view: memoryview, position: int) -> tuple[M, int]:
-    """Return the message at ``position``, and the position after it. Errors as in `decode`."""
+    """Return the message at ``position``, and the position after it. Raises the errors of `decode`."""
     decoder = decoder_of(message, version)
     pause = len(view) >= _GC_PAUSE_BYTES and gc.isenabled()
     if pause:
@@ -136,7 +136,7 @@ def encoder_of(message: type[Message], version: int) -> Encoder:
 
 
 def make_codecs(requests: Iterable[tuple[type[Request[Any]], int]]) -> Generator[None, None, None]:
-    """Create the codecs of requests in these versions in steps, instead of all at their first use."""
+    """Create the codecs of requests in these versions in steps, instead of together at their first use."""
     for request, version in requests:
         encoder_of(request, version)
         yield

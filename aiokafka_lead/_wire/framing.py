@@ -1,8 +1,8 @@
-"""Frames as a client writes and reads them: a length, a header, a body. `server` has the broker's side.
+"""The client's side of frames, which have a length, a header and a body. `server` has the broker's side.
 
 The header's version follows from the body's (KIP-482): flexible requests have header version 2 and flexible responses
 version 1, else 1 and 0. The only exception is the response to ApiVersions, whose header stays at version 0, because a
-client must be able to read it before it knows the broker's versions.
+client must be able to read it before it has the broker's versions.
 
 Compiled through ``framing.pxd`` if a compiler is available.
 """
@@ -33,7 +33,7 @@ _INT32 = struct.Struct(">i")
 
 @lru_cache(maxsize=1024)
 def _request_head(request: type[Request[Any]], version: int, client_id: str | None) -> bytes:
-    """Return the beginning of such requests, with length and correlation id left blank."""
+    """Return the beginning of requests of this kind, without values for length and correlation id."""
     encoded = b"" if client_id is None else client_id.encode()
     if len(encoded) > MAX_STRING_BYTES:
         raise EncodeError(f"a client id of {len(encoded)} bytes: Kafka allows {MAX_STRING_BYTES}")
@@ -42,9 +42,9 @@ def _request_head(request: type[Request[Any]], version: int, client_id: str | No
 
 
 def encode_request(request: Request[Any], version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
-    """Return the request's frame, including its length, as buffers to write one after another.
+    """Return the request's frame, including its length, as buffers to write in order.
 
-    Large records are included unchanged. Errors as in `codec.encode_into`.
+    Large records are included unchanged. Raises the errors of `codec.encode_into`.
     """
     kind: Any = type(request)  # hashable as any class, though its instances are not
     head = bytearray(_request_head(kind, version, client_id))
@@ -75,7 +75,7 @@ def peek_correlation_id(frame: Buffer) -> int:
 def decode_response(response: type[R], version: int, frame: Buffer) -> tuple[int, R]:
     """Return the correlation id and the response in a frame without its length, for a request sent in ``version``.
 
-    A broker that does not know the version of an ApiVersions request answers with error 35 in version 0 (KIP-511);
+    A broker that does not support the version of an ApiVersions request answers with error 35 in version 0 (KIP-511);
     ``api_keys`` then lists the versions of ApiVersions to use, or is empty. Raises `MalformedMessageError`.
     """
     view = memoryview(frame)
@@ -84,7 +84,7 @@ def decode_response(response: type[R], version: int, frame: Buffer) -> tuple[int
 
 
 def decode_answer(response: type[R], version: int, view: memoryview) -> R:
-    """Do the same as `decode_response` after the correlation id has been read."""
+    """Return the response like `decode_response`, after the correlation id has been read."""
     position = 4
     if response.API_KEY == API_VERSIONS_KEY:
         if view[4:6] == _UNSUPPORTED_VERSION:
@@ -97,8 +97,8 @@ def decode_answer(response: type[R], version: int, view: memoryview) -> R:
 def _decode_refusal(response: type[R], asked: int, view: memoryview) -> R:
     """Decode the answer to ApiVersions in an unknown version: its code, and its keys if they are readable.
 
-    Some brokers and proxies answer in the version that they do not know, or with no data after the code; the code alone
-    is enough to ask again. Other fields are ignored: garbage may look like a throttle time.
+    Some brokers and proxies answer in the version that they do not support, or with no data after the code. The code is
+    enough for another request. Other fields are ignored: garbage may look like a throttle time.
     """
     api_keys: Any = []
     for version in (0, asked):

@@ -15,15 +15,15 @@ ZERO_UUID = UUID(int=0)
 """The protocol's value for an absent topic id, and the default of every uuid field."""
 
 DEFAULT: Any = object()
-"""A constructor's stand-in for "a new list" or "a new struct with its own defaults"."""
+"""A constructor's placeholder for a new list, or a new struct with default values."""
 
 
 SECRET_FIELDS = frozenset({"auth_bytes", "hmac", "salted_password"})
-"""Credentials: excluded from ``repr``, and so from every log, traceback and debugger."""
+"""Fields with credentials, which ``repr`` omits, so that no log, traceback or debugger shows them."""
 
 
 class Struct:
-    """Part of a message: fields are attributes, which the constructor takes as keywords; defaults are the schema's."""
+    """Part of a message. Its fields are attributes and keywords of the constructor, with the schema's defaults."""
 
     __slots__: tuple[str, ...] = ()
 

@@ -1,8 +1,8 @@
 """The parts of the wire format that compiled codecs call: varints, lengths and counts, tagged fields, bulk arrays, ids.
 
-A reader takes ``(buffer, position, size, end)``. ``size`` is a length or count read before ``position``: plain in
-inflexible messages, and greater by one in flexible ones (KIP-482), in which it may be the first byte of a longer
-varint. It returns the value and the position after it.
+A reader takes ``(buffer, position, size, end)``, and returns the value and the position after it. ``size`` is a length
+or count read before ``position``. It is plain in inflexible messages. In flexible messages (KIP-482) it is greater by
+one, and may be the first byte of a longer varint.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KEPT_COUNT = 64
 """Layouts for arrays and strings up to this length are kept."""
 
 uuid_from_bytes: Callable[[bytes], UUID] = lru_cache(maxsize=16384)(lambda raw: UUID(bytes=raw))
-"""Topic ids repeat from frame to frame and `UUID` is slow to make."""
+"""Creates a cached UUID, because topic ids repeat from frame to frame and `UUID` is slow to create."""
 
 
 ELEMENTS_MAX_BYTES = 1 << 30
@@ -65,7 +65,7 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def uvarint_tail(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """Return a varint whose first byte, just before ``position``, has a successor. At most 32 bits, so five bytes."""
+    """Return a varint of two to five bytes (32 bits), given its first byte, which is just before ``position``."""
     value = first & 127
     for shift in (7, 14, 21, 28):
         byte = buffer[position]
@@ -153,7 +153,7 @@ class ArrayReaders(dict[int, Callable[[Buffer, int], tuple[Any, ...]]]):
     """``readers[size](buffer, position)`` unpacks an array of numbers.
 
     ``kind`` is their format character, and ``offset`` is 1 if ``size`` is greater by one than the count. A count that
-    the buffer cannot hold fails in `struct`, before any object is created; so does null, because no format has a
+    the buffer cannot hold fails in `struct`, before any object is created. Null fails, too, because no format has a
     negative count.
     """
 
@@ -188,8 +188,8 @@ compact_sizes = CompactSizes()
 class SizedWriters(dict[int, Callable[..., bytes]]):
     """``writers[n](*run, size, *values)`` packs fields of a fixed size, a length or count, and n values.
 
-    ``run`` are the formats of those fields, ``size`` is the format of the length, or "" for a varint, which is passed
-    as bytes, and ``kind`` is the format character of the values, "s" for n bytes in one, or "" for a count alone.
+    ``run`` has the formats of the fixed fields. ``size`` is the format of the length, or "" for a varint, which is
+    passed as bytes. ``kind`` is the format character of the values, "s" for n bytes together, or "" for a count only.
     """
 
     def __init__(self, run: str, size: str, kind: str, limit: int | None) -> None:
@@ -198,7 +198,7 @@ class SizedWriters(dict[int, Callable[..., bytes]]):
         self._size = size
         self._kind = kind
         self._limit = limit
-        """The longest string that Kafka accepts, if this writes one."""
+        """Maximum length of a string in Kafka, if this object writes strings; else None."""
 
     def __missing__(self, count: int) -> Callable[..., bytes]:
         if self._limit is not None and count > self._limit:
@@ -237,7 +237,7 @@ def put_records(chunks: list[Buffer], out: bytearray, records: Records, flexible
 
 
 def missing_field(message: object, name: str, version: int) -> NoReturn:
-    """Raise the error for a value of ``name`` that this version of the message cannot carry."""
+    """Raise the error for a value of ``name`` that this version of the message does not have."""
     raise UnsupportedVersionError(f"{type(message).__name__} version {version} has no field {name}")
 
 

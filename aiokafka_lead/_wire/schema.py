@@ -85,7 +85,7 @@ class Field:
         self.tag = tag
         """The number of a tagged field (flexible versions only), else None."""
         self.default = default
-        """The default in the notation; None for the type's own default."""
+        """The default in the notation; None for the type's default."""
         self.ignorable = ignorable
         """True if a value may be dropped silently in a version without the field."""
 

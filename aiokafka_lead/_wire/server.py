@@ -1,4 +1,4 @@
-"""Frames as a broker reads and writes them, and the mapping of an API's number to its classes."""
+"""The broker's side of frames, and the mapping of an API's number to its classes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RequestFrame(NamedTuple):
 
 
 class UnsupportedRequestError(UnsupportedVersionError):
-    """A request of an API or version without a schema here; ``header`` identifies the request."""
+    """A request of an API or version that this package has no schema for; ``header`` identifies the request."""
 
     def __init__(self, message: str, header: RequestHeader) -> None:
         super().__init__(message)
@@ -72,8 +72,8 @@ def decode_request_header(frame: Buffer) -> RequestHeader:
 def decode_request(frame: Buffer) -> RequestFrame:
     """Return the request in a frame without its length.
 
-    Raises `UnsupportedRequestError`, which carries the header, if this client has no schema for the API or its version,
-    and `MalformedMessageError`.
+    Raises `UnsupportedRequestError`, which has the header, if there is no schema for the API or its version, and
+    `MalformedMessageError`.
     """
     view = memoryview(frame)
     header, position = _read_request_header(view)

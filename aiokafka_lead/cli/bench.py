@@ -70,7 +70,7 @@ async def _delete(admin: AdminClient, topic: str) -> None:
 
 
 async def _led(admin: Any, topic: str, partitions: int) -> None:
-    """Wait until brokers know the topic, with a leader for each partition."""
+    """Wait until the topic exists, with a leader for each partition."""
     while True:
         try:
             described = (await admin.describe_topics([topic]))[topic]
@@ -84,7 +84,7 @@ async def _led(admin: Any, topic: str, partitions: int) -> None:
 async def _write(
     session: Session, topic: str, records: int, value: bytes, compression: str
 ) -> tuple[float, list[float]]:
-    """Return the seconds for all records, and the milliseconds to the acknowledgement of single ones."""
+    """Return the seconds for all records, and the milliseconds to the acknowledgement of single records."""
     compressing = {} if compression == "none" else {"compression_type": compression}
     async with session.producer(**compressing) as producer:
         await producer.send_and_wait(topic, value, partition=0)

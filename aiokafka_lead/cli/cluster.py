@@ -1,4 +1,4 @@
-"""``aiokafka-lead cluster``: its brokers and controllers, and those that are gone for good."""
+"""``aiokafka-lead cluster``: lists brokers and controllers, and unregisters lost nodes."""
 
 from __future__ import annotations
 

@@ -34,13 +34,13 @@ _BYTES = 64_000_000
 class ArrowFile:
     """A file that grows by row groups under a temporary name, until `close` renames it.
 
-    Nothing remains if that is not reached. Columns: topic, partition, offset, timestamp, key, value, headers.
+    No file remains without a `close`. Columns: topic, partition, offset, timestamp, key, value, headers.
     """
 
     is_kept = False
 
     def __init__(self, path: str, note: Callable[[str], None]) -> None:
-        """Begin; raise `ConfigError` if such a file cannot be written."""
+        """Create the file; raise `ConfigError` if it cannot be written."""
         self._kind = Path(path).suffix
         if self._kind not in (".parquet", ".arrow"):
             raise ConfigError(f"--output takes a file that ends in .parquet or .arrow, not {path!r}")
@@ -74,14 +74,14 @@ class ArrowFile:
         return pyarrow.ipc.new_file(str(self._beside), self._schema)
 
     def write(self, record: ConsumerRecord[Any, Any]) -> None:
-        """Add one record; it is written together with later ones."""
+        """Add a record to the next row group."""
         self._records.append(record)
         self._bytes += len(record.key or b"") + len(record.value or b"")
         for name, content in record.headers:
             self._bytes += len(name) + len(content or b"")
 
     async def flush(self) -> None:
-        """Write a row group once there are enough records for one: small ones would make a large file."""
+        """Write a row group once there are enough records: many small groups would make a large file."""
         if len(self._records) >= _ROWS or self._bytes >= _BYTES:
             await anyio.to_thread.run_sync(self._write_group)
 
@@ -158,7 +158,7 @@ class Sink(Protocol):
     """The destination of records."""
 
     def write(self, record: Record) -> None:
-        """Write one record."""
+        """Write a record."""
 
     is_kept: bool
     """True if flushed records are safe even if `close` is never called."""
@@ -296,7 +296,7 @@ async def _read_as_member(
 
 
 async def _flushed(consumer: Consumer[Any, Any], sink: Sink) -> list[Record]:
-    """Wait for a slow reader, and stay in the group during that time.
+    """Wait for a slow reader of the output, and poll to stay in the group.
 
     A member that does not poll is considered stuck (``max_poll_interval_ms``). Returns records of partitions that were
     assigned in the meantime.
@@ -387,7 +387,7 @@ class _Selection:
             await self._by_schema.prepare(records)
 
     def of(self, record: Record) -> Record | None:
-        """Return the record as shown, or None if it is left out. Raises `BadRecord` if that ends the reading."""
+        """Return the record as shown, or None if it is left out. Raises `BadRecord` if bad records end the reading."""
         if self._by_schema is not None:
             try:
                 record = self._by_schema.record(record)

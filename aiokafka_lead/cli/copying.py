@@ -1,4 +1,4 @@
-"""``aiokafka-lead copy``: copies part of a topic to another one, of this cluster or another."""
+"""``aiokafka-lead copy``: copies part of a topic to another topic, in this cluster or another."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def copy(
 
 
 def _other(session: Session, servers: str | None, profile: str | None) -> Session:
-    """Return the other cluster's session: reached like this one except for the servers, or only by a profile."""
+    """Return a session on the other cluster, with this session's options except the servers, or with a profile's."""
     if profile is None:
         return session.beside({**session.options, "bootstrap_servers": servers})
     environment = {name: text for name, text in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)}

@@ -38,7 +38,7 @@ Level = Literal["ok", "warning", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check."""
+    """The result of a check."""
 
     level: Level
     what: str
@@ -62,7 +62,7 @@ class Findings(list[Finding]):
 
     @property
     def failed(self) -> bool:
-        """True if there is an error among them."""
+        """True if any finding is an error."""
         return any(finding.level == "error" for finding in self)
 
 
@@ -99,7 +99,7 @@ def why(error: OSError) -> str:
 
 
 async def speaks_tls(host: str, port: int) -> bool:
-    """Return True if a TLS handshake makes progress, whatever the certificate is worth."""
+    """Return True if a TLS handshake makes progress, regardless of the certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE  # no data is sent here: the only question is if it is TLS
@@ -207,7 +207,7 @@ def _print(session: Session, finding: Finding) -> None:
 
 
 async def _proxy(config: ClientConfig, findings: Findings) -> bool:
-    """The proxy by itself; True if there is a way to brokers. Brokers behind one cannot be probed without Kafka."""
+    """Check the proxy; return False if it cannot be reached. Brokers behind it cannot be probed without Kafka."""
     if config.proxy_url is None:
         return True
     split = urlsplit(config.proxy_url)
@@ -216,7 +216,7 @@ async def _proxy(config: ClientConfig, findings: Findings) -> bool:
 
 
 async def _bootstrap(session: Session, config: ClientConfig, findings: Findings) -> str | None:
-    """Check each bootstrap server by itself; return one that can be used."""
+    """Check each bootstrap server separately; return a usable server."""
     usable: str | None = None
     first_id: str | None = None
     for host, port in config.bootstrap_servers:
@@ -289,14 +289,14 @@ async def _cluster(session: Session, admin: AdminClient, findings: Findings, sec
 
 
 def _view(admin: AdminClient) -> ClusterSnapshot:
-    """Return the bootstrap server's answer. A request for the same may find no broker at its advertised address."""
+    """Return the bootstrap server's metadata. A new request would use advertised addresses, which may not work."""
     return admin._client.metadata.snapshot
 
 
 async def _broker(session: Session, broker: Broker, cluster_id: str | None, local: bool, findings: Findings) -> bool:
-    """Check that a broker's advertised address works from here: clients use it, whatever address they began with.
+    """Check that a broker's advertised address works from here, because clients use it after the bootstrap.
 
-    Return True if it answers there, however slowly.
+    Return True if the broker answers there, however slowly.
     """
     where = _address(broker.host, broker.port)
     called = f"advertised listener of broker {broker.node_id}"
@@ -351,10 +351,10 @@ async def _round_trip_ms(admin: AdminClient, broker_id: int) -> float:
 
 
 async def _answering(admin: AdminClient, broker_id: int) -> str | None:
-    """Return the name of another broker that answers at this one's address; None if there is none, or it is unknown.
+    """Return the name of another broker that answers at this broker's address; None if there is none, or if unknown.
 
-    Brokers refuse to describe another one's configuration, and name themselves then. It needs the right to describe
-    the cluster's configurations.
+    A broker refuses to describe another broker's configuration, and names itself in the error. The check needs the
+    right to describe the cluster's configurations.
     """
     try:
         await admin.describe_configs([ConfigResource(ConfigResourceType.BROKER, str(broker_id))], names=["node.id"])
@@ -367,7 +367,7 @@ async def _answering(admin: AdminClient, broker_id: int) -> str | None:
 
 
 async def _checked(session: Session, where: str, broker_id: int) -> None:
-    """Raise `MisroutedConnectionError` if a broker from Kafka 4.4 on answers there that is another one (KIP-1242)."""
+    """Raise `MisroutedConnectionError` if another broker answers there (KIP-1242, from Kafka 4.4 on)."""
     checks = {"metadata_cluster_check_enable": True, "metadata_recovery_strategy": "rebootstrap"}
     async with session.admin(bootstrap_servers=where, **checks) as admin:
         await admin.describe_features(broker_id=broker_id)
@@ -387,7 +387,7 @@ async def _versions(admin: AdminClient, findings: Findings) -> None:
 
 
 async def _clock(admin: AdminClient, findings: Findings) -> None:
-    """Compare clocks: the controller reports its own time as the time at which it was last caught up."""
+    """Compare clocks: the controller reports its current time as the time at which it was last caught up."""
     try:
         began_ms = time.time() * 1000
         quorum = await admin.describe_metadata_quorum()

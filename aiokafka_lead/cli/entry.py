@@ -23,7 +23,7 @@ def main() -> int:
 
 def _main() -> int:
     _open_closed()
-    # Without a buffer: a signal at a write would leave its text there.
+    # Unbuffered, because a signal during a write would leave text in a buffer.
     unfailing: Any = _Unfailing(2, "w", closefd=False)
     sys.stderr = io.TextIOWrapper(unfailing, sys.stderr.encoding, "backslashreplace", write_through=True)
     missing = [name for name in NEEDED if find_spec(name) is None]
@@ -52,7 +52,7 @@ def _run() -> int:
         code = _failed(f"error: standard output cannot be written: {error.strerror}", FAILED)
     else:
         return code
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # otherwise Python tries again at its end, and complains
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # otherwise Python flushes again at exit, and reports an error
     return code
 
 

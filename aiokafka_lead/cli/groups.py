@@ -207,7 +207,7 @@ def _with_rates(
 
 
 def _watched(rows: Sequence[dict[str, Any]], height: int | None) -> RenderableType:
-    """Return as much as fits: if that is not all, the partitions with the most lag."""
+    """Return a table that fits on the screen: of all partitions, or of the partitions with the most lag."""
     total = sum(row["lag"] or 0 for row in rows)
     title = f"lag of all: {total:,} records (Ctrl-C ends)"
     fits = len(rows) if height is None else max(1, height - _HEAD_LINES)

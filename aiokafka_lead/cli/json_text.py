@@ -1,4 +1,4 @@
-"""JSON texts, whose numbers may be too large for Python, and whose digits must not get lost."""
+"""Reads JSON texts without losing digits, even if numbers are too large for Python."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _EXACT = json.JSONDecoder(parse_int=_whole, parse_float=_fraction)
 
 
 def read_json(text: str, decoder: json.JSONDecoder = _LENIENT) -> Any:
-    """Return the value of a JSON text; raise ValueError if it is none, or is nested too deeply."""
+    """Return the value of a JSON text; raise ValueError if it is invalid, or nested too deeply."""
     try:
         return decoder.decode(text)
     except RecursionError:
@@ -48,7 +48,7 @@ def read_json(text: str, decoder: json.JSONDecoder = _LENIENT) -> Any:
 
 
 def strict_json(text: str) -> Any:
-    """Do the same, but refuse what Python accepts beyond the standard: NaN and infinities."""
+    """Do the same, but refuse NaN and infinities, which Python accepts beyond the standard."""
     return read_json(text, _STRICT)
 
 
@@ -58,9 +58,9 @@ def exact_json(text: str) -> Any:
 
 
 def member_of(text: str, name: str) -> str:
-    """Return the text of an object's member: encoding its value again would lose digits.
+    """Return the text of an object's member, because encoding its value again would lose digits.
 
-    The last of several members with the same name counts, as in the value.
+    As in the parsed value, the last of several members with the same name counts.
     """
     at = _after_space(text, text.index("{") + 1)
     found = ""

@@ -1,4 +1,4 @@
-"""Computes how far groups are behind."""
+"""Computes the lag of groups."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PartitionLag:
     member: str | None
     """The client that has the partition; for a share group, the clients."""
     counted: int | None = None
-    """The brokers' count: in a share group, records after the first pending one may be done."""
+    """The brokers' count: in a share group, records after the first pending record may be done."""
     failure: KafkaError | None = None
     """The reason why the end is unknown."""
 
@@ -52,7 +52,7 @@ class _Places:
 async def lag_of_groups(
     admin: AdminClient, groups: Iterable[str] | None = None
 ) -> tuple[list[PartitionLag], dict[str, KafkaError]]:
-    """Return every partition in which a group has an offset or a member, by group; and errors of groups.
+    """Return every partition in which a group has an offset or a member, sorted by group, and errors of groups.
 
     Without names: every group of consumers that commits offsets, and every share group.
     """

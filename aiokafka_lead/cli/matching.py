@@ -83,7 +83,7 @@ def _in_bytes(option: str, expression: str) -> Callable[[bytes], bool]:
 
 
 def condition(text: str) -> Wanted:
-    """Return a function for one condition, such as ``value.amount > 10`` or ``value.items[0].id != null``."""
+    """Return a function for a condition, such as ``value.amount > 10`` or ``value.items[0].id != null``."""
     found = _CONDITION.fullmatch(text)
     if found is None:
         raise ConfigError(f"--where: {text!r} is no condition like value.amount > 10: PATH, one of {_known()}, VALUE")

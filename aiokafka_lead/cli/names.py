@@ -24,14 +24,14 @@ def close_to(name: str, names: Iterable[str]) -> str:
 
 
 async def succeeded(session: Session, admin: AdminClient, call: Awaitable[Mapping[K, V]]) -> dict[K, V]:
-    """Return the successful items of an admin call; report the failed ones, and make the command fail at its end."""
+    """Return the successful items of an admin call. Report failed items, and make the command fail at its end."""
     outcomes = await outcomes_of(call)
     await told(session, admin, _failures(outcomes))
     return {name: each for name, each in outcomes.items() if not isinstance(each, KafkaError)}
 
 
 async def done_of(session: Session, admin: AdminClient, call: Awaitable[None], names: Iterable[str]) -> list[str]:
-    """Return the names for which a call without a result succeeded; report the failed ones."""
+    """Return the names for which a call without a result succeeded; report failed names."""
     try:
         await call
     except KafkaError as error:
@@ -44,7 +44,7 @@ async def done_of(session: Session, admin: AdminClient, call: Awaitable[None], n
 
 
 async def told(session: Session, admin: AdminClient, failures: Mapping[K, KafkaError]) -> None:
-    """Report each item that failed, with names that are close to a missing one."""
+    """Report each item that failed, with names that are close to a missing name."""
     topics: list[str] | None = None
     groups: list[str] | None = None
     for item, error in failures.items():
@@ -68,7 +68,7 @@ def _name(item: object) -> str:
 
 
 async def explained(session: Session, error: KafkaError) -> KafkaError | Failed:
-    """Report an error about names, with names that are close to missing ones; return the error to raise."""
+    """Report an error about names, with names that are close to missing names; return the error to raise."""
     failures = _failures(error.outcomes or {})
     if not any(isinstance(each, (UnknownTopicOrPartitionError, GroupIdNotFoundError)) for each in failures.values()):
         return error
@@ -78,7 +78,7 @@ async def explained(session: Session, error: KafkaError) -> KafkaError | Failed:
 
 
 async def described_topics(session: Session, admin: AdminClient, names: Iterable[str]) -> dict[str, TopicDescription]:
-    """Return the topics that exist; report the missing ones. Raises `Failed` if none exists."""
+    """Return the topics that exist, and report missing topics. Raises `Failed` if no topic exists."""
     found = await succeeded(session, admin, admin.describe_topics(list(dict.fromkeys(names))))
     if not found:
         session.raise_failures()
@@ -91,7 +91,7 @@ async def missing_topic(admin: AdminClient, name: str) -> Failed:
 
 
 async def missing_group(admin: AdminClient, name: str, otherwise: str) -> Failed:
-    """Return the error to raise for a missing group, or the other one if it exists."""
+    """Return the error to raise for a missing group; if the group exists, the error has the text ``otherwise``."""
     known = await _groups(admin)
     return Failed(otherwise if name in known else _absent("group", name, known))
 

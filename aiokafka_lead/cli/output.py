@@ -28,7 +28,7 @@ def table(
 ) -> Table:
     """Return rows for people: numbers right-aligned, and brokers' texts not interpreted as markup.
 
-    ``in_lines``: each row has one line, for displays that are redrawn; at a terminal, names too long for that are cut.
+    ``in_lines``: each row has one line, for displays that are redrawn. At a terminal, names that are too long are cut.
     """
     made = Table(*[], title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for column in columns:
@@ -60,7 +60,7 @@ def _cell(value: Any) -> str:
 class Output:
     """Destination of a command's results. ``as_json`` prints JSON instead of tables.
 
-    All of it is kept until `drain`, which long-running commands call themselves.
+    All output is kept until `drain`, which long-running commands call themselves.
     """
 
     def __init__(self, *, as_json: bool) -> None:
@@ -99,11 +99,11 @@ class Output:
         self._show(self.notes, table(rows, columns))
 
     def json(self, value: Any) -> None:
-        """Print one JSON document."""
+        """Print a JSON document."""
         self.stdout.write_json(json.dumps(value, indent=2, default=str, ensure_ascii=False) + "\n")
 
     def json_line(self, value: Any) -> None:
-        """Print one JSON document on one line, one of many."""
+        """Print a JSON document on a single line, as part of a sequence."""
         self.stdout.write_json(json.dumps(value, default=str, ensure_ascii=False) + "\n")
 
     def done(self, text: str, **facts: Any) -> None:
@@ -138,7 +138,7 @@ class Output:
 
     @contextmanager
     def live(self) -> Iterator[Callable[[RenderableType], Awaitable[None]]]:
-        """Show one thing after another: in place at a terminal, where the last one stays, else one below another."""
+        """Show a sequence of displays: at a terminal each replaces the previous display, elsewhere it follows below."""
         if not self.console.is_terminal:
 
             async def show(shown: RenderableType) -> None:
@@ -175,7 +175,7 @@ class Output:
 
     @staticmethod
     def together(*parts: RenderableType) -> Group:
-        """Return several things one below another."""
+        """Return the parts as one display, arranged vertically."""
         return Group(*parts)
 
     @staticmethod
@@ -190,5 +190,5 @@ class Output:
 
 
 def _console(stream: Any) -> Console:
-    terminal = stream.isatty()  # otherwise Rich believes FORCE_COLOR, and redraws lines of a file
+    terminal = stream.isatty()  # otherwise Rich obeys FORCE_COLOR, and redraws lines of a file
     return Console(file=stream, force_terminal=terminal, highlight=False, width=None if terminal else _ANY_WIDTH)

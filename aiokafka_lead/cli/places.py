@@ -1,4 +1,4 @@
-"""A part of topics, with a start and an end, and the times by which users name these."""
+"""Parts of topics with a start and an end, and the notation of times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .names import described_topics
 from .session import Session
 
 NO_TIME = -1
-"""The timestamp of a record without one."""
+"""The timestamp of a record that has no time."""
 
 _LAST_MS = 2**63 - 1
 _EPOCH = datetime(1970, 1, 1)

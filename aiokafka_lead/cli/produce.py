@@ -24,7 +24,7 @@ from .writing import topic_to_write, writing
 
 _FIELDS = ("key", "value", "headers", "partition", "timestamp_ms")
 _KNOWN = {*_FIELDS, "key_as", "value_as", "key_base64", "value_base64", "topic", "offset"}
-"""Everything that ``consume --json`` prints can be written again; the origin of a record is ignored."""
+"""Accepted members: everything that ``consume --json`` prints. The origin of a record is ignored."""
 
 _FORMS = ("text", "json", "hex", "base64")
 
@@ -32,7 +32,7 @@ _FORMS = ("text", "json", "hex", "base64")
 def record_of(line: bytes, number: int, by_schema: Container[str] = ()) -> dict[str, Any]:
     """Return the arguments of `Producer.send` from a line; raise `Failed`, which names the line.
 
-    ``by_schema``: "key", "value", or both, if a schema writes them: their bytes are JSON, even of a plain string.
+    ``by_schema``: "key", "value", or both, if they are written with a schema. Their bytes are JSON, even of a string.
     """
     try:
         text = line.decode("utf-8-sig")

@@ -79,7 +79,7 @@ def options_of(
 
 
 def _is_open(name: str, text: str) -> bool:
-    """Return True if this value of a secret option may be seen: a proxy's URL in which there is no password."""
+    """Return True if this value of a secret option may be visible: a proxy's URL without a password."""
     return name == "proxy_url" and "@" not in text
 
 
@@ -113,7 +113,7 @@ def _profile(name: str | None, path: Path) -> dict[str, Any]:
 
 
 def _value(name: str, text: str, field: dataclasses.Field[Any]) -> Any:
-    """Return the value of a text, by the type of the option's default."""
+    """Convert a text to a value of the type of the option's default."""
     kind = str(field.type)
     if name == "acks":
         return int(text) if text.lstrip("-").isdigit() else text

@@ -1,4 +1,4 @@
-"""Formats a record: as text, by a template, or as JSON for `produce --input-json`."""
+"""Formats a record: as text, with a template, or as JSON for `produce --input-json`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def unescaped(option: str, escape: str) -> bytes:
 
 
 def without_escapes(option: str, text: str) -> bytes:
-    """Return a command-line text with its escapes replaced; raise `ConfigError` for an unknown one."""
+    """Return a command-line text with its escapes replaced; raise `ConfigError` for an unknown escape."""
     made, end = b"", 0
     for found in ESCAPE.finditer(text):
         made += text[end : found.start()].encode("utf-8", "surrogateescape") + unescaped(option, found[1])
@@ -48,7 +48,7 @@ FORMS = ("text", "json", "hex", "base64")
 """Values of ``--key-as`` and ``--value-as`` that need no registry."""
 
 SCHEMA_FORM = "schema"
-"""The value that needs one."""
+"""The value that needs a registry."""
 
 _PART = re.compile(rf"%(?P<directive>.|$)|{ESCAPE.pattern}", re.DOTALL)
 _LINE_ENDS = re.compile("[\r\n]")
@@ -115,7 +115,7 @@ def template(text: str, key_as: str, value_as: str, out: Stdout) -> Callable[[Re
     """Return a function that formats a record by a template; raise `ConfigError` for an unknown directive.
 
     ``%t`` topic, ``%p`` partition, ``%o`` offset, ``%k`` key, ``%v`` (or ``%s``) value, ``%h`` headers, ``%T`` time in
-    milliseconds, ``%D`` time as a date, ``%%``; escapes as in `escapes`. Bytes are written unchanged, except at a
+    milliseconds, ``%D`` time as a date, ``%%``; escapes as in `unescaped`. Bytes are written unchanged, except at a
     terminal.
     """
 

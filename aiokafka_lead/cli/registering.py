@@ -1,4 +1,4 @@
-"""Turns functions into commands: adds the common options, an event loop, and errors as sentences."""
+"""Turns functions into commands: adds the common options, an event loop, and the reporting of errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Compression = Annotated[
 
 _SHARED = "Cluster and output"
 _LAST_WORDS_S = 1.0
-"""Time for output printed before a signal, if the reader is slow."""
+"""Seconds for a slow reader to accept output printed before a signal."""
 
 
 def _shared(
@@ -90,12 +90,12 @@ def _shared(
 
 
 def shared_parameters() -> list[inspect.Parameter]:
-    """Return those options, which may also precede the command."""
+    """Return the common options, which may also precede the command."""
     return list(inspect.signature(_shared, eval_str=True).parameters.values())
 
 
 def add(app: typer.Typer, name: str, function: Callable[..., Awaitable[None]]) -> None:
-    """Add a command from an asynchronous function that takes a `Session` and the command's own options."""
+    """Add a command from an asynchronous function that takes a `Session` and the command's options."""
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     shared = shared_parameters()
     context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
@@ -185,7 +185,7 @@ async def _drained(work: Callable[[], Awaitable[None]], out: Output) -> None:
 
 
 def _joined(before: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge options before and after the command: the ones after it win, and lists are joined."""
+    """Merge options before and after the command: options after it win, and lists are joined."""
     joined = {name: before.get(name) if value in (None, False) else value for name, value in here.items()}
     joined["option"] = [*(before.get("option") or ()), *(here["option"] or ())]
     return joined

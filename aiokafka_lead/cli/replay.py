@@ -1,5 +1,5 @@
-"""``aiokafka-lead replay``: returns dead letters, and records in retry topics, to their origin, by the headers that
-`Consumer.run` added."""
+"""``aiokafka-lead replay``: returns dead letters, and records in retry topics, to the origin that is in the headers
+added by `Consumer.run`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .writing import at_offset, topic_to_write, writing
 _TOPIC, _PARTITION = DEAD_LETTER_HEADERS[:2]
 _GROUP = DEAD_LETTER_HEADERS[4]
 _NAMES = {**{name: name for name in DEAD_LETTER_HEADERS}, RETRY_HEADERS[0]: _TOPIC, RETRY_HEADERS[1]: _PARTITION}
-"""Headers that say where a record came from, and what a dead letter calls them."""
+"""Headers with a record's origin, mapped to their names in dead letters."""
 
 _ADDED = frozenset((*DEAD_LETTER_HEADERS, *RETRY_HEADERS))
 
@@ -91,7 +91,7 @@ async def replay(
 
 
 def _death(record: ConsumerRecord[Any, Any]) -> dict[str, str]:
-    """Return the headers of the last death; earlier ones precede them."""
+    """Return the headers of the last death, which follow the headers of earlier deaths."""
     return {
         _NAMES[name]: content.decode(errors="replace")
         for name, content in record.headers

@@ -16,7 +16,7 @@ from ..schema.values import NamedRecord
 from .json_text import exact_json, read_json
 
 _BRANCH = "-type"
-"""The name of a record in a union of several, beside its fields: as in fastavro, and no name of a field in Avro."""
+"""Member with the record's name in a union of several records, as in fastavro. No field of Avro can have this name."""
 
 _NUMBERS = (int, float, Decimal)
 _FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -43,9 +43,9 @@ def plain(value: Any) -> Any:
 
 
 def _of_message(message: Any) -> Any:
-    """Return a message in Protobuf's JSON; by its fields if that cannot represent it.
+    """Return a message in Protobuf's JSON, or field by field if Protobuf's JSON cannot represent it.
 
-    So it is with a time beyond the year 9999, an ``Any`` of an unknown type, and NaN in a ``Value``.
+    It cannot represent a time beyond the year 9999, an ``Any`` of an unknown type, and NaN in a ``Value``.
     """
     from google.protobuf.json_format import MessageToDict
 
@@ -118,11 +118,11 @@ class _OrNumber:
 
 
 class AvroJson:
-    """Converts JSON from `plain` back to values for Avro's writer, by their schema.
+    """Converts JSON from `plain` back to values for Avro's writer, according to a schema.
 
-    In a union, the first branch that matches is used, unless the JSON names a record. So a string that happens to be
-    base64 becomes bytes with ``["bytes", "string"]``. If none matches, a branch may be named as in Avro's own JSON,
-    ``{"string": "x"}``.
+    In a union, the first branch that matches is used, unless the JSON names a record. With ``["bytes", "string"]``, a
+    string that happens to be base64 therefore becomes bytes. If no branch matches, the JSON may name a branch as in
+    Avro's JSON encoding, ``{"string": "x"}``.
     """
 
     def __init__(self, schema: Any, references: Iterable[Any] = ()) -> None:
@@ -134,7 +134,8 @@ class AvroJson:
     def value(self, text: str) -> Any:
         """Return the value of a JSON text for Avro's writer, with all digits of a decimal.
 
-        An unsuitable one is not converted, and the writer reports why. Raises ValueError if the text is not JSON.
+        An unsuitable value is not converted; the writer then reports the reason. Raises ValueError if the text is not
+        JSON.
         """
         try:
             return self._fit(exact_json(text), self._schema, "")
@@ -221,7 +222,7 @@ class AvroJson:
 
 
 def _space(schema: Any, outer: str) -> str:
-    """Return the namespace in which a type's own name is."""
+    """Return the namespace of a type's name."""
     return schema.get("namespace", outer) if isinstance(schema, dict) else outer
 
 
@@ -234,7 +235,7 @@ def _own_name(schema: Any) -> str:
 
 
 def _branch_names(schema: Any, space: str) -> tuple[str, ...]:
-    """Return the names of a union's branch in Avro's own JSON."""
+    """Return the names of a union's branch in Avro's JSON encoding."""
     if isinstance(schema, dict) and "name" not in schema:
         return (schema["type"],)
     own = _own_name(schema)

@@ -68,7 +68,7 @@ class BadRecord(Failed):
 
 
 class AsJson:
-    """Replaces keys or values by JSON, using the schemas with which they were written."""
+    """Replaces keys or values with JSON, using the schemas with which they were written."""
 
     def __init__(self, registry: SchemaRegistry, *, keys: bool, values: bool) -> None:
         self._keys = keys
@@ -109,9 +109,9 @@ class AsJson:
 
 
 def _own_json(content: bytes, headers: Headers, is_key: bool, value: Any) -> str | None:
-    """Return the JSON that a JSON Schema describes, whose digits and escapes stay; None if it is not strictly JSON.
+    """Return content in JSON as text, which keeps all digits and escapes; None if it is not strictly JSON of ``value``.
 
-    The bytes of other formats never happen to be JSON with this very value: Avro's texts follow their length.
+    Bytes of other formats are never JSON of the same value: in Avro, for example, a text follows its length.
     """
     key, indexes = key_of(content, headers, is_key)
     try:
@@ -122,10 +122,10 @@ def _own_json(content: bytes, headers: Headers, is_key: bool, value: Any) -> str
 
 
 class FromJson:
-    """Encodes JSON by a schema."""
+    """Encodes JSON with a schema."""
 
     def __init__(self, serializer: SchemaSerializer[Any], convert: Callable[[str], Any] | None) -> None:
-        """``convert`` returns the value for a text; None writes the text itself, by a JSON Schema."""
+        """``convert`` returns the value for a text. None writes the text itself, with a JSON Schema."""
         self._serializer = serializer
         self._convert = convert
 
@@ -145,9 +145,9 @@ class FromJson:
 
 
 async def writer_of(registry: SchemaRegistry, given: str, topic: str, *, is_key: bool, register: bool) -> FromJson:
-    """Return an encoder for a schema: from a file (``.avsc``, ``.json`` or ``.proto``), or the latest.
+    """Return an encoder for a schema from a file (``.avsc``, ``.json`` or ``.proto``), or for the subject's latest.
 
-    ``#NAME`` after it names a message type of Protobuf, whose default is the first.
+    ``#NAME`` after it selects a message type of Protobuf, by default the first.
     """
     source, _, message = given.partition("#")
     if source == LATEST:
@@ -166,7 +166,7 @@ async def writer_of(registry: SchemaRegistry, given: str, topic: str, *, is_key:
         known = ", ".join(f"{suffix} ({kind})" for suffix, kind in kinds.items())
         raise ConfigError(f"a schema is {LATEST!r}, or a file {known}, not {given!r}")
     try:
-        schema = await anyio.Path(file).read_text("utf-8-sig")  # editors of Windows write the mark
+        schema = await anyio.Path(file).read_text("utf-8-sig")  # Windows editors add a byte order mark
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{given} cannot be read: {error}") from None
     if file.suffix == ".json":

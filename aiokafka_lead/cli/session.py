@@ -1,4 +1,4 @@
-"""The context of every command: its clients, the destination of results, and reports of brokers out of reach."""
+"""The context of every command: its clients, the destination of results, and reports of unreachable brokers."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ C = TypeVar("C", AdminClient, Consumer[Any, Any], Producer[Any, Any])
 _CLIENT_ID = "aiokafka-lead-cli"
 _TIMEOUTS = ("request_timeout_ms", "default_api_timeout_ms")
 _START_TIMEOUT_MS = 10_000
-"""Default for commands, because a person waits. A profile may override it."""
+"""Default for commands: a person waits for them. A profile may override it."""
 
 
 class Session:
     """One run of a command."""
 
     def __init__(self, options: Mapping[str, Any], out: Output, timeout_s: float | None = None) -> None:
-        """Begin a run; ``timeout_s`` bounds the time that brokers may be away or leave a request unanswered."""
+        """Begin a run; ``timeout_s`` bounds the time for which brokers may be unreachable or not answer."""
         self.options = {"client_id": _CLIENT_ID, **options}
         if timeout_s is not None:
             self.options |= dict.fromkeys(_TIMEOUTS, timeout_s * 1000)
@@ -48,7 +48,7 @@ class Session:
         return other
 
     def fail(self, text: str, code: ExitCode = ExitCode.FAILED) -> None:
-        """Report the failure of one of several items: the command continues, and its exit code reports it."""
+        """Report the failure of an item among several: the command continues, and its exit code shows the failure."""
         self.out.error(text)
         self._failures.append(code)
 
@@ -72,15 +72,15 @@ class Session:
         return self._watched(AdminClient(**{**self._given(AdminConfig), **more}))
 
     def producer(self, **more: Any) -> Producer[Any, Any]:
-        """Return a producer that is not started yet; never a transactional one, which would fence a service's."""
+        """Return a producer that is not started yet. It is never transactional: it would fence a service's producer."""
         options: dict[str, Any] = {**self._given(ProducerConfig), "transactional_id": None, **more}
         return self._watched(Producer(**options))
 
     def consumer(self, *topics: str, **more: Any) -> Consumer[Any, Any]:
-        """Return a consumer that is not started yet; it commits for no group but one in ``more``.
+        """Return a consumer that is not started yet. It commits only for a group in ``more``.
 
-        A profile may name the group of a service, whose offsets other commands must not move. Without a group, records
-        that retention has deleted before they were read are passed over, and no others.
+        A profile may name the group of a service, whose offsets other commands must not move. Without a group, the
+        consumer skips only records that retention deleted before they were read.
         """
         alone = {"group_id": None, "group_instance_id": None, "auto_offset_reset": "earliest"}
         if "group_id" in more:
@@ -99,10 +99,10 @@ class Session:
 
 _LOOK_EVERY_S = 0.25
 _PATIENCE_S = 1.5
-"""A shorter absence, during an election or a restart, is not worth a line."""
+"""Shorter absences in seconds, during an election or a restart, are not reported."""
 
 _SILENCE_S = 2.5
-"""A broker that owes an answer for longer is absent, too: it is frozen, or the network swallows everything."""
+"""A broker that does not answer for this many seconds is absent, too: it is frozen, or the network drops packets."""
 
 
 class HasClient(Protocol):
@@ -115,7 +115,7 @@ class BrokerWatch:
     """Checks the connections of a command's clients. Sends no requests to brokers itself."""
 
     def __init__(self, note: Callable[[str], None], timeout_s: float | None) -> None:
-        """Begin without clients. After ``timeout_s`` without any broker `run` raises `Failed`; never for None."""
+        """Begin without clients. After ``timeout_s`` without any broker, `run` raises `Failed`; never if it is None."""
         self._note = note
         self._timeout_s = timeout_s
         self._clients: list[HasClient] = []
@@ -175,7 +175,7 @@ class BrokerWatch:
         self._stuck = set(found)
 
     def _found(self, now: float) -> tuple[dict[str, str], int]:
-        """Return the reason for each absent broker, by its address, and the number of available ones."""
+        """Return the reason for each absent broker, by its address, and the number of available brokers."""
         away: dict[str, str] = {}
         ready: set[str] = set()
         for client in [each._client for each in self._clients if not each._client.stopping]:

@@ -1,4 +1,4 @@
-"""SIGINT, SIGTERM and SIGHUP end a command in the same way: its work is cancelled, and cleans up."""
+"""SIGINT, SIGTERM and SIGHUP end a command in the same way: its work is cancelled, and can clean up."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def raise_at_signals() -> None:
 
 
 def ignore_signals() -> None:
-    """Prevent signals from changing the exit code: Python restores the defaults at its end, unless they are ignored."""
+    """Prevent signals from changing the exit code: at exit, Python restores default handlers unless ignored."""
     for number in _heeded():
         signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
 def signals_raise() -> Iterator[None]:
-    """Let signals end code that blocks the event loop, whose own handlers would only be called later."""
+    """Let signals end code that blocks the event loop, whose handlers would be called too late."""
     before = {number: signal.getsignal(number) for number in _heeded()}
     raise_at_signals()
     try:
@@ -57,7 +57,7 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
 
     A second Ctrl-C ends the process immediately.
     """
-    import anyio  # not earlier: handlers are in place before anything large is loaded
+    import anyio  # here, so that signal handlers are in place before anything large is loaded
 
     seen: list[int] = []
 
@@ -100,7 +100,7 @@ async def _listen(scope: anyio.CancelScope, seen: list[int], *, task_status: any
 
 
 def _heeded() -> list[signal.Signals]:
-    """Return the signals that end this process, without ones ignored because of nohup or a shell."""
+    """Return the signals that end this process, without signals ignored because of nohup or a shell."""
     if threading.current_thread() is not threading.main_thread():
         return []
     return [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]

@@ -26,7 +26,7 @@ _CHUNKS = 4
 
 
 async def lines(longest: int) -> AsyncIterator[list[bytes]]:
-    """Yield available lines as soon as possible, each without its end, which the last one may lack.
+    """Yield available lines as soon as possible, without line ends. The last line needs no line end.
 
     Raises `Failed` for a line that is longer than ``longest``, before it takes more memory.
     """
@@ -70,7 +70,7 @@ async def lines(longest: int) -> AsyncIterator[list[bytes]]:
 
 
 def answer() -> bytes:
-    """Return the next line, which lacks its end if that is the end of the input. Reads nothing beyond the line."""
+    """Return the next line, with its line end unless the input ends first. Reads nothing beyond the line."""
     read = _source()
     line = b""
     while not line.endswith(b"\n") and (byte := read(1)):
@@ -85,7 +85,7 @@ def _source() -> Callable[[int], bytes]:
         number = buffer.fileno()
     except OSError:
         return buffer.read1
-    # Bypasses the buffer: a waiting read holds its lock, which an ending interpreter must have, or it aborts.
+    # Bypasses the buffer: a waiting read holds its lock, which the interpreter needs at exit, or it aborts.
     return partial(_read_available, number)
 
 
@@ -114,7 +114,7 @@ _ANSWERS = {b"y": True, b"yes": True, b"n": False, b"no": False, b"": False}
 
 async def confirm(out: Output, question: str) -> None:
     """Ask at the terminal; raise `typer.Abort` unless the answer is yes, also at the end of input."""
-    await out.drain()  # the question is below what it is about
+    await out.drain()  # print everything before the question
     try:
         with signals_raise():
             agreed: bool | None = None

@@ -24,7 +24,7 @@ JSON_ESCAPES = "aiokafka_lead.json"
 
 
 _ELLIPSIS = "\u2026"
-"""Rich puts it where it cuts a name."""
+"""Rich's mark at the end of a cut name."""
 
 
 def visible(text: str) -> str:
@@ -43,7 +43,7 @@ codecs.register_error(JSON_ESCAPES, _json_escapes)
 
 
 class _Descriptor:
-    """Writes to a descriptor in a thread of its own, so that no other task waits for the reader."""
+    """Writes to a descriptor in a separate thread, so that no other task waits for the reader."""
 
     def __init__(self, number: int) -> None:
         self.failure: OSError | None = None
@@ -56,7 +56,7 @@ class _Descriptor:
         return S_ISREG(os.fstat(self._number).st_mode)
 
     def put(self, content: bytes | bytearray, written: Callable[[], object]) -> None:
-        """Write bytes after all earlier ones, and then call the function in the thread."""
+        """Write bytes after all earlier bytes, and then call the function in the thread."""
         if self._jobs is None:
             self._jobs = SimpleQueue()
             # A daemon thread: a write that waits for its reader must not keep the program from ending.
@@ -101,7 +101,7 @@ class _Descriptor:
 
 
 def _descriptor(stream: TextIO) -> _Descriptor | None:
-    """Return the stream's descriptor; None for a stream without one, in tests."""
+    """Return the stream's descriptor; None for a stream without a descriptor, in tests."""
     try:
         return _Descriptor(stream.fileno())
     except OSError:

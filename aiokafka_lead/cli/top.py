@@ -18,7 +18,7 @@ from .registering import add
 from .session import Session
 
 _SHOWN = 15
-"""Number of rows in each table, busiest first; at a terminal, no more than fit."""
+"""Maximum number of rows in each table, busiest first; at a terminal, no more than fit."""
 
 _OTHER_LINES = 9
 """Other lines of the display: three titles, three table heads, and a line before each."""
@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass
 class Look:
-    """Data sampled at one moment."""
+    """A sample of the displayed data."""
 
     at: float
     cluster: ClusterDescription

@@ -1,4 +1,4 @@
-"""Writes records of commands, and reports which one failed, and how many were written."""
+"""Writes records for commands, and reports which record failed, and how many were written."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Place = tuple[TopicPartition, int]
 """A record's partition and offset."""
 
 _IN_FLIGHT = 10_000
-"""Maximum number of unchecked deliveries; the producer's own memory bounds their bytes."""
+"""Maximum number of unchecked deliveries; the producer's buffer bounds their bytes."""
 
 _CREATED_WITHIN_S = {"true": 10.0, "false": 0.0}
-"""Time until a missing topic exists after a write, by the brokers' configuration."""
+"""Seconds until a missing topic exists after a write, for each value of the brokers' configuration."""
 
 _MAYBE_CREATED_WITHIN_S = 0.7
 """The same if the configuration is unknown."""
@@ -43,7 +43,7 @@ async def writing(
     name: Callable[[P], str],
     acknowledged: Callable[[P], None] = lambda source: None,
 ) -> AsyncIterator[Writing[P]]:
-    """Write records, and wait for all of them at the end. If it ends early, report how many were written.
+    """Write records, and wait for all of them at the end. After an early end, report how many were written.
 
     ``name`` names the source of a record, for example its line; ``acknowledged`` is called with that source once the
     record is written.
@@ -95,7 +95,7 @@ class Writing(Generic[P]):
         self._pending.append((source, delivery))
 
     async def settle(self, *, leave: int = 0) -> None:
-        """Wait for acknowledgements, oldest first, until ``leave`` are pending; raise `Failed` for a failed one."""
+        """Wait for acknowledgements, oldest first, until ``leave`` are pending; raise `Failed` if a record failed."""
         while len(self._pending) > leave:
             source, delivery = self._pending[0]
             try:
@@ -110,11 +110,11 @@ class Writing(Generic[P]):
             self._acknowledged(source)
 
     async def keep_up(self) -> None:
-        """Wait until few enough are pending."""
+        """Wait until at most `_IN_FLIGHT` deliveries are pending."""
         await self.settle(leave=_IN_FLIGHT)
 
     def collect(self) -> None:
-        """Count what has been acknowledged, without waiting."""
+        """Count acknowledged records, without waiting."""
         while self._pending and self._pending[0][1].done():
             source, delivery = self._pending.popleft()
             if delivery.exception() is None:
@@ -122,7 +122,7 @@ class Writing(Generic[P]):
                 self._acknowledged(source)
 
     async def settle_all(self) -> None:
-        """Wait for all acknowledgements, whatever fails."""
+        """Wait for all acknowledgements, despite failures."""
         while self._pending:
             try:
                 await self.settle()
@@ -130,7 +130,7 @@ class Writing(Generic[P]):
                 continue
 
     def _refused(self) -> list[tuple[P, KafkaError]]:
-        """Return the records that brokers have refused, without others of their batches."""
+        """Return the records that brokers have refused, without the other records of their batches."""
         failed = [(source, delivery.exception()) for source, delivery in self._pending if delivery.done()]
         return [(source, error) for source, error in failed if error is not None and not error.collateral]
 
@@ -141,7 +141,7 @@ class Writing(Generic[P]):
 
 
 async def topic_to_write(session: Session, producer: Producer[Any, Any], topic: str) -> None:
-    """Return once the topic exists, which some clusters create now; raise `Failed` if they do not."""
+    """Wait until the topic exists, which some clusters create on demand; raise `Failed` if it does not."""
     async with session.admin() as admin:
         if topic in await admin.list_topics(include_internal=True):
             return

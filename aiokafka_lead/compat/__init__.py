@@ -6,8 +6,8 @@
 
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-Modules, classes and options have the names, the defaults and the meaning that aiokafka's have (docs/migration/
-from-aiokafka.md says what differs). asyncio only. `AIOKafkaProducer`, say, may also be imported from here.
+Modules, classes and options have the names, defaults and meaning of aiokafka's; docs/migration/from-aiokafka.md lists
+the differences. Works with asyncio only. Classes such as `AIOKafkaProducer` may also be imported from here.
 """
 
 from __future__ import annotations

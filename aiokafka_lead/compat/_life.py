@@ -15,11 +15,11 @@ from .util import get_running_loop
 __all__ = ["Life", "start_or_renew"]
 
 _NOT_KEPT = {"self", "topics", "sasl_plain_password"}
-"""Arguments that are no options, and the secret one."""
+"""Arguments that are not options, and the password."""
 
 
 async def start_or_renew(native: Any, renew: Callable[[], None]) -> None:
-    """Start a native client; if it fails, replace it, as aiokafka's may be started again after a failure."""
+    """Start a native client. If that fails, replace it: clients of aiokafka may be started again after a failure."""
     try:
         await native.start()
     except BaseException:
@@ -28,19 +28,19 @@ async def start_or_renew(native: Any, renew: Callable[[], None]) -> None:
 
 
 class Life:
-    """``async with``, and the warning about a client that was never stopped. Belongs to one asyncio event loop."""
+    """Implements ``async with``, and warns of a client that was not stopped. Belongs to one asyncio event loop."""
 
     _kind: ClassVar[str]
     """Key of the client in the context of the event loop's exception handler."""
     _closed: bool | None = None
-    """True once stopped, None until the options are checked. FastStream reads it."""
+    """True after `stop`; None until the options are checked. FastStream reads it."""
     _source_traceback: Any = None
     _loop: asyncio.AbstractEventLoop
     _options_given: Mapping[str, Any] = {}
     """Options as given; libraries read them as attributes, such as ``_fetch_max_wait_ms``."""
 
     def _belongs_to(self, loop: asyncio.AbstractEventLoop, given: Mapping[str, Any]) -> None:
-        """Call this from ``__init__``, with the arguments."""
+        """Keep the event loop and the arguments; called from ``__init__``."""
         self._loop = loop
         self._options_given = {name: value for name, value in given.items() if name not in _NOT_KEPT}
         if loop.get_debug():
@@ -68,7 +68,7 @@ class Life:
             self._loop.call_exception_handler(context)
 
     async def start(self) -> None:
-        """Connect."""
+        """Connect to the cluster."""
         raise NotImplementedError
 
     async def stop(self) -> None:

@@ -24,7 +24,7 @@ _LIBRARIES = {"aiokafka", "kafka", __name__.partition(".")[0]}
 
 
 def native_assignors(strategy: Any) -> list[Any]:
-    """Return the native form of assignors: names of those that Kafka knows, adapters for the application's own."""
+    """Return the native form of assignors: the names of Kafka's assignors, and adapters for the application's."""
     given = [strategy] if isinstance(strategy, (str, type)) or not isinstance(strategy, Iterable) else list(strategy)
     return [_native(assignor) for assignor in given]
 
@@ -42,7 +42,7 @@ def _native(assignor: Any) -> Any:
 
 
 class OwnAssignor:
-    """Adapts an assignor that the application wrote for aiokafka to the native interface (`GroupAssignor`)."""
+    """Adapts an application's assignor to the native interface (`GroupAssignor`)."""
 
     cooperative = False
 
@@ -51,7 +51,7 @@ class OwnAssignor:
         self.name = name
 
     def user_data(self, topics: Sequence[str], owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """Return the metadata that the assignor gives for these topics."""
+        """Return the assignor's metadata for these topics."""
         if owned:
             assigned: dict[str, list[int]] = {}
             for topic, partition in owned:
@@ -61,7 +61,7 @@ class OwnAssignor:
         return said
 
     def assign(self, members: Sequence[MemberSubscription], topics: TopicPartitions) -> dict[str, list[TopicPartition]]:
-        """Return the assignment that the assignor makes for the same members and partitions."""
+        """Return the assignor's assignment for these members and partitions."""
         subscriptions = {
             member.member_id: ConsumerProtocolMemberMetadata(0, list(member.topics), member.user_data or b"")
             for member in members
@@ -78,7 +78,7 @@ class OwnAssignor:
 
 
 _NEVER_MS = INT32_MAX
-"""Idle time without a limit, None in aiokafka."""
+"""Unlimited idle time, which is None in aiokafka."""
 
 _producers = itertools.count(1)
 
@@ -119,7 +119,7 @@ _RANGES: dict[str, tuple[int, int]] = {
     "max_batch_size": (0, INT32_MAX),
     "max_request_size": _BYTES,
 }
-"""Ranges of native options; aiokafka accepts any number."""
+"""Ranges of native options. aiokafka accepts any number."""
 _WHOLE = {name for name in _RANGES if name.endswith(("_bytes", "_size"))} | {"transaction_timeout_ms"}
 _FLAGS = ("enable_auto_commit", "check_crcs", "exclude_internal_topics", "enable_idempotence")
 _NAMES = ("client_id", "client_rack", "group_instance_id")
@@ -129,11 +129,11 @@ _SASL_OF = {
     "GSSAPI": ("sasl_kerberos_service_name", "sasl_kerberos_domain_name"),
     "OAUTHBEARER": ("sasl_oauth_token_provider",),
 }
-"""Options of each mechanism. Options of other mechanisms are left out, as aiokafka ignores them."""
+"""Options of each mechanism. aiokafka ignores options of other mechanisms, so they are left out."""
 
 
 def client_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the native options that every client takes. Raises ValueError as aiokafka does."""
+    """Return the native options common to all clients. Raises ValueError as aiokafka does."""
     given = plain_values(given)
     protocol = given["security_protocol"]
     if protocol not in get_args(SecurityProtocol):
@@ -147,7 +147,7 @@ def client_options(given: Mapping[str, Any]) -> dict[str, Any]:
         del options["ssl_context"]
     if options["client_id"] is None:
         del options["client_id"]
-    # aiokafka waits equally long before each try; its backoff does not grow.
+    # In aiokafka the backoff does not grow.
     options["retry_backoff_max_ms"] = options["retry_backoff_ms"]
     if protocol in ("SASL_PLAINTEXT", "SASL_SSL"):
         mechanism = given["sasl_mechanism"]
@@ -162,10 +162,10 @@ def client_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain_values(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert values where aiokafka is less strict than native options.
+    """Convert values that aiokafka accepts and native options do not.
 
-    Members of enumerations, which kstreams passes, become their values; numbers become the nearest allowed ones; flags
-    become their truth value; empty names become None.
+    Members of enumerations, which kstreams passes, become their values. Numbers become the nearest allowed number,
+    flags their truth value, and empty names None.
     """
     found = {name: value.value if isinstance(value, Enum) else value for name, value in given.items()}
     for name, (low, high) in _RANGES.items():
@@ -197,7 +197,7 @@ def producer_options(given: Mapping[str, Any], acks_given: bool) -> dict[str, An
     options |= {
         "acks": acks,
         "enable_idempotence": idempotent,
-        # Without sequences, a retried batch could be overtaken by the next one.
+        # Without sequence numbers, the next batch could overtake a retried batch.
         "max_in_flight_requests_per_connection": 5 if idempotent else 1,
         "compression_type": compression,
         "batch_size": given["max_batch_size"],
@@ -215,14 +215,14 @@ def producer_options(given: Mapping[str, Any], acks_given: bool) -> dict[str, An
 
 
 def _choose(partitioner: Callable[..., int], key: Any, every: Sequence[int], available: Sequence[int]) -> int:
-    """Return the choice of aiokafka's partitioner, which expects lists."""
+    """Call a partitioner of aiokafka, which expects lists."""
     return partitioner(key, list(every), list(available))
 
 
 def is_default_partitioner(partitioner: object) -> bool:
-    """Return True if aiokafka's or kafka-python's own class, or None, was given.
+    """Return True for None and for the default classes of aiokafka and kafka-python.
 
-    The producer then chooses in the same way.
+    The producer then chooses partitions itself, in the same way.
     """
     if partitioner is None:
         return True
@@ -249,7 +249,7 @@ _AS_THEY_ARE = (
     "isolation_level",
     "client_rack",
 )
-"""Options of a consumer that are the same natively."""
+"""Options of a consumer that have the same name and meaning natively."""
 
 
 def consumer_options(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -262,7 +262,7 @@ def consumer_options(given: Mapping[str, Any]) -> dict[str, Any]:
         raise ConfigError(f"Incorrect isolation level {given['isolation_level']}")
     if given["group_id"] is None:
         given["group_instance_id"] = None
-    # In any other order, aiokafka loses its session or its fetches.
+    # With other values aiokafka loses its session or its fetches.
     given["heartbeat_interval_ms"] = min(given["heartbeat_interval_ms"], given["session_timeout_ms"] / 2)
     given["fetch_max_wait_ms"] = min(given["fetch_max_wait_ms"], given["request_timeout_ms"] / 2)
     rebalance_ms = given["rebalance_timeout_ms"]

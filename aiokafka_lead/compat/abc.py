@@ -11,15 +11,15 @@ __all__ = ["AbstractTokenProvider", "ConsumerRebalanceListener"]
 
 
 class ConsumerRebalanceListener(ABC):
-    """Called, plain or async, when a rebalance revokes or assigns partitions; not when the consumer is stopped."""
+    """Listens to rebalances of a group. Its methods may be ``async``, and are not called when the consumer stops."""
 
     @abstractmethod
     def on_partitions_revoked(self, revoked: set[TopicPartition]) -> Any:
-        """Handle revoked partitions; their positions can still be committed."""
+        """Handle the revocation of partitions, whose positions can still be committed."""
 
     @abstractmethod
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> Any:
-        """Handle the new assignment, all partitions of it, before the first record is handed out."""
+        """Handle the whole new assignment, before any of its records is handed out."""
 
 
 class AbstractTokenProvider(ABC):

@@ -1,4 +1,4 @@
-"""`AIOKafkaClient`: connections and metadata, its own or another client's."""
+"""`AIOKafkaClient`, which also gives access to a producer's or consumer's connections and metadata."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AIOKafkaClient:
     _client_id: str
     """The client id sent to brokers; tracers read it."""
     _ssl_context: Any
-    """The context of TLS as given; tests of kstreams read it."""
+    """The TLS context as given; tests of kstreams read it."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class AIOKafkaClient:
         return list(self._native.config.bootstrap_servers)
 
     def get_random_node(self) -> int | None:
-        """Return the id of a broker, or None while none is known."""
+        """Return the id of a random broker, or None while none is known."""
         known = [node_id for node_id in self._native.metadata.snapshot.brokers if node_id >= 0]
         return random.choice(known) if known else None
 
@@ -83,20 +83,20 @@ class AIOKafkaClient:
         return True
 
     async def send(self, node_id: int, request: Request, *, group: object = None) -> Response:
-        """Send one of the requests in `aiokafka.protocol`; returns the broker's answer."""
+        """Send a request of `aiokafka.protocol` to a broker; return its response."""
         return request.response(await self._native.request(node_id, request.native()))
 
     def set_topics(self, topics: Iterable[str]) -> asyncio.Future[bool]:
-        """Add these topics to the metadata that is kept."""
+        """Keep metadata of these topics, too, and refresh it; see `force_metadata_update`."""
         self._native.metadata.add_topics(topics)
         return self.force_metadata_update()
 
     def add_topic(self, topic: str) -> asyncio.Future[bool]:
-        """Add this topic to the metadata that is kept."""
+        """Keep metadata of this topic, too, and refresh it; see `force_metadata_update`."""
         return self.set_topics([topic])
 
     def force_metadata_update(self) -> asyncio.Future[bool]:
-        """Refresh the metadata. The future resolves when newer metadata has arrived, to False if that took too long."""
+        """Refresh the metadata. The result of the future is True, or False if newer metadata did not arrive in time."""
         return asyncio.ensure_future(self._newer())
 
     async def _newer(self) -> bool:
@@ -110,7 +110,7 @@ class AIOKafkaClient:
         return True
 
     async def fetch_all_metadata(self) -> ClusterMetadata:
-        """Fetch the metadata of every topic, this once."""
+        """Fetch the metadata of every topic once, without keeping it."""
         answer = await self._native.request_any(MetadataRequest().native())
         return AllTopics(self._native, {topic.name: topic for topic in answer.topics if topic.name})
 

@@ -1,4 +1,4 @@
-"""A client's view of its cluster."""
+"""Cluster metadata in aiokafka's form."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ClusterMetadata:
 
     @property
     def controller(self) -> BrokerMetadata | None:
-        """Return the broker that takes requests for the controller."""
+        """Return the broker that accepts requests for the controller, or None."""
         return self.broker_metadata(self._client.metadata.snapshot.controller_id)
 
     def brokers(self) -> set[BrokerMetadata]:
@@ -54,7 +54,7 @@ class ClusterMetadata:
         return None if broker is None else BrokerMetadata(*broker)
 
     def topics(self, exclude_internal_topics: bool = True) -> set[str]:
-        """Return the topics that this client knows."""
+        """Return the topics in this client's metadata."""
         return {
             topic.name
             for topic in self._client.metadata.snapshot.topics.values()
@@ -62,12 +62,12 @@ class ClusterMetadata:
         }
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Return the topic's partitions, or None for a topic that the client does not know."""
+        """Return the topic's partitions, or None for a topic that is not in the metadata."""
         count = self._client.metadata.snapshot.partition_count(topic)
         return set(range(count)) if count else None
 
     def available_partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Return the topic's partitions that have a leader, or None for a topic that the client does not know."""
+        """Return the topic's partitions that have a leader, or None for a topic that is not in the metadata."""
         partitions = self.partitions_for_topic(topic)
         if partitions is None:
             return None
@@ -75,7 +75,7 @@ class ClusterMetadata:
         return {number for number in partitions if leader(topic, number)[0] != NO_LEADER}
 
     def leader_for_partition(self, partition: TopicPartition) -> int | None:
-        """Return the partition's leader, -1 if it has none, None for an unknown partition."""
+        """Return the partition's leader, -1 if it has none, or None for an unknown partition."""
         snapshot = self._client.metadata.snapshot
         if not 0 <= partition.partition < snapshot.partition_count(partition.topic):
             return None

@@ -1,7 +1,8 @@
-"""aiokafka's names of errors, each for the native class with the same meaning, so that either name catches it.
+"""aiokafka's names of errors. They are aliases of native classes, so that either name catches an error.
 
-The few without a native counterpart are classes of their own below `KafkaError`. The native classes are given the
-additional attributes of aiokafka's: ``errno``, ``invalid_metadata``, ``description``, and, on the classes, ``message``.
+Errors without a native counterpart are subclasses of `KafkaError`, except `ConsumerStoppedError` and
+`IllegalOperation`. This module adds aiokafka's attributes to the native classes: ``errno``, ``invalid_metadata``,
+``description`` and, on the classes, ``message``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ QuotaViolationError = native.ThrottlingQuotaExceededError
 
 
 class ConsumerStoppedError(Exception):
-    """The consumer was stopped, before or during a wait for records."""
+    """The consumer was stopped before or during a wait for records."""
 
 
 class IllegalOperation(Exception):
@@ -43,7 +44,7 @@ class NodeNotReadyError(KafkaError):
 
 
 class CorrelationIdError(KafkaProtocolError):
-    """An answer does not belong to the request that waits for one."""
+    """A response does not belong to the pending request."""
 
     retriable = True
 
@@ -55,20 +56,20 @@ class Cancelled(KafkaError):
 
 
 class TooManyInFlightRequests(KafkaError):
-    """A connection takes no more requests now."""
+    """A connection has its maximum number of pending requests."""
 
     retriable = True
 
 
 class StaleMetadata(KafkaError):
-    """The client's view of the cluster is out of date."""
+    """The client's metadata is out of date."""
 
     retriable = True
     refreshes_metadata = True
 
 
 class MetadataEmptyBrokerList(KafkaError):
-    """A broker's metadata names no broker."""
+    """The metadata returned by a broker contains no brokers."""
 
     retriable = True
 
@@ -82,7 +83,7 @@ class IncompatibleBrokerVersion(KafkaError):
 
 
 class AuthenticationMethodNotSupported(KafkaError):
-    """The broker does not offer this way to authenticate."""
+    """The broker does not support this authentication mechanism."""
 
 
 class KafkaUnavailableError(KafkaError):
@@ -187,7 +188,7 @@ ProducerFenced = native.ProducerFencedError
 
 
 def for_code(error_code: int) -> type[BrokerResponseError]:
-    """Return the class for a broker's error code: `NoError` for 0, `UnknownError` or a subclass for unknown codes."""
+    """Return the class of a broker's error code: `NoError` for 0, `UnknownError` or a subclass for unknown codes."""
     return NoError if error_code == 0 else native.error_for_code(error_code)
 
 
@@ -196,7 +197,7 @@ kafka_errors: dict[int, type[BrokerResponseError]] = {
     for found in vars().copy().values()
     if isinstance(found, type) and issubclass(found, BrokerResponseError) and "code" in vars(found)
 }
-"""The classes above by their codes."""
+"""Error classes by code."""
 
 
 # --- additional attributes of aiokafka's classes ----------------------------------------------------------------------
@@ -213,7 +214,7 @@ class _OfClass:
 
 
 def _protocol_name(kind: type) -> str:
-    """Return ``UNKNOWN_TOPIC_OR_PARTITION`` for its class."""
+    """Return the protocol's name of an error, such as ``UNKNOWN_TOPIC_OR_PARTITION``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__.removesuffix("Error")).upper()
 
 

@@ -21,9 +21,10 @@ def create_ssl_context(
     keyfile: _Path | None = None,
     password: Callable[[], _Secret] | _Secret | None = None,
 ) -> ssl.SSLContext:
-    """Create a context for a client that checks the brokers' certificates and names, with its own certificate if given.
+    """Create a TLS context that verifies brokers' certificates and host names.
 
-    Without ``cafile``, ``capath`` and ``cadata`` it trusts the authorities that the system trusts.
+    ``certfile``, ``keyfile`` and ``password`` are the client's certificate and key. Without ``cafile``, ``capath`` and
+    ``cadata``, the system's certificate authorities are trusted.
     """
     context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=cafile, capath=capath, cadata=cadata)
     if certfile is not None:

@@ -47,29 +47,29 @@ _ROOMS = (
     "structs",
     "util",
 )
-"""Every module that has aiokafka's name for it."""
+"""The module that implements each module of aiokafka."""
 
 
 _HOMES = {
     "aiokafka": _HERE,
-    "aiokafka.conn": f"{_HERE}.abc",  # programs take AbstractTokenProvider from there
+    "aiokafka.conn": f"{_HERE}.abc",  # programs import AbstractTokenProvider from there
     **{f"aiokafka.{room}": f"{_HERE}.{room}" for room in _ROOMS},
 }
 _PACKAGES = {name.rpartition(".")[0] for name in _HOMES}
 
 
 def install() -> None:
-    """Make ``import aiokafka`` and its modules import this package in this process, from now on; may be called again.
+    """Make ``import aiokafka`` import this package in this process, as well as imports of its modules.
 
-    Call it before anything imports aiokafka. Raises RuntimeError if aiokafka itself is already imported, since names
-    taken from it would stay as they are.
+    Call it before anything imports aiokafka; it may be called again. Raises RuntimeError if aiokafka itself is already
+    imported, since names imported from it could not be replaced.
     """
     if sys.modules.get("aiokafka") is not _FINDER.made.get("aiokafka"):
         raise RuntimeError(
             "aiokafka is imported already: call aiokafka_lead.compat.install() before anything does that"
         )
     if _FINDER not in sys.meta_path:
-        # Before the finder that would find aiokafka itself, and after finders that watch imports, as tracers do.
+        # Before the finder that would find aiokafka itself, but after tracers' finders, which watch imports.
         files = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0
         sys.meta_path.insert(files, _FINDER)
 
@@ -85,9 +85,9 @@ def uninstall() -> None:
 
 
 class _Finder:
-    """Creates modules with aiokafka's names, each on its first import, so that hooks waiting for the name see it.
+    """Creates each module of aiokafka when it is imported, so that import hooks of tracers see it.
 
-    It does not inherit from `importlib.abc`, which takes longer to import than this module.
+    Does not inherit from `importlib.abc`, which takes longer to import than this module.
     """
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class _Finder:
         """Let the import system create an ordinary module."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Fill the module with the contents of this package's module of that name."""
+        """Fill the module with the contents of the module that implements it."""
         home = import_module(_HOMES[module.__name__])
         module.__dict__.update({name: value for name, value in vars(home).items() if name not in _ITS_OWN})
         self.made[module.__name__] = module

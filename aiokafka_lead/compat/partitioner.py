@@ -1,4 +1,4 @@
-"""`DefaultPartitioner` and the hash that it shares with the Java client."""
+"""`DefaultPartitioner` and its hash, which is the Java client's."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["DefaultPartitioner", "murmur2"]
 
 
 class DefaultPartitioner:
-    """Partitions by hash of the key. Without a key, it takes any available partition, or any if none is available.
+    """Partitions by hash of the key. Without a key, returns a random available partition, or any if none is available.
 
-    A producer with this class chooses partitions itself: keyed records go to the partition that this class would
-    choose, records without a key stay with a partition until a batch is full.
+    A producer with this class chooses partitions itself. Records with a key go to the partition that this class would
+    choose; records without a key stay with a partition until a batch is full.
     """
 
     def __call__(self, key: bytes | None, all_partitions: Sequence[int], available: Sequence[int]) -> int:

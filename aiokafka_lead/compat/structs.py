@@ -45,14 +45,14 @@ class PartitionMetadata(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed offset and the text stored with it."""
+    """A committed offset, and text stored with it."""
 
     offset: int
     metadata: str
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """The first record at or after a time, and its own time."""
+    """Offset and timestamp of the first record at or after a time."""
 
     offset: int
     timestamp: int | None
@@ -72,7 +72,7 @@ class RecordMetadata(NamedTuple):
 
 @dataclass(eq=False)
 class ConsumerRecord(Generic[K, V]):
-    """A record that was read. Sizes are the lengths of the serialized key and value, -1 if absent."""
+    """A received record. Sizes are the lengths in bytes of the serialized key and value, -1 if absent."""
 
     __hash__ = None  # type: ignore[assignment]
 

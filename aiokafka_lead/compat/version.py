@@ -1,3 +1,3 @@
-"""The aiokafka version whose names and semantics these are."""
+"""The version of aiokafka that this package is compatible with."""
 
 __version__ = "0.14.0"

@@ -3,8 +3,8 @@
     Producer(servers, security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER",
              sasl_oauth_token_provider=ClientCredentials("https://idp.example.org/token", "orders", secret))
 
-Each is an object with ``token()``, which returns a `Token`. They block, because clients call them in threads; users of
-a custom provider need none of this package.
+A provider is an object with a method ``token()``, which returns a `Token`. It may block, because clients call it in a
+thread. Custom providers do not need this package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""JWTs that a client signs itself, to authenticate at a token endpoint (RFC 7523)."""
+"""JWTs that authenticate a client at a token endpoint (RFC 7523), and tokens read from files."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from ..errors import ConfigError, TokenProviderError
 
 
 class TokenFile:
-    """The token in a file, read for each refresh and each new set of connections.
+    """Provides the token in a file, for example of a Kubernetes service account.
 
-    ``jwt`` declares that it is a JWT, whose ``exp`` is its expiry; otherwise the file is read whenever connections are
-    made, at most once a second.
+    With ``jwt`` (False), the token is a JWT, and is read again before it expires (its claim ``exp``). Otherwise the
+    file is read whenever connections are made, at most once a second. ``extensions`` are sent to brokers with the token
+    (KIP-342).
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class TokenFile:
 
 
 def read_token(path: Path) -> str:
-    """Return the text of a file, bounded, without surrounding white space."""
+    """Return the text of a file without surrounding white space, up to the maximum size of a token."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_TOKEN_BYTES + 1)
@@ -55,7 +56,7 @@ _CLOCK_SKEW_S = 30
 
 
 class AssertionFile:
-    """A JWT that another program signs and keeps in a file, which is read each time."""
+    """A JWT in a file that another program signs and replaces. The file is read for each token."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -69,11 +70,12 @@ class AssertionFile:
 
 
 class Assertion:
-    """Signs a JWT each time, with a private key in a PEM file (needs the ``cryptography`` package).
+    """Signs a JWT for each token, with a private key in a PEM file. Needs the ``cryptography`` package.
 
-    ``issuer``, ``subject`` and ``audience`` are the claims of these names, extended by ``claims``; ``iat``, ``nbf``,
-    ``exp`` (after ``lifetime_s``) and ``jti`` are generated. ``key_id`` goes into its header. The file is read each
-    time, so that a key can be replaced.
+    ``issuer``, ``subject`` and ``audience`` become the claims ``iss``, ``sub`` and ``aud``, and ``claims`` are added.
+    The claims ``iat``, ``nbf``, ``exp`` (after ``lifetime_s``, 300) and ``jti`` are generated. ``algorithm`` is "RS256"
+    or "ES256", and ``key_id`` becomes ``kid`` in the JWT's header. The file, which ``passphrase`` decrypts, is read for
+    each JWT, so that the key can be replaced. Raises `ConfigError`.
     """
 
     def __init__(
@@ -104,7 +106,7 @@ class Assertion:
         return f"Assertion({str(self.path)!r})"
 
     def jwt(self) -> str:
-        """Return a new JWT; raise `TokenProviderError` if the key cannot be read or used."""
+        """Return a new JWT; raises `TokenProviderError` if the key cannot be read or used."""
         now = int(time.time())
         claims = {
             **self._claims,

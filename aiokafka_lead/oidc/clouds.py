@@ -18,7 +18,7 @@ _GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
 
 def confluent_cloud(logical_cluster: str, identity_pool: str | None = None) -> Mapping[str, str]:
-    """Return the extensions that Confluent Cloud requires, for the ``extensions`` of `ClientCredentials`."""
+    """Return the SASL extensions that Confluent Cloud requires, for the ``extensions`` of `ClientCredentials`."""
     pool = {} if identity_pool is None else {"identityPoolId": identity_pool}
     return Token("checked", None, {"logicalCluster": logical_cluster, **pool}).extensions
 
@@ -26,7 +26,8 @@ def confluent_cloud(logical_cluster: str, identity_pool: str | None = None) -> M
 def azure(namespace: str, credential: Any = None) -> Azure:
     """Return a provider of tokens for an Event Hubs namespace: ``"name"`` or ``"name.servicebus.windows.net"``.
 
-    ``credential`` is one of ``azure.identity`` or ``azure.identity.aio``; a ``DefaultAzureCredential`` unless given.
+    ``credential`` is a credential of ``azure.identity`` or ``azure.identity.aio`` (``DefaultAzureCredential()``).
+    Raises `ConfigError`.
     """
     if any(char in text("namespace", namespace) for char in "/:@ "):
         raise ConfigError(f"namespace must be like 'name' or 'name.servicebus.windows.net', not {namespace!r}")
@@ -50,7 +51,7 @@ class Azure:
         return f"azure({self.scope!r})"
 
     def token(self) -> Token | Awaitable[Token]:
-        """Return a new token, or a coroutine of it if the credential is asynchronous."""
+        """Return a new token, or an awaitable of the token if the credential is asynchronous."""
         given = self._credential.get_token(self.scope)
         return self._later(given) if inspect.isawaitable(given) else Token(given.token, given.expires_on)
 
@@ -60,9 +61,9 @@ class Azure:
 
 
 def google(credentials: Any = None) -> Google:
-    """Return a provider of tokens for Google's Managed Service for Apache Kafka, from ``google-auth`` credentials.
+    """Return a provider of tokens for Google Cloud's Managed Service for Apache Kafka.
 
-    The default is the application's credentials (``google.auth.default()``).
+    ``credentials`` are credentials of the ``google-auth`` package (``google.auth.default()``). Raises `ConfigError`.
     """
     if credentials is None:
         try:
@@ -83,7 +84,7 @@ class Google:
         return f"google({type(self._credentials).__name__})"
 
     def token(self) -> Token:
-        """Return a new token in the form for Google's brokers: an unsigned JWT around an access token."""
+        """Return a new token in the form that Google's brokers expect: an unsigned JWT around an access token."""
         credentials = self._credentials
         if not credentials.valid:
             try:

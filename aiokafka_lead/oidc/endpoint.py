@@ -1,4 +1,4 @@
-"""Tokens from an OAuth 2 token endpoint: by client credentials (KIP-768, KIP-1258) or by a JWT (KIP-1139)."""
+"""Tokens from an OAuth 2 token endpoint, for client credentials (KIP-768, KIP-1258) or a JWT (KIP-1139)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from ..errors import ConfigError, TokenProviderError
 from .http import Basic, Endpoint, Form, checked_url
 
 TIMEOUT_S = 8.0
-"""Time limit of an endpoint: below ``sasl_oauth_token_timeout_ms``, so that the error names the endpoint."""
+"""Time limit of a request, less than ``sasl_oauth_token_timeout_ms`` so that its error, which has the URL, is raised.
+"""
 
 LONGEST_LIFE_S = 366 * 24 * 3600.0
-"""A token with a longer announced lifetime is refreshed after this."""
+"""Maximum lifetime of a token; longer lifetimes are reduced to it."""
 
 _JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -32,7 +33,7 @@ class SignedClaims(Protocol):
 
 
 class _FromEndpoint:
-    """The common base of both providers."""
+    """Base of both providers."""
 
     url = ""  # for ``repr`` if the arguments are refused
 
@@ -65,12 +66,13 @@ class _FromEndpoint:
 
 
 class ClientCredentials(_FromEndpoint):
-    """OAuth's client credentials: a token for ``client_id`` and its secret, or an ``assertion`` instead (KIP-1258).
+    """Requests tokens with OAuth's client credentials: a secret, or an ``assertion`` instead (KIP-1258).
 
-    ``auth`` is the place of the secret: "basic" (a header, as in Java), or "post" (a field). ``header_urlencode``
-    encodes it as RFC 6749 requires, which Java does not by default. ``parameters`` are further fields, for example
-    "audience", and ``extensions`` are sent to brokers with the token. ``allow_http`` permits unencrypted secrets beyond
-    this machine.
+    ``url`` is the token endpoint. ``auth`` is the place of the secret: "basic" is a header, as in Java, and "post" a
+    field of the form. ``header_urlencode`` encodes the header as RFC 6749 requires; Java does not by default (False).
+    ``scope`` and ``parameters``, for example "audience", are further fields of the form. ``extensions`` are sent to
+    brokers with the token (KIP-342). ``timeout_s`` limits the whole request. ``allow_http`` permits sending secrets
+    unencrypted to other machines (False). Raises `ConfigError`.
     """
 
     @discreet
@@ -107,7 +109,7 @@ class ClientCredentials(_FromEndpoint):
         return f"ClientCredentials({self.url!r}, {self.client_id!r})"
 
     def token(self) -> Token:
-        """Return a new token; see `Endpoint.ask` for its errors."""
+        """Return a new token. Blocks; raises `SaslAuthenticationFailedError` or `TokenProviderError`."""
         fields = {"grant_type": "client_credentials"}
         if self._assertion is not None:
             fields |= {"client_id": self.client_id, "client_assertion_type": _CLIENT_ASSERTION}
@@ -118,7 +120,10 @@ class ClientCredentials(_FromEndpoint):
 
 
 class JwtBearer(_FromEndpoint):
-    """Exchanges a JWT for a token (RFC 7523, KIP-1139); the other arguments are as in `ClientCredentials`."""
+    """Exchanges the JWT of ``assertion`` for a token (RFC 7523, KIP-1139).
+
+    The other arguments have the same meaning as in `ClientCredentials`.
+    """
 
     @discreet
     def __init__(
@@ -137,7 +142,7 @@ class JwtBearer(_FromEndpoint):
         self._assertion = assertion
 
     def token(self) -> Token:
-        """Return a new token; see `Endpoint.ask` for its errors."""
+        """Return a new token. Blocks; raises `SaslAuthenticationFailedError` or `TokenProviderError`."""
         return self._token({"grant_type": _JWT_BEARER, "assertion": Secret(self._assertion.jwt())})
 
 
@@ -149,7 +154,7 @@ class Hidden:
 
 
 def _token_of(answer: Hidden, extensions: Mapping[str, str]) -> Token:
-    """Return the token in an endpoint's answer (RFC 6749, 5.1); raise `TokenProviderError` if incomplete."""
+    """Return the token in an endpoint's answer (RFC 6749, 5.1); raises `TokenProviderError` if it is invalid."""
     kind = answer.content.get("token_type")
     if kind is not None and str(kind).lower() != "bearer":
         raise TokenProviderError(f"the token endpoint gave a token of type {str(kind)!r:.50}, not Bearer")

@@ -1,4 +1,4 @@
-"""The provider described by options of simple values, for dicts and Spark."""
+"""Token providers described by options with plain values, for configurations in dicts and for Spark."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .endpoint import ClientCredentials
 
 
 def settle_provider(config: OAuthConfig) -> None:
-    """Create the provider from the ``sasl_oauthbearer_*`` options, and reset these.
+    """Create the provider from the ``sasl_oauthbearer_*`` options, and reset these options.
 
-    So sibling clients, which are given the same options, share it.
+    Sibling clients, which are created with the resulting options, then share the provider.
     """
     given = [name for name in FLAT_OPTIONS if getattr(config, name)]
     if config.sasl_oauth_token_provider is not None:

@@ -1,4 +1,4 @@
-"""Bounded HTTP requests, for example to a token endpoint, whose errors keep no secrets."""
+"""HTTP requests to token endpoints, limited in time and size. Their errors contain no secrets."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from ..errors import ConfigError, SaslAuthenticationFailedError, TokenProviderEr
 from ..errors.shown import shown
 
 MAX_ANSWER_BYTES = 1024 * 1024
-"""No token is larger than half of this."""
+"""Maximum size of an answer; the largest tokens have half of it."""
 
 MAX_ANSWER_PARTS = 10_000
-"""Limit for objects, lists and their items: more than any answer with a token has, and read in a few milliseconds.
+"""Maximum number of objects, lists and items in an answer: more than any answer with a token has.
 
-All other threads wait during that time, including the event loop's.
+Parsing that many takes a few milliseconds, during which all other threads wait, including the event loop's.
 """
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -37,12 +37,12 @@ _TEMPORARY_ERRORS = ("temporarily_unavailable", "server_error", "slow_down")
 
 
 class Basic(NamedTuple):
-    """A client's name and secret, for HTTP's Basic authentication."""
+    """A client's name and secret for HTTP Basic authentication."""
 
     name: str
     secret: str
     urlencoded: bool
-    """True to encode both first, by RFC 6749 (section 2.3.1)."""
+    """True to encode both first (RFC 6749, 2.3.1)."""
 
     def header(self) -> str:
         """Return the value of ``Authorization``."""
@@ -54,7 +54,7 @@ class Basic(NamedTuple):
 
 
 def checked_url(name: str, url: Any, *, allow_http: bool) -> str:
-    """Return a URL to which secrets may be sent; raise `ConfigError`, which does not repeat them."""
+    """Return the URL if secrets may be sent to it; otherwise raise `ConfigError`, without secrets in its text."""
     if not isinstance(url, str):
         raise ConfigError(f"{name} must be a str, not {type(url).__name__}")
     url = Secret(url)  # also hidden in a traceback, which shows the arguments of functions
@@ -71,7 +71,7 @@ def checked_url(name: str, url: Any, *, allow_http: bool) -> str:
 
 
 def _looked_at(url: str) -> tuple[str | None, str | None, bool]:
-    """Return the scheme, or None for an invalid URL, the host, and True if there are credentials. Raises no error."""
+    """Return the scheme (None for an invalid URL), the host, and True if there are credentials. Never raises."""
     try:
         parts = urllib.parse.urlsplit(str(url))
         _ = parts.port
@@ -81,7 +81,7 @@ def _looked_at(url: str) -> tuple[str | None, str | None, bool]:
 
 
 class Endpoint:
-    """A token endpoint (RFC 6749): accepts a form, answers with JSON. ``timeout_s`` bounds the whole exchange."""
+    """A token endpoint (RFC 6749). ``timeout_s`` limits a whole exchange."""
 
     def __init__(self, url: str, ssl_context: SSLContext | None, timeout_s: float) -> None:
         self.url = url
@@ -89,10 +89,10 @@ class Endpoint:
         self._exchange = Exchange(ssl_context, MAX_ANSWER_BYTES)
 
     def ask(self, form: Form) -> Mapping[str, Any]:
-        """Send a form and return the answer.
+        """Send a form; return the JSON answer.
 
-        Raises `SaslAuthenticationFailedError` for a refusal, and `TokenProviderError` if retrying may help; both name
-        the endpoint and its reason.
+        Raises `SaslAuthenticationFailedError` if the endpoint refuses, and `TokenProviderError` if a retry may help.
+        Both contain the endpoint's URL and the reason.
         """
         answer = self._exchange.send(lambda: form.request(self.url), self.timeout_s)
         if isinstance(answer, str):
@@ -113,9 +113,9 @@ class Endpoint:
 
 
 class Exchange:
-    """Sends requests and reads answers, up to a maximum size.
+    """Sends requests and reads answers up to a maximum size.
 
-    If a name has several addresses and one refuses, is silent or does not speak HTTP, the next one is tried.
+    If an address of a name refuses the connection, does not answer, or does not speak HTTP, the next address is tried.
     """
 
     def __init__(self, ssl_context: SSLContext | None, most_bytes: int) -> None:
@@ -125,7 +125,7 @@ class Exchange:
         self._addresses: dict[tuple[str, int], Addresses[str]] = {}
 
     def send(self, make: Callable[[], urllib.request.Request], timeout_s: float) -> Answer | str:
-        """Return the answer, or an error text. No error escapes, because its frames hold the secrets."""
+        """Return the answer, or the text of an error. No exception is raised, since its frames would hold secrets."""
         dialling = _Dialling(self._addresses, timeout_s)
         while True:
             outcome = self._send(make(), dialling)
@@ -179,21 +179,21 @@ class _Failure(NamedTuple):
 
 
 class _Dialling:
-    """Connects for one request, to one address of the name after another."""
+    """Connections of one request, to the addresses of a name in turn."""
 
     def __init__(self, addresses: dict[tuple[str, int], Addresses[str]], timeout_s: float) -> None:
         self.deadline = time.monotonic() + timeout_s
         self._timeout_s = timeout_s
         self._addresses = addresses
         self._search: Search[str, Any] | None = None
-        """Created when the target is known, which may be a proxy."""
+        """Created by the first `connect`, since the target may be a proxy."""
 
     def left_s(self) -> float:
-        """Return the remaining time; never 0, which has another meaning as a socket's timeout."""
+        """Return the remaining time, never 0, which as a socket's timeout would mean non-blocking."""
         return max(0.001, self.deadline - time.monotonic())
 
     def connect(self, endpoint: tuple[str, int], *_: Any) -> socket.socket:
-        """Connect like `socket.create_connection`, but also cope with addresses that accept and are then silent."""
+        """Connect like `socket.create_connection`, with a part of the time for each address, and the best first."""
         search = self._search
         if search is None:
             infos = socket.getaddrinfo(*endpoint, type=socket.SOCK_STREAM)
@@ -224,7 +224,7 @@ class _Dialling:
             return sock
 
     def answered(self, answer: Answer) -> None:
-        """Record an answer. A failing server may be one of several: the next request goes to another one."""
+        """Record an answer. After a server error, the next request goes to another address."""
         if self._search is None:
             return
         if answer.status < 500:
@@ -233,7 +233,7 @@ class _Dialling:
             self._search.failed(f"answered {answer.status}", silent=False)
 
     def goes_on_after(self, failure: _Failure) -> bool:
-        """Return True if the request should be sent again, to another address."""
+        """Return True if the request should be sent again to another address."""
         if self._search is None:
             return False
         self._search.failed(failure.text, silent=failure.silent)
@@ -247,7 +247,7 @@ class _Dialling:
 
 
 class _ByAddress(urllib.request.AbstractHTTPHandler):
-    """Makes a request's own `_Dialling` open its connection."""
+    """Opens connections with the `_Dialling` of the request."""
 
     def do_open(self, http_class: Any, req: Any, **http_conn_args: Any) -> Any:
         return super().do_open(partial(_connection, http_class, req.dialling), req, **http_conn_args)
@@ -296,7 +296,7 @@ class Answer(NamedTuple):
 
 
 class _TooMuchError(Exception):
-    """The answer is larger than any with a token."""
+    """The answer exceeds the maximum size."""
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -312,7 +312,7 @@ def _parts(body: bytes) -> int:
 
 
 def may_pass(status: int) -> bool:
-    """Return True if the same request may be answered differently a little later."""
+    """Return True if the same request may succeed later."""
     return status >= 500 or status in _TEMPORARY_STATUS
 
 
@@ -325,7 +325,7 @@ def json_of(body: bytes) -> Any:
 
 
 def _reason(content: Any) -> str:
-    """Return the two error fields of RFC 6749."""
+    """Return the text of the two error fields of RFC 6749."""
     if not isinstance(content, dict):
         return ""
     fields = (content.get(name) for name in ("error", "error_description"))

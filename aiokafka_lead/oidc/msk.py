@@ -20,14 +20,14 @@ from .._values import NamedTuple
 from ..errors import ConfigError, SaslAuthenticationFailedError, TokenProviderError
 
 LIFE_S = 900
-"""The lifetime that brokers accept, and AWS's own signers use."""
+"""Lifetime that brokers accept; AWS's signers use the same."""
 
 _SERVICE = "kafka-cluster"
 _ALGORITHM = "AWS4-HMAC-SHA256"
 
 
 class AwsCredentials(NamedTuple):
-    """Keys of an AWS identity; ``session_token`` and, in seconds since 1970, ``expires_at`` for temporary ones."""
+    """Keys of an AWS identity. Temporary keys have a ``session_token`` and ``expires_at``, in seconds since 1970."""
 
     access_key: str
     secret_key: str
@@ -41,10 +41,10 @@ class AwsCredentials(NamedTuple):
 def msk_iam(region: str, credentials: Callable[[], Any] | None = None) -> MskIam:
     """Return a provider of tokens for MSK's IAM listeners (port 9098, SASL_SSL) in a region.
 
-    ``credentials`` is called for each token and returns `AwsCredentials`, or an object with ``access_key``,
-    ``secret_key`` and ``token`` (botocore's). The default is botocore's search (profile, role, container, instance) if
-    it is installed, else the environment: ``AWS_ACCESS_KEY_ID`` and related variables. No token outlives its
-    credentials, if their expiry is known.
+    ``credentials`` is called for each token, in a thread. It returns `AwsCredentials`, or an object with the attributes
+    ``access_key``, ``secret_key`` and ``token``, such as botocore's. By default, botocore searches them (profile, role,
+    container, instance); if it is not installed, the environment has them (``AWS_ACCESS_KEY_ID`` and related
+    variables). A token expires no later than its credentials, if their expiry is known. Raises `ConfigError`.
     """
     if re.fullmatch(r"[a-z0-9-]+", text("region", region)) is None:
         raise ConfigError(f"region must be like 'eu-central-1', not {region!r}")
@@ -62,9 +62,9 @@ class MskIam:
         return f"msk_iam({self.region!r})"
 
     def token(self) -> Token:
-        """Return a token valid for at most 15 minutes; raise `TokenProviderError` if the credentials have expired.
+        """Return a token valid for 15 minutes at most; raises `TokenProviderError` if the credentials have expired.
 
-        It needs no call to AWS, but getting the credentials may.
+        Signing needs no call to AWS; getting the credentials may.
         """
         keys = _keys_of(self._credentials())
         now = time.time()
@@ -79,7 +79,7 @@ def _keys_of(given: Any) -> AwsCredentials:
     freeze = getattr(given, "get_frozen_credentials", None)
     frozen = given if freeze is None else freeze()
     ends = _end_of(given)
-    if freeze is not None and (latest := freeze()) != frozen:  # other threads refresh them, too
+    if freeze is not None and (latest := freeze()) != frozen:  # another thread has refreshed them meanwhile
         frozen, ends = latest, _end_of(given)
     session_token = getattr(frozen, "session_token", None) or getattr(frozen, "token", None)
     return AwsCredentials(frozen.access_key, frozen.secret_key, session_token, ends)
@@ -88,7 +88,7 @@ def _keys_of(given: Any) -> AwsCredentials:
 def _end_of(given: Any) -> float | None:
     ends = getattr(given, "expires_at", None)
     if ends is None:
-        ends = getattr(given, "_expiry_time", None)  # botocore's temporary ones have no public name for it
+        ends = getattr(given, "_expiry_time", None)  # botocore has no public attribute for it
     return ends.timestamp() if isinstance(ends, datetime) else ends
 
 
@@ -118,7 +118,7 @@ def signed(region: str, keys: AwsCredentials, now: float, life_s: int = LIFE_S) 
 
 
 class _DefaultCredentials:
-    """Credentials of the environment, as AWS's own tools find them."""
+    """Finds credentials as AWS's tools do."""
 
     def __init__(self) -> None:
         self._found: Any = None

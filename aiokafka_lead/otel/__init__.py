@@ -1,10 +1,10 @@
-"""OpenTelemetry: spans of producers' and consumers' operations, and contexts in the headers of records.
+"""OpenTelemetry: spans and metrics of producers and consumers, and trace contexts in the headers of records.
 
     from aiokafka_lead.otel import instrument
 
     instrument()
 
-Needs the ``otel`` extra. docs/observability.md has every span and attribute.
+Needs the ``otel`` extra. docs/observability.md lists every span and attribute.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _NAME = "aiokafka_lead"
 
 
 def instrument(*, tracer_provider: TracerProvider | None = None, meter_provider: MeterProvider | None = None) -> None:
-    """Trace and measure every producer and consumer that starts from now on.
+    """Trace and measure every producer and consumer that is started after this call.
 
-    The providers default to the global ones; set these first. The names of attributes are determined now, by
-    ``OTEL_SEMCONV_STABILITY_OPT_IN``. A second call replaces the first: nothing is traced twice.
+    Without arguments, the global providers are used; set them first. ``OTEL_SEMCONV_STABILITY_OPT_IN`` is read now, and
+    selects the names of attributes. A second call replaces the first.
     """
     uninstrument()
     words = Vocabulary(Wording.from_environment())
@@ -48,7 +48,7 @@ def instrument(*, tracer_provider: TracerProvider | None = None, meter_provider:
 
 
 def uninstrument() -> None:
-    """Undo `instrument`: nothing more is recorded, even by running clients."""
+    """Undo `instrument`. Running clients also stop recording."""
     tracing = installed.tracer
     installed.tracer = None
     if isinstance(tracing, Tracing):
@@ -57,10 +57,11 @@ def uninstrument() -> None:
 
 @contextmanager
 def processing(records: ConsumerRecord[Any, Any] | Sequence[ConsumerRecord[Any, Any]]) -> Iterator[Span]:
-    """Provide a block with a current span for the work on these records, for results of `Consumer.getmany`.
+    """Trace the processing of records in a ``with`` block, in which their span is the current span.
 
-    ``async for``, `Consumer.batches` and `Consumer.run` create such spans themselves. The span of one record is a child
-    of its sender's span; the span of several records is linked with theirs. Without `instrument` nothing is recorded.
+    Use it for results of `Consumer.getmany`: ``async for``, `Consumer.batches` and `Consumer.run` create these spans
+    themselves. The span of a single record is a child of the span in which it was sent; the span of several records has
+    links to these spans. Without `instrument` nothing is recorded.
     """
     tracing = installed.tracer
     processes = Processes(tracing.kit, None) if isinstance(tracing, Tracing) else None

@@ -1,6 +1,6 @@
-"""The class for ``opentelemetry-instrument``, named by the entry point ``opentelemetry_instrumentor``.
+"""The class that ``opentelemetry-instrument`` loads, through the entry point ``opentelemetry_instrumentor``.
 
-It needs the package ``opentelemetry-instrumentation``, which that command is part of.
+Needs the package ``opentelemetry-instrumentation``, which contains that command.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from . import instrument, uninstrument
 
 
 class AIOKafkaLeadInstrumentor(BaseInstrumentor):  # type: ignore[misc]
-    """`instrument` and `uninstrument` in the form for OpenTelemetry's tools."""
+    """`instrument` and `uninstrument` as an instrumentor of OpenTelemetry."""
 
     def instrumentation_dependencies(self) -> Collection[str]:
         """Return no dependencies: this is the package itself."""

@@ -1,8 +1,7 @@
 """The metrics of OpenTelemetry's conventions for messaging.
 
-Python's SDK takes a microsecond for each measurement, so that metrics are measured per batch instead of per record:
-sends from a batch's first record to its acknowledgement. Consumers count records anyway, and are queried when metrics
-are collected.
+A measurement takes the Python SDK a microsecond, so sends are measured per batch, from its first record to its
+acknowledgement. Consumers count records anyway; their counts are read when metrics are collected.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from .._core.tracing import TracedClient
 from .names import Attribute, Value, Vocabulary, error_type
 
 BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
-"""The bounds recommended by the conventions."""
+"""Bounds of histograms recommended by the conventions, in seconds."""
 
 Series = tuple[TracedClient, str]
 
 
 class Instruments:
-    """The instruments of one `instrument`."""
+    """The metric instruments created by a call of `instrument`."""
 
     def __init__(self, meter: Meter, words: Vocabulary) -> None:
         self._words = words
@@ -57,7 +56,7 @@ class Instruments:
             description="Number of messages that were delivered to the application.",
         )
         self._reading: list[TracedClient] = []
-        """The running consumers."""
+        """Running consumers."""
         self._stopped: Counter[Series] = Counter()
         """Counts of stopped consumers, by topic."""
         self._known: dict[Any, dict[str, Value]] = {}
@@ -65,7 +64,7 @@ class Instruments:
     def settled(
         self, client: TracedClient, topic: str, records: int, seconds: float, error: BaseException | None
     ) -> None:
-        """Record a batch that was acknowledged, or given up."""
+        """Record a batch that was acknowledged or has failed."""
         attributes = self._attributes("send", "send", client, topic, error)
         self._operation.record(seconds, attributes)
         self._sent.add(records, attributes)
@@ -79,14 +78,14 @@ class Instruments:
         began: int,
         error: BaseException | None = None,
     ) -> None:
-        """Record the end of a call that began at this time (``time.time_ns()``)."""
+        """Record the end of a call that began at ``began`` (``time.time_ns()``)."""
         seconds = max(0.0, (time.time_ns() - began) / 1e9)
         self._operation.record(seconds, self._attributes(name, kind, client, topic, error))
 
     def processed(
         self, client: TracedClient | None, topic: str | None, seconds: float, error: BaseException | None
     ) -> None:
-        """Record the time that the application has worked on records."""
+        """Record the duration of the application's work on records."""
         self._process.record(seconds, self._attributes("process", "process", client, topic, error))
 
     def reading(self, client: TracedClient) -> None:
@@ -151,7 +150,7 @@ class SamplingRules:
         self._drops_remote = False
 
     def drops(self, parent: Span) -> bool:
-        """Return True if no span below this one is recorded. Returns False also if that is unknown."""
+        """Return True if no child of this span is recorded. Returns False if that is unknown."""
         self._look()
         context = parent.get_span_context()
         if not context.is_valid:
@@ -161,7 +160,7 @@ class SamplingRules:
         return self._drops_remote if context.is_remote else self._drops_local
 
     def _look(self) -> None:
-        # A tracer created before its provider was set delegates to another one.
+        # A tracer created before its provider was set delegates to another tracer.
         sampler = getattr(getattr(self._tracer, "_tracer", self._tracer), "sampler", None)
         if sampler is self._sampler:
             return
@@ -181,18 +180,18 @@ _SUPPRESSED = str(getattr(context_api, "_SUPPRESS_INSTRUMENTATION_KEY", "suppres
 
 
 def current_getter() -> Callable[[], object]:
-    """Return a cheap function for the current context: usually a method of a `ContextVar`, without any Python code."""
+    """Return a fast function for the current context, usually a method of a `ContextVar`, which is implemented in C."""
     variable = getattr(getattr(context_api, "_RUNTIME_CONTEXT", None), "_current_context", None)
     return variable.get if isinstance(variable, ContextVar) else get_current
 
 
 def is_suppressed(context: Context) -> bool:
-    """Return True if the application suppresses tracing here, as exporters do for their own requests."""
+    """Return True if the application suppresses tracing here, as exporters do for the requests they send."""
     return bool(context.get(_SUPPRESSED) or context.get("suppress_instrumentation"))
 
 
 def with_origin(context: Context, header: bytes | None) -> Context:
-    """Return the same context, with the trace header of the record being processed."""
+    """Return the context with the trace header of the record being processed added."""
     return context if header is None else set_value(_ORIGIN, header, context)
 
 

@@ -29,7 +29,7 @@ Value = str | bool | int | float
 
 
 class Attribute(Enum):
-    """Each attribute by its names in versions 1.44 and 1.45."""
+    """Attributes, with their names in versions 1.44 and 1.45."""
 
     SYSTEM = ("messaging.system", "messaging.system.name")
     OPERATION_NAME = ("messaging.operation.name",) * 2
@@ -47,7 +47,7 @@ class Attribute(Enum):
     SERVER_ADDRESS = ("server.address",) * 2
     SERVER_PORT = ("server.port",) * 2
 
-    # A member is hashed for each attribute of each span: by identity, that is done in C.
+    # A member is hashed for each attribute of each span. Enum hashes the name in Python; this is done in C.
     __hash__ = object.__hash__
 
 
@@ -59,7 +59,7 @@ class Wording(NamedTuple):
 
     @classmethod
     def from_environment(cls) -> Wording:
-        """Return the selection of ``OTEL_SEMCONV_STABILITY_OPT_IN``."""
+        """Return the names selected by ``OTEL_SEMCONV_STABILITY_OPT_IN``."""
         asked = {part.strip() for part in os.environ.get(OPT_IN, "").split(",")}
         if "messaging/dup" in asked:
             return cls(old=True, new=True)
@@ -73,7 +73,7 @@ class Vocabulary:
         self._names = {each: tuple(dict.fromkeys(_chosen(each.value, wording))) for each in Attribute}
 
     def __call__(self, *pairs: tuple[Attribute, Value | None]) -> dict[str, Value]:
-        """Return the attributes that have a value, in OpenTelemetry's form."""
+        """Return the attributes that have a value, by their OpenTelemetry names."""
         return {name: value for attribute, value in pairs if value is not None for name in self._names[attribute]}
 
 
@@ -89,7 +89,7 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def error_type(error: BaseException) -> str:
-    """Return the value of ``error.type``: Kafka's name of a broker's error, or else the class of the exception."""
+    """Return the value of ``error.type``: Kafka's name of a broker's error, otherwise the class of the exception."""
     kind = type(error)
     if isinstance(error, BrokerError) and error.code > 0:
         return _WORD.sub("_", kind.__name__.removesuffix("Error")).upper()
@@ -105,7 +105,7 @@ def mark(span: Span, error: BaseException, words: Vocabulary) -> None:
 
 
 def record_exception(span: Span, error: BaseException) -> None:
-    """Add the event of an exception, without what was read where a message in its chain repeats that."""
+    """Add the event of an exception. If messages in its chain quote a record's content, leave that out."""
     if quotes_input(error):
         span.add_event("exception", {"exception.type": error_type(error), "exception.message": described(error)})
     else:
@@ -114,7 +114,7 @@ def record_exception(span: Span, error: BaseException) -> None:
 
 _W3C = b"00-"
 _BESIDE = {"tracestate", "baggage"}
-"""Headers with additional data about a trace, or none, that do not identify one."""
+"""Headers that do not identify a trace."""
 
 
 class _Setter(Setter[list[Header]]):
@@ -124,7 +124,7 @@ class _Setter(Setter[list[Header]]):
 
 class _Getter(Getter[Sequence[Header]]):
     def get(self, carrier: Sequence[Header], key: str) -> list[str] | None:
-        # If a record was forwarded with its original headers, the last one is the latest.
+        # If a record was forwarded with its original headers, the last header of a name is the latest.
         found = [value.decode(errors="replace") for name, value in carrier if name == key and value is not None]
         return found[-1:] or None
 
@@ -137,7 +137,7 @@ _GETTER = _Getter()
 
 
 class _Names(NamedTuple):
-    """The names of headers that a propagator writes, in order."""
+    """Names of the headers that the propagator writes, in order."""
 
     propagator: TextMapPropagator
     fields: frozenset[str]
@@ -168,24 +168,24 @@ def injected(context: Context) -> Headers:
 
 
 def extracted(headers: Sequence[Header], context: Context) -> Context:
-    """Return the context, with the values from a record's headers."""
+    """Return the context with the values from a record's headers added."""
     return propagate.get_global_textmap().extract(headers, context, _GETTER)
 
 
 def read(headers: Sequence[Header]) -> Context:
-    """Return only the values from a record's headers."""
+    """Return a context with only the values from a record's headers."""
     return extracted(headers, Context())
 
 
 def trace_header(headers: Sequence[Header]) -> bytes | None:
-    """Return the trace header, or several joined for B3 and other formats, which identifies the context."""
+    """Return the header that identifies the trace context; formats with several, such as B3, have theirs joined."""
     names = _names().trace
     found = {name: value for name, value in headers if name in names and value is not None}
     return b",".join([found[name] for name in names if name in found]) if found else None
 
 
 def may_be_sampled(header: bytes) -> bool:
-    """Return False if this is a W3C trace header of an unsampled trace: then it need not be parsed."""
+    """Return False if this is the W3C trace header of an unsampled trace, which need not be parsed."""
     if not header.startswith(_W3C):
         return True
     try:
@@ -195,7 +195,7 @@ def may_be_sampled(header: bytes) -> bool:
 
 
 def with_carried(headers: Headers, carried: Headers) -> Headers:
-    """Return the headers combined with a context's, each name only once."""
+    """Return the headers with the headers of a context added, which replace headers of the same names."""
     if not headers:
         return carried
     names = {name for name, _ in carried}
@@ -203,6 +203,6 @@ def with_carried(headers: Headers, carried: Headers) -> Headers:
 
 
 def passed_on(headers: Headers, carried: Headers) -> Headers:
-    """Do the same with a received record's headers: no part of its original context stays."""
+    """Return the headers of a received record with its original context replaced by another."""
     fields = _names().fields
     return with_carried(tuple(header for header in headers if header[0] not in fields), carried)

@@ -1,4 +1,4 @@
-"""The application's processing of records: the spans that are current during it."""
+"""Spans of the application's processing of records, which are current during it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .instruments import Kit, is_suppressed, is_valid, with_origin
 from .names import Attribute, extracted, mark, may_be_sampled, read, record_exception, trace_header
 
 MOST_LINKS = 128
-"""OpenTelemetry's own limit of links in a span."""
+"""OpenTelemetry's default limit of links per span."""
 
 Record = ConsumerRecord[Any, Any]
 
@@ -30,7 +30,7 @@ class Process:
 
     def __init__(self, context: Context, span: Span | None, topic: str | None, *, is_bare: bool = False) -> None:
         self.is_bare = is_bare
-        """True if it is only measured, in the context that was current before."""
+        """True if the processing is only measured, in the context that was current before."""
         self.context = context
         self.span = span
         self.topic = topic
@@ -42,7 +42,7 @@ class Process:
 @contextmanager
 def current(context: Context) -> Iterator[None]:
     """Make the context current within the block."""
-    # No token is kept: a block may end in another task than it began in, which makes a token worthless.
+    # `detach` would need the token, which is invalid if the block ends in another task than it began in.
     before = get_current()
     attach(context)
     try:
@@ -52,7 +52,7 @@ def current(context: Context) -> Iterator[None]:
 
 
 class Processes:
-    """The processing by one consumer."""
+    """Begins and ends the processing of a consumer's records."""
 
     def __init__(self, kit: Kit, client: TracedClient | None) -> None:
         self.kit = kit
@@ -65,7 +65,7 @@ class Processes:
     def process(self, record: Record) -> Process | None:
         """Begin the processing of a record; return None if it needs no context.
 
-        The span is a child of the record's sender's span. A span that is current here is linked.
+        The span is a child of the span in which the record was sent, and has a link to the current span.
         """
         ambient = get_current()
         if not self.kit.on or is_suppressed(ambient):
@@ -90,7 +90,7 @@ class Processes:
         return Process(set_span_in_context(span, context), span if span.is_recording() else None, record.topic)
 
     def process_batch(self, topic: str | None, partition: int | None, every: Sequence[Headers]) -> Process | None:
-        """Begin the processing of several records: the span is linked with their senders' spans."""
+        """Begin the processing of several records. The span has links to the spans in which they were sent."""
         ambient = get_current()
         if not self.kit.on or is_suppressed(ambient):
             return None
@@ -107,18 +107,18 @@ class Processes:
         return Process(set_span_in_context(span, ambient), None, topic)
 
     def _measured(self, context: Context, topic: str | None) -> Process | None:
-        """Begin processing without a span: only its duration matters, if anything."""
+        """Begin processing without a span; its duration is measured if metrics are collected."""
         return None if self.kit.instruments is None else Process(context, None, topic, is_bare=True)
 
     def end(self, process: Process, error: BaseException | None = None) -> None:
-        """End the processing, successfully or with this error."""
+        """End the processing, with this error if it failed."""
         instruments = self.kit.instruments
         if instruments is not None and self.kit.on:
             instruments.processed(self.client, process.topic, time.perf_counter() - process.began, error)
         self.end_span(process, error)
 
     def end_span(self, process: Process, error: BaseException | None) -> None:
-        """Do the same for an unmeasured one."""
+        """End the span of unmeasured processing, with this error if it failed."""
         if process.span is not None:
             if error is not None:
                 record_exception(process.span, error)
@@ -133,7 +133,7 @@ class Processes:
 
 
 def link(span: Span, every: Sequence[Headers]) -> None:
-    """Link the recorded spans in which records with these headers were sent, each once."""
+    """Add links to the sampled spans in which records with these headers were sent, each once."""
     seen: set[bytes] = set()
     links = 0
     for headers in every:
@@ -150,7 +150,7 @@ def link(span: Span, every: Sequence[Headers]) -> None:
 
 
 def place_of(places: Sequence[tuple[str, int]]) -> tuple[str | None, int | None]:
-    """Return the topic and the partition, if they are the same for all."""
+    """Return the topic and the partition, each None unless it is the same for all."""
     topics = {topic for topic, _ in places}
     if len(topics) != 1:
         return None, None

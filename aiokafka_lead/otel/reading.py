@@ -1,4 +1,4 @@
-"""The spans of a consumer: receiving, processing, and committing records."""
+"""Spans of a consumer, which receives, processes and commits records."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .processes import Process, Processes, current, link, place_of
 
 # --- spans of run -----------------------------------------------------------------------------------------------------
 #
-# The spans of `Consumer.run`: one per record, regardless of the number of attempts.
+# Spans of `Consumer.run`: each record has a span, which contains all its attempts.
 #
-# In `ShareConsumer.run` each delivery has one, because the next may be to another member.
+# In `ShareConsumer.run` each delivery has a span, because the next delivery may be to another member.
 
 
 HandledRecord = ConsumerRecord[Any, Any]
@@ -30,7 +30,7 @@ Key = tuple[str, int, int, int]
 
 
 class Run:
-    """The spans of one run. A record's span ends when it is handled, sent to the dead letters, or given up."""
+    """Spans of one run. A record's span ends when the record is handled, dead-lettered or given up."""
 
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
@@ -63,29 +63,29 @@ class Run:
         return traced
 
     def retried(self, record: HandledRecord, error: BaseException, attempts: int) -> None:
-        """Record that its handler will be called again, within the same span."""
+        """Record that the record's handler will be called again, within the same span."""
         process = self._open.get(_key(record))
         if process is not None:
             self._processes.retry(process, error, attempts)
 
     def within(self, record: HandledRecord) -> AbstractContextManager[object]:
-        """Make the span of a record whose handler has failed current again."""
+        """Return a context manager in which the span of a failed record is current again."""
         process = self._open.get(_key(record))
         return nullcontext() if process is None else current(process.context)
 
     def dead_letter(self, record: HandledRecord, error: BaseException, topic: str) -> None:
-        """Record that it was sent to this topic: the letter's own span is below the record's."""
+        """Record that the record was sent to this topic. The span of this send is a child of the record's span."""
         process = self._open.get(_key(record))
         if process is not None and process.span is not None:
             process.span.add_event("dead letter", {Attribute.DESTINATION.value[0]: topic})
         self.failed(record, error)
 
     def failed(self, record: HandledRecord, error: BaseException) -> None:
-        """Record that it is given up because of this error."""
+        """Record that the record is given up because of this error."""
         self._end(_key(record), error)
 
     def drop(self, partitions: Collection[TopicPartition] | None = None) -> None:
-        """Drop the pending retries of these partitions; without partitions, the run has ended."""
+        """End the spans of pending retries of these partitions, or of all at the end of the run."""
         for key, process in list(self._open.items()):
             if partitions is None or key[:2] in partitions:
                 self._end(key, process.error)
@@ -105,12 +105,12 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Reads(Processes):
-    """The spans of one consumer."""
+    """Spans of one consumer."""
 
     # --- receiving ---------------------------------------------------------------------------------------------------
 
     def received(self, began: int, records: Sequence[Record]) -> None:
-        """Record that a call has returned these records."""
+        """Record a call that has returned these records."""
         if not self.kit.on:
             return
         topic, partition = place_of([(record.topic, record.partition) for record in records])
@@ -141,7 +141,7 @@ class Reads(Processes):
     # --- ways to read ------------------------------------------------------------------------------------------------
 
     def records(self) -> RecordLoop:
-        """Begin a loop."""
+        """Begin a loop over records."""
         return RecordsLoop(self)
 
     def batches(self) -> BatchLoop:
@@ -153,7 +153,7 @@ class Reads(Processes):
         return Run(self)
 
     def stopped(self) -> None:
-        """Record that the consumer hands out no more records."""
+        """Record the end of the consumer."""
         if self.kit.instruments is not None and self.client is not None:
             self.kit.instruments.stopped(self.client)
 
@@ -162,7 +162,7 @@ class Reads(Processes):
     def committed(
         self, began: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: BaseException | None
     ) -> None:
-        """Record the end of a commit, successful or failed."""
+        """Record a commit that has succeeded or failed."""
         context = get_current()
         topic, partition = place_of(list(offsets))
         if self.kit.instruments is not None and self.kit.on:
@@ -173,8 +173,8 @@ class Reads(Processes):
         self._settled("commit", topic, partition, (Attribute.OFFSET, one), context, began, error)
 
     def acknowledged(self, began: int, counts: Mapping[TopicPartition, int], error: BaseException | None) -> None:
-        """Record a request that acknowledged these numbers of records, or failed."""
-        # A connection calls this, whose current context belongs to the creator of the connection.
+        """Record a request that acknowledged these numbers of records or failed."""
+        # Called by a connection, whose current context is the context in which the connection was created.
         context = Context()
         topic, partition = place_of(list(counts))
         if self.kit.instruments is not None and self.kit.on:
@@ -201,10 +201,10 @@ class Reads(Processes):
 
 
 class Loop:
-    """The current context in the body of a loop, until the loop's next step or end.
+    """Sets the current context in the body of a loop, until the loop's next step or end.
 
-    The loop's body runs in the task, and so in the context, that asks for the next record. However the loop ends, only
-    the loop holds the iterator, and this object goes with it.
+    The body runs in the task, and so in the context, that requests the next record. Only the loop refers to the
+    iterator, and the iterator to this object, so that ``__del__`` runs however the loop ends.
     """
 
     __slots__ = ("_ambient", "_process", "_reads")
@@ -235,7 +235,7 @@ class Loop:
 
 
 class RecordsLoop(Loop):
-    """Called by an ``async for`` with each record. Its body is not measured, which would take too long."""
+    """Called by an ``async for`` with each record. The body of the loop is not measured, which would take too long."""
 
     __slots__ = ("unsampled",)
 
@@ -257,7 +257,7 @@ class RecordsLoop(Loop):
 
 
 class BatchesLoop(Loop):
-    """Ends the span of a batch when the loop asks for the next one; receiving a batch has a span of its own."""
+    """Called by a loop with each batch, which has spans for receiving and for processing."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""The spans of a producer: from the call of ``send`` to the acknowledgement."""
+"""Spans of a producer, from the call of ``send`` to the acknowledgement."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .instruments import Kit, current_getter, is_suppressed, is_valid, origin_of
 from .names import Attribute, injected, mark, passed_on, read, trace_header, with_carried
 
 KEY_CHARACTERS = 256
-"""A longer key is not useful as a name, and is left out."""
+"""Maximum length of a key in an attribute; longer keys are left out."""
 
 
 class Sends:
-    """The spans of one producer."""
+    """Spans of one producer."""
 
     def __init__(self, kit: Kit, client: TracedClient) -> None:
         self._kit = kit
@@ -40,7 +40,7 @@ class Sends:
         context = get_current()
         if own is None or own == origin_of(context):
             return self._begin(context, topic, SpanKind.PRODUCER, pairs, ())
-        # The application has given the record its own context: it stays, and the span links to it.
+        # The application has put another context into the record's headers. It stays; the span has a link to it.
         links = [Link(get_current_span(read(headers)).get_span_context())]
         return self._begin(context, topic, SpanKind.CLIENT, pairs, links)
 
@@ -55,7 +55,7 @@ class Sends:
         return self._begin(get_current(), topic, SpanKind.PRODUCER, pairs, ())
 
     def settled(self, topic: str, records: int, seconds: float, error: BaseException | None, /) -> None:
-        """Record that a batch was acknowledged, or given up."""
+        """Record a batch that was acknowledged or has failed."""
         if self._kit.on and self._kit.instruments is not None:
             self._kit.instruments.settled(self._client, topic, records, seconds, error)
 
@@ -74,13 +74,13 @@ class Sends:
         if span.is_recording():
             return Sending(self._kit, span, carried, origin)
         if is_valid(parent):
-            # The part of the trace known here; without a parent each record has its own trace and sampling decision.
+            # The sampling decision for this trace. Without a parent, each record begins a trace with its own decision.
             self.unsampled.note(context, topic, carried)
         return Carried(carried, origin)
 
 
 class Carried:
-    """A send that is not sampled: its record carries the context nevertheless, so that it is not sampled later."""
+    """A send that is not sampled. Its record still carries the context, so that consumers do not sample it either."""
 
     __slots__ = ("_carried", "_origin")
 
@@ -89,7 +89,7 @@ class Carried:
         self._origin = origin
 
     def carry(self, headers: Headers) -> Headers:
-        """Return the headers of a record, with the context added."""
+        """Return the headers of a record with the context added."""
         if not self._carried:
             return headers
         own = trace_header(headers) if headers else None
@@ -124,7 +124,7 @@ class Sending(Carried):
             self._span.end()
 
     def failed(self, error: BaseException) -> None:
-        """End the span with this error: no record was sent."""
+        """End the span with this error."""
         mark(self._span, error, self._kit.words)
         self._span.end()
 

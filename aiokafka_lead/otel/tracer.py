@@ -11,20 +11,20 @@ from .sending import Sends
 
 
 class Tracing:
-    """Creates the sides of starting producers and consumers, until it is turned off."""
+    """Creates the tracing of producers and consumers as they start, until it is turned off."""
 
     def __init__(self, kit: Kit) -> None:
         self.kit = kit
         self._sends: WeakSet[Sends] = WeakSet()
 
     def producer(self, client: TracedClient) -> SendTracing:
-        """Return the side of a starting producer."""
+        """Return the tracing of a starting producer."""
         sends = Sends(self.kit, client)
         self._sends.add(sends)
         return sends
 
     def consumer(self, client: TracedClient) -> ReadTracing:
-        """Return the side of a starting consumer."""
+        """Return the tracing of a starting consumer."""
         if self.kit.instruments is not None:
             self.kit.instruments.reading(client)
         return Reads(self.kit, client)

@@ -11,23 +11,24 @@
     async with Client("localhost:9092") as client:
         await Relay(outbox, engine, client).run()
 
-`Outbox.enqueue` writes the record into a table, in the transaction that the application has open: with SQLAlchemy's
-asyncio extension, asyncpg or aiosqlite. A `Relay` sends the rows in order, and deletes them when Kafka has
-stored them. Databases are PostgreSQL and SQLite. The module imports no library of them.
+`Outbox.enqueue` writes the record into a table, in the transaction that the application has open. The database is
+PostgreSQL or SQLite, used through SQLAlchemy's asyncio extension, asyncpg or aiosqlite; this module imports none of
+these libraries. A `Relay` sends the rows in order, and deletes them once Kafka has stored them.
 
-How it adds up:
+How it works:
 
-- Records of a key are in one *shard* of the table (CRC32 of the key), and a shard is published in the order of its
-  rows. One relay at a time has a shard, by a lease in the database, whose clock alone counts. Relays share the shards
-  out among themselves (`shares`).
-- At least once: a relay deletes rows after Kafka has acknowledged them. One that dies in between leaves them, and the
-  next one sends them again, with the same idempotence key in a header.
-- Exactly once, with a ``transactional_id``: each shard has a transactional producer. Before a batch is sent, its name
-  and its rows are noted in the database; the transaction that carries the batch also commits this name, as the metadata
-  of an offset. A relay that takes over a shard first fences the producer before it (KIP-98), which settles the last
-  transaction, and then reads the name: if it is the noted one, the batch has been published, and its rows are deleted;
-  if not, they are sent. Kafka Connect's source connectors keep a position in the same way (KIP-618). There is none
-  here, as rows are not committed in the order of their numbers.
+- Records of a key are in the same *shard* of the table (CRC32 of the key), and a shard is published in the order of its
+  rows. A lease in the database, timed by the database's clock, gives each shard to one relay at a time. Relays divide
+  the shards among themselves (`store.share_out`).
+- At least once: a relay deletes rows after Kafka has acknowledged them. If it dies in between, the next relay sends the
+  rows again, with the same idempotence key in a header.
+- Exactly once, with a ``transactional_id``: each shard has a transactional producer. Before sending a batch, the relay
+  stores the batch's name and row numbers in the database. The Kafka transaction that carries the batch also commits
+  this name, as the metadata of an offset. A relay that takes over a shard first fences the previous producer (KIP-98),
+  which completes or aborts its last transaction, and then reads the committed name. If it equals the stored name, the
+  batch has been published and its rows are deleted; otherwise they are sent. Kafka Connect's source connectors store
+  their position in the same way (KIP-618). An outbox has no position, because rows are not committed in the order of
+  their numbers.
 """
 
 from __future__ import annotations

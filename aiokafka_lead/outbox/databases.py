@@ -1,7 +1,7 @@
 """Transactions of SQLAlchemy, asyncpg and aiosqlite behind one interface.
 
-Statements have parameters like ``:name``. The class of an object tells its library, so that libraries which the
-application does not use are not imported.
+Statements have parameters like ``:name``. An object's library is derived from its class, so that no library is imported
+that the application does not use.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ _TRANSACTIONS: dict[str, Any] = {"sqlalchemy": _OfSqlAlchemy, "asyncpg": _OfAsyn
 
 
 def transaction_of(connection: Any) -> Transaction:
-    """Return the transaction that a connection or a session has open.
+    """Return the open transaction of a connection or a session.
 
-    Raises `ConfigTypeError` for anything else, and `IllegalStateError` if asyncpg's connection has none.
+    Raises `ConfigTypeError` for other objects, and `IllegalStateError` if an asyncpg connection has no transaction.
     """
     library = _library(connection)
     is_sync = library == "sqlalchemy" and not any("Async" in base.__name__ for base in type(connection).__mro__)
@@ -134,7 +134,7 @@ class _Pool:
 
 
 def database_of(database: Any) -> Database:
-    """Return the database of SQLAlchemy's AsyncEngine or asyncpg's Pool; raises `ConfigTypeError` for anything else."""
+    """Wrap an AsyncEngine of SQLAlchemy or a Pool of asyncpg; raises `ConfigTypeError` for other objects."""
     library = _library(database)
     if library == "sqlalchemy" and hasattr(database, "begin") and hasattr(database, "sync_engine"):
         return _Engine(database)
@@ -146,6 +146,6 @@ def database_of(database: Any) -> Database:
 
 
 def _library(value: object) -> str:
-    """Return the name of the library whose class, or a subclass of it, the value has."""
+    """Return the supported library that defines the value's class or a base class, or ``""``."""
     libraries = [base.__module__.partition(".")[0] for base in type(value).__mro__]
     return next((name for name in libraries if name in _TRANSACTIONS), "")

@@ -19,30 +19,30 @@ class RelayOptions(TypedDict, total=False):
     """Options of `Relay`. Times are in milliseconds."""
 
     transactional_id: str | None
-    """Publish exactly once, with this prefix of the transactional ids, one per shard, and of the consumer groups with
-    the same names, which store the names of batches. All relays of an outbox must use the same prefix, and nothing else
-    may use it. Their principal needs permission to write under these ids and to read these groups and the topics. None
-    publishes at least once (None)."""
+    """Publish exactly once, with this prefix of the transactional ids. Each shard has a transactional id, and a
+    consumer group of the same name that stores the names of batches. All relays of an outbox must use the same prefix,
+    and no other program may use it. Their principal needs permission to write under these ids and to read these groups
+    and the topics. None publishes at least once (None)."""
     producer: ProducerBaseOptions
-    """Options of the producers, one for each shard of the relay (none). Without a ``transactional_id``,
-    ``delivery_timeout_ms`` is unlimited unless it is given here: later records could overtake one that has failed."""
+    """Options of the producers; each shard of the relay has a producer (none). Without a ``transactional_id``,
+    ``delivery_timeout_ms`` is unlimited unless it is given here, since later records could overtake a failed record."""
     max_records: int
-    """Maximum number of rows that are published together (500). Up to this many rows of each shard are in memory."""
+    """Maximum number of rows in a batch (500). The relay holds up to this many rows of each of its shards in memory."""
     lease_ms: float
-    """Time after which the shards of a relay that has died are free (15000). A relay that starts waits for its share up
-    to a third of this time."""
+    """Time until other relays take over the shards of a relay that has died (15000). A starting relay waits up to a
+    third of this time for its share."""
     poll_ms: float
-    """The interval between queries for new rows (100); see `Relay.wake`."""
+    """Interval between queries for new rows (100); see `Relay.wake`."""
     retry_backoff_ms: float
-    """The wait after a failure; doubles each time, with jitter (100)."""
+    """Wait after a failure; doubles each time, with jitter (100)."""
     retry_backoff_max_ms: float
-    """The longest such wait (10000)."""
+    """Longest wait after a failure (10000)."""
     set_aside: bool
     """Set aside records that brokers will never accept, for example because they are too large. The row stays in the
     table with the reason in its column ``refusal``, and is published once that column is NULL again. Without this
-    option such a record holds up its shard, and `Relay.health` reports it (False)."""
+    option the record blocks its shard, and `Relay.health` reports it (False)."""
     close_timeout_ms: float | None
-    """The time that `Relay.run` may take to end after a signal; None is 10 s (None)."""
+    """Time limit of `Relay.run` for ending after a signal; None is 10 s (None)."""
 
 
 class RelayConfig(Checked):
@@ -65,32 +65,32 @@ class RelayConfig(Checked):
 
 @dataclass(frozen=True, slots=True)
 class RelayMetrics:
-    """Counts since the relay was created, and the rows that wait."""
+    """Counters since the relay was created, and gauges of its present state."""
 
     shards: int = gauge("shards")
-    """Shards that it has."""
+    """Shards held by the relay."""
     shards_taken: int = counter("shards_taken")
-    """Number of times that it has taken a shard."""
+    """Number of times that the relay has taken a shard."""
     batches: int = counter("batches")
     """Batches published."""
     records: int = counter("records")
     """Records published."""
     records_set_aside: int = counter("records_set_aside")
-    """Records that brokers refuse for good, and that stay in the table."""
+    """Records that brokers will never accept, and that stay in the table."""
     failures: int = counter("failures")
-    """Failed tries of a batch or of the database."""
+    """Failed attempts to publish a batch or to use the database."""
     oldest_waiting_ms: float = 0.0
-    """Age of the oldest record that waits in one of its shards; 0 if none does."""
+    """Age of the oldest waiting record in the relay's shards; 0 if no record waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class RelayHealth:
-    """The state of a relay, at one moment."""
+    """State of a relay at the time of the call."""
 
     problems: tuple[str, ...]
-    """Reasons why the relay makes no progress."""
+    """Reasons why the relay makes no progress; empty if it does."""
     live: bool
-    """True while the relay runs. A new process would not publish more, so a liveness probe should not restart it."""
+    """True while the relay runs, even if it makes no progress, which a restart of the process would not change."""
 
     @property
     def healthy(self) -> bool:

@@ -1,4 +1,4 @@
-"""A producer for one shard, which publishes batches at least once, or exactly once."""
+"""The producer of a shard, which publishes batches at least once or exactly once."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _REFUSALS = (
     MessageTooLargeError,
     RecordListTooLargeError,
 )
-"""Errors that no retry of the record cures."""
+"""Errors that a retry of the same record always repeats."""
 
 
 class NotPublishedError(Exception):
-    """A batch was not published, or only in part, because a row failed with ``error``."""
+    """A batch was published in part or not at all, because a row failed with ``error``."""
 
     def __init__(self, done: list[int], row: Row, error: KafkaError, *, is_certain: bool) -> None:
-        """``is_certain`` if the error is the row's own: brokers refuse it together with those beside it."""
+        """``is_certain`` is True if this row caused the error: brokers refuse a row together with its neighbours."""
         super().__init__(str(error))
         self.done = done
-        """Ids of the rows that are published. Rows behind the failed one may be among them."""
+        """Ids of the published rows, which may include rows after the failed row."""
         self.row = row
         self.error = error
         self.is_final = is_certain and isinstance(error, _REFUSALS)
-        """True if the row will fail again until it, or the topic, is changed."""
+        """True if the row fails again until the row or the topic is changed."""
 
 
 class ShardProducer:
@@ -52,7 +52,7 @@ class ShardProducer:
 
     def __init__(self, client: Client, options: Mapping[str, Any], transactional_id: str | None) -> None:
         if transactional_id is None:
-            # A record that is given up would let those behind it pass: only a relay that loses the shard gives up.
+            # A failed record would be overtaken by the records after it, so only the loss of the shard ends a delivery.
             given = {"delivery_timeout_ms": INT32_MAX, **options}
         else:
             given = {**options, "transactional_id": transactional_id}
@@ -62,9 +62,10 @@ class ShardProducer:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:
-        """Start the producer for a block; when the block ends or is cancelled, no record is left on its way.
+        """Run the producer during a block. No record is in flight after the block, even if it is cancelled.
 
-        A commit ignores the cancellation of its task, and ends when the producer stops: so another task stops it.
+        A commit ignores the cancellation of its task and ends when the producer stops, so a separate task stops the
+        producer.
         """
         failure: Exception | None = None
         async with anyio.create_task_group() as tasks:
@@ -87,11 +88,11 @@ class ShardProducer:
                 await self._producer.stop(0)
 
     def problems(self) -> tuple[str, ...]:
-        """Return the reasons why it makes no progress."""
+        """Return the reasons why the producer makes no progress."""
         return self._producer.health().problems
 
     async def published(self) -> set[str]:
-        """Return the names of published batches, including the latest. Earlier producers are fenced, and add none."""
+        """Return the names of published batches. The latest is certainly included: earlier producers are fenced."""
         group = self._transactional_id
         if group is None:
             return set()
@@ -120,7 +121,7 @@ class ShardProducer:
             raise
 
     async def _send(self, producer: Any, batch: Batch) -> tuple[list[Delivery], KafkaError | None]:
-        """Return the deliveries of the rows that were taken, and the error of the next row, if one was refused."""
+        """Return the deliveries of the accepted rows, and the error of the first refused row, if any."""
         deliveries: list[Delivery] = []
         for row in batch.rows:
             try:
@@ -136,7 +137,7 @@ class ShardProducer:
 def _check(
     batch: Batch, deliveries: list[Delivery], failure: KafkaError | None, *, transactional: bool = False
 ) -> None:
-    """Raise `NotPublishedError` for the first row that has failed by itself, if one has."""
+    """Raise `NotPublishedError` for the first row that caused a failure, if any."""
     errors = [delivery.exception() if delivery.done() else None for delivery in deliveries]
     rows = list(zip(batch.rows, deliveries, errors, strict=False))
     done = [row.id for row, delivery, error in rows if delivery.done() and error is None and not transactional]

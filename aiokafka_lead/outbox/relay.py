@@ -1,4 +1,4 @@
-"""A relay: its leases, its shards, and its failures."""
+"""The relay, which leases shards of an outbox and publishes their rows."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
     from .options import RelayOptions
 
 GIVE_WITHIN_S = 1.0
-"""Time for handing shards over when the time of `Relay.stop` has run out; a database may not answer."""
+"""Time for handing shards over after the timeout of `Relay.stop`, in case the database does not answer."""
 
 RENEWALS = 3
-"""Renewals of a lease before it expires. With each, the relay reviews its share of the shards."""
+"""Number of renewals of a lease before it expires. At each renewal, the relay reviews its share of the shards."""
 
 
 class _Held:
-    """Shard owned by the relay."""
+    """Shard held by the relay."""
 
     def __init__(self, shard: int, deadline: float) -> None:
         self.shard = shard
         self.scope = anyio.CancelScope(deadline=deadline)
         """Ends with the lease."""
         self.left = anyio.Event()
-        """Set to have the shard given up after the current batch."""
+        """Set to give up the shard after the current batch."""
         self.done: list[int] = []
         """Numbers of published rows that are still in the table."""
         self.failures = 0
@@ -54,20 +54,20 @@ class _Held:
         self.problem: str | None = None
         """The latest failure; None after a success."""
         self.producer: ShardProducer | None = None
-        """Present producer; None between two tries."""
+        """Present producer; None between attempts."""
         self._awoken = anyio.Event()
 
     def wake(self) -> None:
-        """Continue: rows wait, or the shard has to be given up."""
+        """Wake the shard's task: rows wait, or the shard has to be given up."""
         self._awoken.set()
 
     def leave(self) -> None:
-        """Have the shard given up after the current batch."""
+        """Give up the shard after the current batch."""
         self.left.set()
         self.wake()
 
     async def sleep(self) -> None:
-        """Wait for `wake` or `leave`. An earlier one counts: the rows may have come after the latest query."""
+        """Wait for `wake` or `leave`. An earlier call counts: its rows may have arrived after the latest query."""
         await self._awoken.wait()
         self._awoken = anyio.Event()
 
@@ -79,14 +79,15 @@ class Relay:
             relay = Relay(outbox, engine, client, transactional_id="orders-outbox")
             await relay.run(stop_on_signals=True, health_port=8080)
 
-    ``database`` is an AsyncEngine of SQLAlchemy, or a Pool of asyncpg; ``client`` is a `Client`, whose connections the
-    relay uses. `RelayOptions` lists the options. Any number of relays may run side by side, in one process or in
-    many: they share the outbox's shards. While the database or Kafka is away, records wait.
+    ``database`` is an AsyncEngine of SQLAlchemy or a Pool of asyncpg. ``client`` is a `Client` whose connections the
+    relay uses. `RelayOptions` lists the options. Any number of relays may run at the same time, in any number of
+    processes; they share the outbox's shards. While the database or Kafka is unreachable, records wait.
 
-    Without a ``transactional_id`` each record is published at least once: after a failure of a relay, the database or
-    the cluster some come again, each with the same idempotence key. With one, each counts once for consumers with
-    ``isolation_level="read_committed"``. Records of a key are published in order, with one exception: at least once, a
-    process that stands still for longer than ``lease_ms`` while it publishes a batch may send the rest of it late.
+    Without a ``transactional_id``, each record is published at least once: after a failure of a relay, the database or
+    the cluster, some records are sent again, with the same idempotence key. With a ``transactional_id``, consumers with
+    ``isolation_level="read_committed"`` receive each record once. Records of a key are published in order. The only
+    exception, without a ``transactional_id``: a process suspended for longer than ``lease_ms`` while it publishes a
+    batch may send the rest of the batch late.
 
     Belongs to one event loop. Raises `ConfigError` or `ConfigTypeError`.
     """
@@ -104,11 +105,11 @@ class Relay:
         self._log = client_log("outbox", self.client_id)
         self._held: dict[int, _Held] = {}
         self._waiting: Mapping[int, float] = {}
-        """Age in seconds of the oldest row, by shard that has rows."""
+        """Age in seconds of the oldest row of each shard that has rows."""
         self._database_problem: str | None = None
         self._taken = self._batches = self._records = self._set_aside = self._failures = 0
         self._scope: anyio.CancelScope | None = None
-        """Scope of `run`; None unless it runs."""
+        """Scope of `run` while it runs."""
         self._stopping = anyio.Event()
         self._ended = anyio.Event()
         self._awoken = anyio.Event()
@@ -118,13 +119,14 @@ class Relay:
     async def run(
         self, *, stop_on_signals: bool = False, health_port: int | None = None, health_host: str | None = None
     ) -> None:
-        """Publish until `stop`.
+        """Publish until `stop` is called.
+
+        With ``stop_on_signals``, SIGTERM or SIGINT stops the relay within ``close_timeout_ms``. With a ``health_port``,
+        an HTTP server on ``health_host`` (every interface) serves ``/health/live`` and ``/health/ready``, as in
+        `Consumer.run`.
 
         Raises the database's error if the tables cannot be read at the start, and `IllegalStateError` if they have
-        another number of shards, or if the relay has run before.
-
-        With ``stop_on_signals`` it stops at SIGTERM or SIGINT, within ``close_timeout_ms``; at ``health_port`` it
-        answers ``/health/live`` and ``/health/ready``, as `Consumer.run` does.
+        another number of shards or the relay has run before.
         """
         if self._scope is not None or self._ended.is_set():
             raise IllegalStateError("a relay runs once: make a new one")
@@ -135,14 +137,15 @@ class Relay:
         await attended(self, 10_000 if within_ms is None else within_ms, config, self._run)
 
     async def stop(self, timeout_ms: float | None = None) -> None:
-        """End `run` after the batches at work, and hand the shards to other relays.
+        """End `run` after the current batches, and hand the shards to other relays.
 
-        Records not published within ``timeout_ms`` are left to the next owner of the shard. May be called again.
+        The next owner of a shard publishes the records not published within ``timeout_ms`` (no limit). May be called
+        again.
         """
         timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
         self._stopping.set()
         scope = self._scope
-        if scope is None:  # it does not run, or not yet
+        if scope is None:  # `run` has not begun, or has ended
             return
         with anyio.move_on_after(None if timeout_ms is None else timeout_ms / 1000):
             await self._ended.wait()
@@ -151,7 +154,7 @@ class Relay:
         await self._ended.wait()
 
     def wake(self) -> None:
-        """Look for rows now, and not within ``poll_ms``. Call it after a commit."""
+        """Query for new rows now instead of within ``poll_ms``. Call this after committing a transaction."""
         self._awoken.set()
 
     async def _run(self) -> None:
@@ -172,7 +175,7 @@ class Relay:
     # --- the relay's part of the shards ------------------------------------------------------------------------------
 
     async def _keep(self, tasks: TaskGroup) -> None:
-        """Renew the leases, and take and give shards, until the relay is stopped."""
+        """Renew the leases, and take and hand over shards, until the relay is stopped."""
         while not self._stopping.is_set():
             deadline = anyio.current_time() + self._lease_s
             try:
@@ -201,7 +204,7 @@ class Relay:
             await self._store.ask(lease)
 
     async def _look(self) -> None:
-        """Ask for the shards that have rows, in intervals of ``poll_ms``."""
+        """Query for shards that have rows, every ``poll_ms``."""
         while True:
             try:
                 self._waiting = await self._store.waiting()
@@ -235,7 +238,7 @@ class Relay:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._give(held.shard)
-            del self._held[held.shard]  # last, or it could be taken again before it is given
+            del self._held[held.shard]  # last: earlier, the shard could be taken again before it is handed over
 
     async def _give(self, shard: int) -> None:
         try:
@@ -309,11 +312,11 @@ class Relay:
 
     @property
     def client_id(self) -> str:
-        """The client's own ``client_id``: the name of this relay in metrics and in the log."""
+        """The ``client_id`` of the `Client`, which names this relay in metrics and in the log."""
         return self._client.client_id
 
     def metrics(self) -> RelayMetrics:
-        """Return its counts. Costs no query."""
+        """Return the relay's metrics, without a query."""
         return RelayMetrics(
             shards=len(self._held),
             shards_taken=self._taken,
@@ -325,7 +328,7 @@ class Relay:
         )
 
     def health(self) -> RelayHealth:
-        """Return its state, for probes. Costs no query; may be called at any time."""
+        """Return the relay's state, for probes, without a query. May be called at any time."""
         problems = [] if self._scope is not None else ["the relay is not running"]
         if self._database_problem is not None:
             problems.append(self._database_problem)

@@ -1,6 +1,7 @@
-"""The statements of a relay. Times are by the database's clock.
+"""SQL statements of a relay. The database's clock determines all times.
 
-A transaction that writes begins with a write: SQLite waits for its lock there, while it would refuse it later.
+A transaction that writes begins with a write. SQLite waits for the lock in the first statement, but fails at once if a
+later statement needs it.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from .tables import Dialect, Outbox, dialect_of, headers_of
 #
 # The distribution of an outbox's shards among its relays. Each relay decides alone, from the leases in the database.
 #
-# A relay takes every free shard. If another relay has at least two shards more than itself, it asks for half of the
-# difference; the owner finishes its batch and hands over. A requested shard counts as handed over, so that two relays
-# that start at once ask for different shards. In the end no relay has two shards more than another one.
+# A relay takes every free shard. If another relay has at least two more shards, it asks for half of the difference; the
+# owner finishes its batch and hands the shard over. A requested shard counts as handed over, so that two relays that
+# start at once ask for different shards. In the end the shares differ by one shard at most.
 
 
 class Lease(NamedTuple):
@@ -33,22 +34,22 @@ class Lease(NamedTuple):
 
     shard: int
     owner: str | None
-    """None if the lease has expired, or was given back."""
+    """None if the lease has expired or was given back."""
     wanted_by: str | None
-    """The relay that has asked the owner for it."""
+    """Relay that has asked the owner for the shard."""
 
 
 class Plan(NamedTuple):
-    """The next steps of a relay."""
+    """Next steps of a relay."""
 
     take: list[int]
-    """Shards that are free, or that were handed to it."""
+    """Shards that are free or were handed to the relay."""
     ask: list[Lease]
-    """Shards to ask the owner for."""
+    """Shards to request from their owners."""
 
 
 def share_out(leases: Iterable[Lease], relay: str, held: Collection[int]) -> Plan:
-    """Decide for the relay of this name, which works on the shards in ``held``."""
+    """Plan the next steps of the relay with this name, which works on the shards in ``held``."""
     leases = list(leases)
     take = [lease.shard for lease in leases if lease.owner in (None, relay) and lease.shard not in held]
     future = {lease.shard: relay if lease.shard in take else lease.wanted_by or lease.owner for lease in leases}
@@ -67,7 +68,7 @@ def share_out(leases: Iterable[Lease], relay: str, held: Collection[int]) -> Pla
 
 
 class LeaseLostError(Exception):
-    """Another relay has the shard, or may have it."""
+    """Another relay holds, or may hold, the shard."""
 
 
 class Row(NamedTuple):
@@ -82,14 +83,14 @@ class Row(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Rows that are published together, and the name of the batch."""
+    """Rows to be published together, and the name of the batch."""
 
     name: str
     rows: Sequence[Row]
 
 
 class Store:
-    """Tables as used by one relay."""
+    """Access to an outbox's tables for one relay."""
 
     def __init__(self, outbox: Outbox, database: Database, relay: str, lease_s: float) -> None:
         self._outbox = outbox
@@ -100,7 +101,7 @@ class Store:
         self._transactions = Waits()
 
     def hurry(self, until: float) -> None:
-        """Have no transaction last longer than until then, in monotonic seconds."""
+        """End every transaction by this time (``time.monotonic()``)."""
         self._end_by = until
         self._transactions.hurry(until)
 
@@ -116,7 +117,7 @@ class Store:
     # --- leases ------------------------------------------------------------------------------------------------------
 
     async def renew(self) -> list[Lease]:
-        """Renew the relay's leases, and return all leases."""
+        """Renew the relay's leases; return the leases of all relays."""
         async with self._begin() as transaction:
             now = dialect_of(transaction.dialect).now
             table = f"{self._outbox.name}_shards"
@@ -149,7 +150,7 @@ class Store:
         await self._change(lease.shard, "wanted_by = :relay", where, relay=self._relay, owner=lease.owner)
 
     async def give(self, shard: int) -> None:
-        """Hand a shard over to the relay that has asked for it, or to anyone."""
+        """Hand a shard over to the relay that has asked for it; without a request, free it."""
         await self._change(
             shard,
             "owner = wanted_by, wanted_by = NULL, "
@@ -185,7 +186,7 @@ class Store:
     async def turn(self, shard: int, done: Collection[int], limit: int, *, noted: bool) -> Batch:
         """In one transaction, delete the rows in ``done`` and return the shard's next rows, at most ``limit``.
 
-        If ``noted``, also record in the database that the batch may have been published. Raises `LeaseLostError`.
+        If ``noted``, also store the batch's name and rows, since it may be published soon. Raises `LeaseLostError`.
         """
         async with self._begin() as transaction:
             its = dialect_of(transaction.dialect)
@@ -210,10 +211,7 @@ class Store:
             return batch
 
     async def settle(self, shard: int, published: Collection[str]) -> None:
-        """Delete the rows of the noted batch if it is among those ``published``.
-
-        Raises `LeaseLostError`.
-        """
+        """Delete the rows of the noted batch if its name is in ``published``. Raises `LeaseLostError`."""
         async with self._begin() as transaction:
             its = dialect_of(transaction.dialect)
             name, ids = await self._own(transaction, its, shard)
@@ -247,10 +245,10 @@ class Store:
 
     @asynccontextmanager
     async def _begin(self) -> AsyncIterator[Transaction]:
-        """Begin a transaction, which has the time of a lease.
+        """Begin a transaction, limited to the duration of a lease.
 
-        A cancellation waits for its end: a cancelled statement costs the connection, and with SQLAlchemy and SQLite the
-        database then stays locked for seconds.
+        A cancellation is delayed until the transaction ends. A cancelled statement would break the connection, and with
+        SQLAlchemy and SQLite the database would stay locked for seconds.
         """
         within_s = max(0.0, min(self._lease_s, self._end_by - time.monotonic()))
         with self._transactions.within(within_s, shield=True) as scope:

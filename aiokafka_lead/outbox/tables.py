@@ -1,4 +1,4 @@
-"""The tables of an outbox, and the application's writes to them."""
+"""Tables of an outbox, and the writes of applications to them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _HINT = ": serialize it first, as json.dumps(value).encode() does"
 
 
 class Dialect(NamedTuple):
-    """The parts of statements in which databases differ."""
+    """Parts of statements that differ between databases."""
 
     number: str
     """Type of a column that numbers rows as they are inserted."""
     content: str
     """Type of a column of bytes."""
     now: str
-    """Present time in seconds since 1970, by the database's clock rather than the start of the transaction."""
+    """Present time in seconds since 1970 (the database's clock), not the time at which the transaction began."""
     ids: str
     """Row numbers of the parameter ``:ids``, a JSON list."""
     storage: str
@@ -69,11 +69,11 @@ class Outbox:
         async with engine.begin() as connection:
             await outbox.create(connection)  # or `schema`, for migrations
 
-    ``name`` is the table's; PostgreSQL's may have a schema before it. A second table, ``<name>_shards``, names
-    the relay of each of the ``shards`` (8). Their number limits the relays and the batches that are at work at the same
-    time, and has to be the same in all programs that use the table.
-    ``id_header`` is the header with each record's idempotence key (``"idempotency-key"``). Raises `ConfigError` or
-    `ConfigTypeError`.
+    ``name`` is the name of the table; with PostgreSQL, a schema may precede it (``"sales.outbox"``). A second table,
+    ``<name>_shards``, stores which relay holds each of the ``shards`` (8). The number of shards limits the number of
+    relays and batches at work at the same time, and has to be the same in all programs that use the table.
+    ``id_header`` is the name of the header that carries each record's idempotence key (``"idempotency-key"``). Raises
+    `ConfigError` or `ConfigTypeError`.
     """
 
     def __init__(self, name: str = "outbox", *, shards: int = 8, id_header: str = "idempotency-key") -> None:
@@ -96,14 +96,14 @@ class Outbox:
         *,
         idempotence_key: str | None = None,
     ) -> str:
-        """Write a record in the open transaction of ``connection``; it is published if that is committed.
+        """Write a record in the open transaction of ``connection``. The record is published if that commits.
 
         ``connection`` is an AsyncSession or AsyncConnection of SQLAlchemy, or a connection of asyncpg or aiosqlite.
-        Returns the record's idempotence key, by which consumers recognize a repetition: a random one unless it is
-        given. Records of a key are published in the order of these calls if the transactions do not overlap, else
-        in the order of their commits. The record's timestamp is the time of this call.
+        Returns the record's idempotence key, with which consumers recognize duplicates: ``idempotence_key``, or a
+        random UUID. Records of a key are published in the order of these calls if the transactions do not overlap,
+        otherwise in the order of the commits. The record's timestamp is the time of this call.
 
-        Raises `ConfigError` or `ConfigTypeError` for arguments that cannot be right, `IllegalStateError` if asyncpg
+        Raises `ConfigError` or `ConfigTypeError` for invalid arguments, `IllegalStateError` if an asyncpg connection
         has no open transaction, and the database's errors.
         """
         name = str(uuid.uuid4()) if idempotence_key is None else short_text("idempotence_key", idempotence_key)
@@ -119,7 +119,7 @@ class Outbox:
         return name
 
     async def create(self, connection: Any) -> None:
-        """Create missing tables in the open transaction of ``connection``."""
+        """Create missing tables in the open transaction of ``connection``, of the same types as in `enqueue`."""
         transaction = transaction_of(connection)
         for statement in self.schema(transaction.dialect):
             await transaction.execute(statement, {})
@@ -155,6 +155,6 @@ def _stored(headers: Headers) -> str:
 
 
 def headers_of(stored: str) -> Headers:
-    """Return a record's headers from the column's JSON: pairs of a name and base64 or null."""
+    """Return a record's headers from the JSON in the column, which has pairs of a name and base64 or null."""
     pairs = json.loads(stored)
     return tuple((name, None if content is None else base64.b64decode(content)) for name, content in pairs)

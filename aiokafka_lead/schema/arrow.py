@@ -1,4 +1,4 @@
-"""A batch of Avro for Apache Arrow: a typed column in place of bytes. Needs pyarrow and fastavro."""
+"""Converts Avro values to typed Apache Arrow arrays. Needs pyarrow and fastavro."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TIMES: dict[tuple[str, str], Any] = {
 """Logical types with the same unit in both: Avro's numbers are copied to the columns unchanged."""
 
 _MAX_DEPTH = 50
-"""Arrow's types are trees, so that a recursive Avro type has no equivalent."""
+"""Maximum depth of a type. Arrow's types are trees, so a recursive Avro type has no equivalent."""
 
 
 class ArrowReader:
@@ -88,7 +88,7 @@ def _counted(resolved: ResolvedSchema) -> ResolvedSchema:
 
 
 def _time_of(node: dict[str, Any], attribute: str) -> Any:
-    """Return the type for a logical type in `_TIMES`, else None; Avro ignores one of another type's."""
+    """Return the type for a logical type in `_TIMES`, else None. Avro ignores a logical type on the wrong type."""
     kind, logical = node.get("type"), node.get(attribute)
     return _TIMES.get((kind, logical)) if isinstance(kind, str) and isinstance(logical, str) else None
 

@@ -1,4 +1,4 @@
-"""Avro, by fastavro (the ``avro`` extra)."""
+"""Avro, with fastavro (the ``avro`` extra)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ except ImportError:
 
 
 def avro_schema(given: Any) -> Schema:
-    """Return an application's schema, from text, parsed JSON, or a `Schema`; raise `InvalidSchemaError`."""
+    """Return the schema given as text, parsed JSON, or a `Schema`; raise `InvalidSchemaError`."""
     if isinstance(given, Schema):
         if given.type != "AVRO":
             raise InvalidSchemaError(f"this is a schema of type {given.type}, and not of Avro")
@@ -53,7 +53,7 @@ def parsed(resolved: ResolvedSchema) -> Any:
 
 
 def _with_names(made: Any, named: dict[str, Any]) -> Any:
-    """Return a schema in which fastavro finds other schemas' types; it searches schemas marked as parsed."""
+    """Return a schema in which fastavro finds other schemas' types: it searches only schemas marked as parsed."""
     if isinstance(made, list):
         return [_with_names(named.get(each, each) if isinstance(each, str) else each, named) for each in made]
     if isinstance(made, str):
@@ -62,7 +62,7 @@ def _with_names(made: Any, named: dict[str, Any]) -> Any:
 
 
 class AvroReader:
-    """Reads bytes written with a schema, converted to another one if given."""
+    """Reads bytes written with a schema, and converts the values to the ``reader`` schema if given."""
 
     def __init__(self, writer: ResolvedSchema, reader: ResolvedSchema | None = None) -> None:
         self._schema = parsed(writer)
@@ -92,11 +92,11 @@ class AvroReader:
 
 
 _DECIMALS = getattr(sys.modules[LOGICAL_READERS["bytes-decimal"].__module__], "decimal_context", None)
-"""The context in which fastavro creates decimals. Its flags tell if one was rounded, which fastavro does not."""
+"""The context in which fastavro creates decimals. Its flags show rounding, which fastavro does not report."""
 
 
 _NAMES: dict[str, Any] = {"return_record_name": True}
-"""fastavro then returns pairs of a name and a record from unions."""
+"""Makes fastavro return a union's record as a pair of its name and content."""
 
 
 def _named(value: Any) -> Any:
@@ -128,14 +128,14 @@ class AvroWriter:
         try:
             if not self._is_plain(value):
                 value = self._fit.made(value)
-                self._bounds.check_value(value)  # models had not been examined
+                self._bounds.check_value(value)  # again: models have now become dicts
             target = io.BytesIO(before)
             target.seek(len(before))
             fastavro.schemaless_writer(target, self._schema, value)
         except SchemaContentError:
             raise
         except Exception as error:
-            self._fit.made(value)  # which knows the field
+            self._fit.made(value)  # if it fails, its error has the field's path
             reason = f"{type(error).__name__}: {shown(str(error))}"
             raise SchemaContentError("the value does not fit its Avro schema", reason) from error
         return target.getvalue()
@@ -153,7 +153,7 @@ class AvroFormat:
             except (ValueError, RecursionError) as error:
                 raise InvalidSchemaError(f"this is no Avro schema: {error}") from None
             if not self.schema.references:
-                parsed(ResolvedSchema(self.schema))  # errors in it are raised immediately
+                parsed(ResolvedSchema(self.schema))  # raises its errors immediately
 
     def writer(self, resolved: ResolvedSchema) -> AvroWriter:
         if resolved.schema.type != "AVRO":

@@ -12,7 +12,7 @@ from .values import is_deeper
 
 INTEGERS = {"int": (-(2**31), 2**31 - 1), "long": (-(2**63), 2**63 - 1)}
 FLOAT_MAX = 3.4028234663852886e38
-"""The largest number of 32 bits."""
+"""The largest 32-bit float."""
 
 
 class DecimalType:
@@ -35,7 +35,7 @@ class DecimalType:
 
 
 def decimal_of(schema: Any) -> DecimalType | None:
-    """Return the type's bounds; None if it is not a decimal (Avro treats an invalid one as plain bytes)."""
+    """Return the type's bounds; None if it is not a decimal (Avro treats an invalid decimal as plain bytes)."""
     precision, scale = schema.get("precision"), schema.get("scale", 0)
     if schema.get("logicalType") != "decimal" or schema["type"] not in ("bytes", "fixed"):
         return None
@@ -56,7 +56,7 @@ def settled(schema: Any, named: dict[str, Any]) -> Any:
 
 
 def named_of(schema: Any) -> dict[str, Any]:
-    """The named types of a parsed schema, by their full names."""
+    """Return the named types of a parsed schema, by full name."""
     found: dict[str, Any] = {}
     for each in schema if isinstance(schema, list) else [schema]:
         if isinstance(each, dict):
@@ -67,7 +67,7 @@ def named_of(schema: Any) -> dict[str, Any]:
 def has_many_records(schema: Any) -> bool:
     """Return True if the schema has a union of several records, or of a record and a map.
 
-    A value of one must name its record, since another branch could fit it, too.
+    A value of the union must name its record, since another branch could fit, too.
     """
     named = named_of(schema)
 
@@ -86,10 +86,10 @@ def has_many_records(schema: Any) -> bool:
 
 
 DEPTH_MAX = 500
-"""Maximum nesting of values. A stack of 8 MB has room for some thousand."""
+"""Maximum nesting of values. A stack of 8 MB overflows after a few thousand levels."""
 
 EMPTY_ITEMS_MAX = 100_000
-"""Maximum number of items without bytes in an array: otherwise a few bytes could stand for any number of them."""
+"""Maximum number of zero-byte items in an array: otherwise a few bytes could represent any number of items."""
 
 _RECORDS = ("record", "error")
 _SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
@@ -97,19 +97,19 @@ _NUMBERS = ("int", "long", "enum")
 
 
 class ContentBounds:
-    """Checks bytes before they are read by a schema without bounds of its own; most have bounds, and skip this."""
+    """Checks bytes before they are read. Most schemas bound the size and depth of values, and skip the check."""
 
     def __init__(self, schema: Any) -> None:
         """Examine ``schema``, as parsed by fastavro."""
         self._schema = schema
         self._referred = named_of(schema)
-        """Types that other schemas also define."""
+        """Named types, including the types of referenced schemas."""
         self._named: dict[str, Any] = {}
         self._empty: dict[str, bool] = {}
         """For each completely defined record and fixed type, True if its values may take no bytes."""
         self._recursive = False
         self._unbounded = False
-        """True if even few bytes may stand for too much."""
+        """True if a few bytes may represent a value of any size."""
         self._may_be_empty(schema)
 
     def check(self, content: bytes, at: int) -> None:

@@ -1,4 +1,4 @@
-"""Writes only matching values to Avro: each value is checked before fastavro, which accepts nearly anything, writes it.
+"""Checks values before fastavro writes them: fastavro accepts nearly anything, even if it does not match the schema.
 
 `AvroFit` passes plain values after a quick check (`avro_quick`). It converts other values to a form that fastavro
 writes correctly: models and dataclasses to dicts, enums to their symbols, a union's value to a pair that names its
@@ -36,10 +36,10 @@ class AvroFit:
         fits = _Fits(named_of(schema), names_branches=has_many_records(schema))
         self._fit = fits.fit(schema)
         self.is_plain = fits.quick.look(schema)
-        """Returns True if fastavro writes the value as it is; False only means that closer examination is needed."""
+        """Returns True if fastavro writes the value as it is. False only means that `made` must examine it."""
 
     def made(self, value: Any) -> Any:
-        """Return the form of the value for fastavro. Raises `SchemaContentError` if it does not match."""
+        """Return the value in a form for fastavro. Raises `SchemaContentError` if it does not match the schema."""
         try:
             return self._fit(value)
         except Misfit as error:
@@ -50,7 +50,7 @@ class AvroFit:
 
 
 class _Fits:
-    """Builds the careful check functions, one for each type."""
+    """Builds a careful check function for each type."""
 
     def __init__(self, named: dict[str, Any], *, names_branches: bool) -> None:
         self._named = named
@@ -86,7 +86,7 @@ class _Fits:
         return PLAIN[kind] if kind not in INTEGERS else lambda value: integer(value, kind)
 
     def _opening(self, fit: Fit) -> Fit:
-        """Return the same for the content of a model, an Enum or a numpy number, too."""
+        """Return a function that also accepts the content of a model, an Enum or a numpy number."""
 
         def opened(value: Any) -> Any:
             try:
@@ -207,7 +207,7 @@ class _Fits:
         """Convert a JSON default to a value: bytes are text in JSON, and so are some numbers."""
         schema = settled(schema, self._named)
         if isinstance(schema, list):
-            for branch in schema:  # the first one, by Avro before 1.12; any matching one since
+            for branch in schema:  # before Avro 1.12 the first branch; since then any matching branch
                 made = self._of_json(branch, default)
                 try:
                     self.fit(branch)(made)
@@ -243,13 +243,13 @@ class _Branch:
         self.is_enum = kind == "enum"
         self.name: str = schema["name"] if self.is_record or kind in ("enum", "fixed") else kind
         self.fields = len(schema["fields"]) if self.is_record else 0
-        self.rank = kind == "float"  # a value that also fits a double keeps its digits there
+        self.rank = kind == "float"  # last: a value that also fits a double keeps all its digits there
         self.is_plain = fits.quick.look(schema)
         self.fit = fits.fit(schema)
 
 
 def _named_branch(branches: list[_Branch], value: Any) -> tuple[_Branch | None, Any]:
-    """Return the branch that a value names, and its content: by a pair, a key, its origin, or its class."""
+    """Return the branch that a value names (by a pair, a key, its origin or its class), and the value's content."""
     if isinstance(value, tuple):
         if len(value) == 2 and isinstance(value[0], str):
             found = _with_name(branches, value[0])
@@ -271,7 +271,7 @@ def _named_branch(branches: list[_Branch], value: Any) -> tuple[_Branch | None, 
 
 
 def _with_name(branches: list[_Branch], name: Any) -> list[_Branch]:
-    """Return the branches with this full name, else those that have it in any namespace."""
+    """Return the branches with this full name, else the branches with this name in any namespace."""
     return [each for each in branches if each.name == name] or [each for each in branches if _names(name, each.name)]
 
 
@@ -290,7 +290,7 @@ def _names(given: Any, full_name: str) -> bool:
 def _best(branches: list[_Branch], value: Any) -> tuple[str, Any]:
     """Return the first branch that the value matches as it is, else the first to which it can be converted.
 
-    Among records, return the one with the fewest fields that the value lacks.
+    Among records, prefer the record with the fewest fields that the value lacks.
     """
     plain = [branch for branch in branches if branch.is_plain(value)]
     if plain:

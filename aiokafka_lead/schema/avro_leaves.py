@@ -18,7 +18,7 @@ from .avro_bounds import FLOAT_MAX, INTEGERS, DecimalType
 
 
 class Misfit(Exception):
-    """A value does not match. ``path`` leads to it, from the inside out."""
+    """A value does not match. ``path`` has the steps to it, innermost first."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

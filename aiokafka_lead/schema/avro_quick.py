@@ -1,6 +1,6 @@
 """Quick checks of values before they are written as Avro: source generated from a schema, as in `dataclasses`.
 
-They know only plain values, which fastavro writes unchanged. All other values are examined by `avro_fit`.
+They accept only plain values, which fastavro writes unchanged. `avro_fit` examines all other values.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MANY = {"string": str, "bytes": bytes, "boolean": bool, "double": float, "int":
 
 
 class QuickLooks:
-    """Builds functions that return True only for values that fastavro writes correctly, but not for all."""
+    """Builds functions that return True only for values that fastavro writes correctly, and False if in doubt."""
 
     def __init__(self, named: dict[str, Any], default_of: Callable[[Any, Any], Any]) -> None:
         """Use ``default_of``, which returns a field's default, or raises if fastavro would write it wrongly."""
@@ -114,7 +114,7 @@ class QuickLooks:
         return f"all(map({each}, {many}))"
 
     def _union(self, schema: list[Any], v: str) -> str:
-        """Return an expression for one type and null: the branch among several needs closer examination."""
+        """Return an expression for a union; a value with a choice between several types may need closer examination."""
         branches = [settled(each, self._named) for each in schema]
         others = [each for each in branches if isinstance(each, dict) and each["type"] != "null"]
         if len(others) > 1:
@@ -123,7 +123,7 @@ class QuickLooks:
         return f"({v} is None or {found})" if len(others) < len(branches) else found
 
     def _several(self, others: list[Any], v: str, *, nullable: bool) -> str:
-        """Return an expression for types that Python's type distinguishes: fastavro chooses the same branch."""
+        """Return an expression for branches distinguished by the value's Python type, as fastavro chooses them."""
         kinds = [each["type"] for each in others]
         plain = all("logicalType" not in each and each["type"] in _EXACT for each in others)
         if not plain or sum(kind in ("int", "long", "float", "double") for kind in kinds) > 1:

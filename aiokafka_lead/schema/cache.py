@@ -1,4 +1,4 @@
-"""Caches answers of the registry: each is requested once at a time, and absence is cached, too."""
+"""Caches the registry's answers, including absence. Concurrent requests for the same answer are shared."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 AGAIN_S = 1.0
-"""Time before a request is repeated that failed through the registry's fault."""
+"""Time in seconds before a request is repeated that the registry failed to answer."""
 
 MAX_ABSENT = 1000
-"""Maximum number of keys cached as absent: ids come from foreign bytes, and there are four billion."""
+"""Maximum number of keys cached as absent: ids come from untrusted bytes, and there are four billion."""
 
 
 class Cache(Generic[K, V]):
@@ -55,8 +55,8 @@ class Cache(Generic[K, V]):
     async def known(self, key: K, within_s: float) -> tuple[V, float]:
         """Return the answer, and its expiry (``time.monotonic()``).
 
-        An expired one is extended by `AGAIN_S` if no other arrives within ``within_s`` seconds, or if the registry
-        fails. Raises the errors of fetching it.
+        An expired answer is extended by `AGAIN_S` if no new answer arrives within ``within_s`` seconds, or if the
+        registry fails. Raises the errors of fetching it.
         """
         known = self._found.get(key)
         try:
@@ -93,7 +93,7 @@ class Cache(Generic[K, V]):
             except Exception as error:
                 flight.set_error(error)
             else:
-                if self._flights.get(place) is flight:  # and it has not been forgotten in the meantime
+                if self._flights.get(place) is flight:  # not forgotten in the meantime
                     self._found[key] = (value, time.monotonic() + self._kept_s)
                     self._absent.pop(key, None)
                 flight.set_result(value)

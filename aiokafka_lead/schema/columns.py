@@ -59,7 +59,7 @@ class Batch(Contents, Protocol):
 
 
 class AvroColumns:
-    """Adds typed columns to `RecordBatch.to_arrow`, with the same types for all batches: see there.
+    """Adds typed columns to `RecordBatch.to_arrow`, with the same types for all batches.
 
     A record becomes a struct, which ``pyarrow.Table.flatten`` turns into columns; times and decimals become Arrow's.
     """
@@ -74,9 +74,9 @@ class AvroColumns:
     async def to_arrow(self, batch: Batch) -> Any:
         """Return the batch as a ``pyarrow.RecordBatch``.
 
-        Raises the registry's errors, and `RecordDeserializationError` for the first unreadable record. If the batch's
-        consumer has another ``on_bad_record`` than "raise", unreadable records are left out, or go to the dead letter
-        topic first; the result may be empty then.
+        Raises the registry's errors, and `RecordDeserializationError` for the first unreadable record. If the
+        consumer's ``on_bad_record`` is not "raise", unreadable records are instead left out, or sent to the dead letter
+        topic and left out. The result may then be empty.
         """
         made = batch.to_arrow()
         bad: dict[int, RecordDeserializationError] = {}
@@ -100,9 +100,9 @@ class AvroColumns:
         return made.filter(pa.array([row not in bad for row in range(made.num_rows)]))
 
     async def read(self, batch: Contents) -> dict[str, tuple[Any, dict[int, Exception]]]:
-        """Return the typed columns, "key", "value" or both, and for each the errors of unreadable rows, which are null.
+        """Return the typed columns ("key", "value" or both), each with the errors of unreadable rows, which are null.
 
-        A column is None if it has no type yet: no schema was given, and no row has a known one.
+        A column is None if it has no type yet, because no schema was given and no row has a usable schema.
         """
         return {name: await column.read(batch) for name, column in self._columns.items()}
 
@@ -147,14 +147,14 @@ class _Column:
         return _built(self._arrow, values, bad), bad
 
     async def _prepare(self, names: set[bytes]) -> dict[bytes, Exception]:
-        """Request these schemas; return the errors of unusable ones."""
+        """Request these schemas; return the errors of unusable schemas."""
         if self._arrow is None and self._schema is not None:
             self._arrow = ArrowReader(await self._registry.resolved(avro_schema(self._schema)))
         unusable: dict[bytes, Exception] = {}
         for name in sorted(names - self._readers.keys(), reverse=True):
             try:
                 resolved = await self._resolved(name)
-                if self._arrow is None:  # by the highest id of a schema that has a column
+                if self._arrow is None:  # typed by the usable schema with the highest id
                     self._arrow = ArrowReader(resolved)
                 self._readers[name] = self._arrow.reader(resolved)
             except _RECORDS_OWN as error:
@@ -174,7 +174,7 @@ def _built(arrow: ArrowReader, values: list[Any], bad: dict[int, Exception]) -> 
         return arrow.array(values)
     except _NO_PLACE as error:
         unfit = _unfit(arrow, values, 0, len(values), error)
-        if not unfit:  # the values are too many
+        if not unfit:  # too many values for an array
             raise
     for row, each in unfit.items():
         values[row] = None

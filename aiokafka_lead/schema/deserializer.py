@@ -1,4 +1,4 @@
-"""`SchemaDeserializer`: converts the bytes of a key or value, by their schema, to the application's objects."""
+"""`SchemaDeserializer`: converts the bytes of a key or value to the application's objects, according to the schema."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AT_ONCE = 8
 
 
 class Reader(Protocol):
-    """Reads data written with one schema."""
+    """Reads data written with a certain schema."""
 
     def read(self, content: bytes, at: int, indexes: bytes | None) -> Any:
         """Read the data at this position; ``indexes`` are a header's bytes after the GUID, None without a header."""
@@ -34,7 +34,7 @@ class Reader(Protocol):
 
 
 def of_schema(error: SchemaContentError, key: bytes) -> SchemaContentError:
-    """Return the error of bytes that name their schema by ``key``."""
+    """Return the error, with the schema that ``key`` identifies."""
     made = SchemaContentError(f"schema {id_of(key)}: {error.message}")
     made.unquoted = f"schema {id_of(key)}: {error.unquoted}"
     made.schema_id = id_of(key)
@@ -42,14 +42,13 @@ def of_schema(error: SchemaContentError, key: bytes) -> SchemaContentError:
 
 
 class SchemaDeserializer(Prepared, Generic[T]):
-    """For ``key_deserializer`` and ``value_deserializer`` of a consumer, and by itself: ``await decode(content)``.
+    """Deserializer for ``key_deserializer`` and ``value_deserializer``; call `decode` to use it without a consumer.
 
-    The schemas of a batch are requested before its records are read, once for each; records with a known schema cause
-    no wait. A record whose schema does not exist, or that does not match its schema, raises a
-    `RecordDeserializationError` in its turn; if the registry cannot be reached, its cause is ``retriable``, and the
-    record is tried again at the next call.
+    Before it reads a batch, it requests the unknown schemas in it, each once. A record that does not match its schema,
+    or whose schema does not exist, raises a `RecordDeserializationError` when it is reached. If the registry cannot be
+    reached, the error's cause is ``retriable``, and the next call tries the record again.
 
-    ``described``: read Protobuf as messages of classes built from the schema, which need no generated module.
+    ``described``: read Protobuf with classes built from the schema, which need no generated module.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class SchemaDeserializer(Prepared, Generic[T]):
         return f"SchemaDeserializer({self._registry!r})"
 
     async def decode(self, content: bytes | None, *, headers: Headers = (), is_key: bool = False) -> T | None:
-        """Return the object for one key or value. Raises `SchemaContentError` and the registry's errors."""
+        """Return the object for a key or value. Raises `SchemaContentError` and the registry's errors."""
         if content is None:
             return None
         waiting = self.prepare((content,), (headers,), "", is_key)
@@ -95,13 +94,13 @@ class SchemaDeserializer(Prepared, Generic[T]):
             try:
                 key, _ = key_of(content, some, is_key)
             except SchemaContentError:
-                continue  # raised by the call for it
+                continue  # the call for this content raises it
             if key not in readers and self._is_due(key):
                 missing[key] = None
         return self._resolve(list(missing)) if missing else None
 
     def __call__(self, content: bytes, context: SerializationContext, /) -> T:
-        """Return the object for one key or value; raise `SchemaNotReadyError` without a preceding `prepare`."""
+        """Return the object for a key or value; raise `SchemaNotReadyError` without a preceding `prepare`."""
         key, indexes = key_of(content, context.headers, context.is_key)
         reader = self._readers.get(key)
         if reader is None:
@@ -140,7 +139,7 @@ class SchemaDeserializer(Prepared, Generic[T]):
         except KafkaError as error:
             if isinstance(error, InvalidSchemaError):
                 error = InvalidSchemaError(f"schema {id_of(key)}: {error.message}")
-            at_fault = getattr(error, "at_fault", False)  # then the registry's own cache says when to ask again
+            at_fault = getattr(error, "at_fault", False)  # then the registry's cache delays the next request
             until = time.monotonic() + (0 if error.retriable or at_fault else self._registry.absent_s)
             self._troubles.pop(key, None)
             while len(self._troubles) >= MAX_ABSENT:

@@ -1,4 +1,4 @@
-"""Identification of the schema of a key or value: before its bytes, or in a header (Confluent's format)."""
+"""Identification of a key's or value's schema, before its bytes or in a header (Confluent's format)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GUID_SIZE = 17
 """A byte of 1 and the schema's GUID."""
 
 MAX_INDEXES = 1000
-"""More than any nesting of messages."""
+"""Maximum length of a path: more than any nesting of messages."""
 
 _ID = struct.Struct(">bI")
 
@@ -34,10 +34,10 @@ def header_of(guid: str) -> bytes:
 
 
 def key_of(content: bytes, headers: Headers, is_key: bool) -> tuple[bytes, bytes | None]:
-    """Return the bytes that identify the schema, and the rest of the header that they are in, if they are in a header.
+    """Return the bytes that identify the schema, and the rest of their header, or None if they are in the content.
 
-    The rest is None if they are in the content. The last header with the right name counts, as in Java. Raises
-    `SchemaContentError` if neither identifies a schema.
+    The last header with the right name counts, as in Java. Raises `SchemaContentError` if neither a header nor the
+    content identifies a schema.
     """
     if headers:
         wanted = KEY_HEADER if is_key else VALUE_HEADER

@@ -1,4 +1,4 @@
-"""JSON Schema, by jsonschema (the ``jsonschema`` extra)."""
+"""JSON Schema, with the package jsonschema (the ``jsonschema`` extra)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _AS_THEY_ARE = (str, bool, int)
 _NO_NUMBER = "JSON has no such number"
 
 _WHOLE_DIGITS = 18
-"""Maximum number of digits of a `Decimal` that becomes an integer: any client can read it."""
+"""Maximum number of digits of a `Decimal` that becomes an integer, so that any client can read it."""
 
 
 def jsonable(value: Any) -> Any:
@@ -73,7 +73,7 @@ def _jsonable(value: Any, path: str) -> Any:
         return _jsonable(content, path)
     if isinstance(value, Collection) and not isinstance(value, (bytes, bytearray, memoryview)):
         items: list[Any] = []
-        for inner in value:  # and not a comprehension, which would be one frame more
+        for inner in value:  # not a comprehension, which would add a frame
             items.append(_jsonable(inner, f"{path}[{len(items)}]"))
         return items
     raise _refused(path, value, "JSON has no such value")
@@ -216,7 +216,7 @@ class JsonFormat:
         self.record_name = None
         if self.schema is not None:
             if not self.schema.references:
-                _Validator(ResolvedSchema(self.schema))  # errors in it are raised immediately
+                _Validator(ResolvedSchema(self.schema))  # raises its errors immediately
             self.record_name = _title(self.schema)
 
     def writer(self, resolved: ResolvedSchema) -> JsonWriter:

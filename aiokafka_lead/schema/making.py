@@ -1,4 +1,4 @@
-"""Converts read values to the application's models, dataclasses, enums, or by its functions."""
+"""Converts read values to the application's models, dataclasses and enums, or with its functions."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def making(into: Any) -> Making:
 
 
 class _Makers:
-    """Builds functions that create values of types, by their annotations. A dataclass may have itself as a field."""
+    """Builds functions that create values from type annotations. A dataclass may contain itself."""
 
     def __init__(self) -> None:
         self._classes: dict[Any, Make] = {}
@@ -102,7 +102,7 @@ class _Makers:
         return _OF_TEXT.get(kind)
 
     def _or_with_members(self, kind: Any, make: Make, names: dict[str, str]) -> Make:
-        """Return a library's conversion, which knows enums by value; Avro's symbols may be their members' names."""
+        """Return a library's conversion, which accepts enums by value, extended to accept members by name (in Avro)."""
 
         def make_in_two_ways(value: Any) -> Any:
             try:
@@ -122,7 +122,7 @@ class _Makers:
         return make_in_two_ways
 
     def _makes(self, kind: Any, names: dict[str, str]) -> dict[str, Make | None]:
-        """Return the functions for its fields, by their external names."""
+        """Return the functions for a class's fields, by their external names."""
         hints = _hints(kind)
         return {outside: self.of(hints.get(name)) for name, outside in names.items()}
 
@@ -154,7 +154,7 @@ class _Makers:
                 raise TypeError(f"{kind.__name__} is made of a record, and not of {type(value).__name__}")
             given = {}
             for name, content in value.items():
-                if name in makes:  # and no field of the writer's schema that this class lacks
+                if name in makes:  # the writer's schema may have fields that this class lacks
                     each = makes[name]
                     given[arguments[name]] = content if each is None else each(content)
             return kind(**given)
@@ -179,7 +179,7 @@ class _Makers:
 
 
 def _hints(hint: Any) -> dict[str, Any]:
-    """Return the annotations of a class, or of its generic form, with the types of the latter."""
+    """Return the annotations of a class. In a generic alias such as ``Box[int]``, its types replace the variables."""
     kind = typing.get_origin(hint) or hint
     types_of = dict(zip(getattr(kind, "__parameters__", ()), typing.get_args(hint), strict=False))
     found = _annotations(kind)
@@ -196,7 +196,7 @@ def _with_types(hint: Any, types_of: dict[Any, Any]) -> Any:
 
 
 def _annotations(kind: type) -> dict[str, Any]:
-    """Return a class's annotations, without any that cannot be evaluated: their fields are left unchanged."""
+    """Return a class's annotations that can be evaluated; other fields are left unchanged."""
     try:
         return typing.get_type_hints(kind, include_extras=True)
     except NameError:  # for example a class within a function, or only for the type checker
@@ -212,7 +212,7 @@ def _annotations(kind: type) -> dict[str, Any]:
 
 
 def _one_of(hints: tuple[Any, ...], makers: _Makers) -> Make | None:
-    """Return a conversion to the type that the record names, else to the first that fits or can be made."""
+    """Return a conversion to the type that the record names, else to the first type that fits or can be made."""
     options = [(hint, makers.of(hint)) for hint in hints if hint is not types.NoneType]
     if not any(make for _, make in options):
         return None

@@ -65,7 +65,7 @@ def _urls(name: str, value: Any) -> tuple[str, ...]:
 
 
 class RegistryOptions(TypedDict, total=False):
-    """The options of `SchemaRegistry`, described there."""
+    """The options of `SchemaRegistry`; see there."""
 
     basic_auth: tuple[str, str] | None
     token_provider: Any
@@ -118,7 +118,7 @@ class RegistryConfig(Checked):
             raise ConfigError(f"{given[0]} is of no use beside an ssl_context")
 
     def tls(self) -> SSLContext | None:
-        """Return the context for TLS; None for Python's default. Raises `ConfigError`, and reads files."""
+        """Return the context for TLS, or None for Python's default. Reads files. Raises `ConfigError`."""
         given = {name: getattr(self, name) for name in _SSL if getattr(self, name) is not None}
         if self.ssl_context is not None or not given:
             return self.ssl_context

@@ -24,7 +24,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 def message_names(text: str) -> dict[tuple[int, ...], str]:
-    """Return full names by path: ``(1, 0)`` is the first type in the file's second one. Raises `InvalidSchemaError`.
+    """Return full names by path: ``(1, 0)`` is the first type in the file's second type. Raises `InvalidSchemaError`.
 
     ``text`` is a ``.proto`` file, or its descriptor in base64.
     """
@@ -113,7 +113,7 @@ _DECIMAL = "confluent/type/decimal.proto"
 _KNOWN = {
     _DECIMAL: "package confluent.type; message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }"
 }
-"""Files that a registry has without references to them, and Google's package lacks."""
+"""Files that schemas import without a reference, and that Google's package lacks."""
 
 
 class DescribedMessages:
@@ -135,7 +135,7 @@ class DescribedMessages:
     def _add(self, file: descriptor_pb2.FileDescriptorProto) -> None:
         self._added.add(file.name)
         imports = [name for name in file.dependency if self._has(name)]
-        # Imports of options alone are not needed: a type that is missing fails below.
+        # Unknown imports are dropped, since they may only define options. A missing type fails below.
         del file.dependency[:], file.public_dependency[:], file.weak_dependency[:]
         file.dependency.extend(imports)
         try:
@@ -144,7 +144,7 @@ class DescribedMessages:
             raise InvalidSchemaError(f"the Protobuf schema cannot be used: {shown(str(error))}") from None
 
     def _has(self, name: str) -> bool:
-        """Add an imported file, unless it is there; return False if it is unknown."""
+        """Add an imported file unless it was added before; return False if it is unknown."""
         if name not in self._added:
             text = self._texts.get(name)
             file = _built_in(name) if text is None else _described(name, text)
@@ -155,7 +155,7 @@ class DescribedMessages:
 
 
 def _built_in(name: str) -> descriptor_pb2.FileDescriptorProto | None:
-    """Return a file of Google's packages; others may not be imported, because a schema is foreign text."""
+    """Return a file of Google's packages. No other module is imported, because a schema is untrusted text."""
     if not name.startswith("google/"):
         return None
     try:
@@ -329,7 +329,7 @@ class _Parser:
 
 
 def _set_type(field: descriptor_pb2.FieldDescriptorProto, name: str) -> None:
-    """Set a field's type; the pool finds out if a name is a message's or an enum's."""
+    """Set a field's type; the pool resolves a name to a message or an enum."""
     if name in _SCALARS:
         field.type = _SCALARS[name]
     else:

@@ -1,4 +1,4 @@
-"""The ``.proto`` text of a file's descriptor: the form of Protobuf schemas that all registries and clients accept."""
+"""Converts a descriptor to ``.proto`` text, the form of Protobuf schemas that all registries and clients accept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Protobuf, by Google's package (the ``protobuf`` extra)."""
+"""Protobuf, with Google's package (the ``protobuf`` extra)."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _BUILT_IN = ("google/protobuf/", "google/type/", "confluent/")
 """Files that every registry and every Protobuf has."""
 
 DEPTH_MAX = 101
-"""Maximum nesting of messages. No Protobuf reads deeper ones; Google's crashes when it writes far deeper."""
+"""Maximum nesting of messages. No Protobuf library reads deeper messages, and Google's crashes writing much deeper."""
 
 
 class ProtobufReader:
-    """Reads messages: of the classes named by the application, else of generated and imported ones.
+    """Reads messages of the classes given by the application, else of imported generated classes.
 
-    ``described``: of classes built from the schema itself instead.
+    ``described``: use classes built from the schema instead.
     """
 
     def __init__(self, writer: ResolvedSchema, classes: tuple[Any, ...], *, described: bool = False) -> None:
@@ -75,7 +75,7 @@ class ProtobufReader:
 
 
 class ProtobufWriter:
-    """Writes messages of one class, by a schema that includes its type, possibly after others."""
+    """Writes messages of a class, with a schema that includes its type, perhaps not as the first."""
 
     def __init__(self, kind: Any, schema: Schema) -> None:
         self._kind = kind
@@ -115,7 +115,7 @@ def _is_recursive(kind: Any) -> bool:
 
 
 def _messages_in(message: Any) -> Iterator[Any]:
-    """Yield the messages in one; maps, too, because a map's values are messages of their own."""
+    """Yield the messages and maps in a message, or the messages in a map."""
     if not isinstance(message, Message):
         yield from (each for each in message.values() if isinstance(each, Message))
         return
@@ -127,7 +127,7 @@ def _messages_in(message: Any) -> Iterator[Any]:
 
 
 class ProtobufFormat:
-    """A serializer's class of messages; their schema is its file."""
+    """Format of a serializer for a class of messages; the class's file is the schema."""
 
     def __init__(self, message: Any, text: str | None = None) -> None:
         """``text``: the ``.proto`` file from which the class was built, without references."""
@@ -148,7 +148,7 @@ class ProtobufFormat:
 
 
 def described_format(resolved: ResolvedSchema, name: str, *, is_latest: bool) -> ProtobufFormat:
-    """Return the format of a message type without its generated class: the schema's first type, unless it is named.
+    """Return the format of a message type without its generated class: type ``name``, or the schema's first type.
 
     ``is_latest``: the schema is registered. Raises `InvalidSchemaError`.
     """
@@ -161,7 +161,7 @@ def described_format(resolved: ResolvedSchema, name: str, *, is_latest: bool) ->
 
 
 async def _with_imports(file: Any, registry: SchemaSource, *, register: bool) -> Schema:
-    """Return the file's schema; the subject of each imported file is its name, and must exist or is registered."""
+    """Return the file's schema. Each imported file's subject is its name, and must exist unless ``register`` is set."""
     references = []
     for each in file.dependencies:
         if each.name.startswith(_BUILT_IN):
@@ -177,10 +177,10 @@ async def _with_imports(file: Any, registry: SchemaSource, *, register: bool) ->
 
 
 def _schema_of(file: Any, references: tuple[SchemaReference, ...]) -> Schema:
-    """Return the schema as text, which every registry and every client accepts.
+    """Return the schema as text, which every registry and client accepts.
 
-    A file without a text form becomes a descriptor in base64: Confluent's registry converts it to text, Apicurio's
-    clients for Java cannot read it.
+    A file without a text form becomes a descriptor in base64. Confluent's registry converts it to text; Apicurio's Java
+    clients cannot read it.
     """
     described = descriptor_pb2.FileDescriptorProto()
     file.CopyToProto(described)

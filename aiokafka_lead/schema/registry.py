@@ -25,7 +25,7 @@ _PHASES = ("domainRules", "encodingRules")
 
 
 def schema_body(schema: Schema) -> dict[str, Any]:
-    """Return a schema in the form for registries, which omits the type for Avro."""
+    """Return the schema as a request's body, which omits the type for Avro."""
     body: dict[str, Any] = {"schema": schema.text}
     if schema.type != "AVRO":
         body["schemaType"] = schema.type
@@ -46,7 +46,7 @@ def registered_of(
 ) -> RegisteredSchema:
     """Return the schema in an answer, completed by the other arguments.
 
-    Raises `InvalidSchemaError` for one of an unknown type, and `SchemaRegistryError` if it is no schema.
+    Raises `InvalidSchemaError` for an unknown type of schema, and `SchemaRegistryError` if the answer is no schema.
     """
     if not isinstance(content, dict):
         raise SchemaRegistryError(f"the registry's answer is no schema: {content!r:.200}")
@@ -109,10 +109,10 @@ def _list_of(content: Any, kind: type) -> list[Any]:
 T = TypeVar("T")
 
 LAG_S = 0.25
-"""Time before a missing schema is requested a second time, because a follower may learn of a new one later."""
+"""Time in seconds before a missing schema is requested again: a follower receives new schemas with a delay."""
 
 STALE_AFTER_S = 0.25
-"""Time for which the known version is held back to wait for a new answer."""
+"""Time in seconds to wait for a new answer before the known version is used."""
 
 _SCHEMA = instance(Schema, "a Schema")
 _Written = tuple[str, Schema, bool]
@@ -120,21 +120,21 @@ _Written = tuple[str, Schema, bool]
 
 
 class SchemaRegistry:
-    """A schema registry with Confluent's REST interface (Confluent's own, Apicurio's ``/apis/ccompat/v7``, Karapace).
+    """A schema registry with Confluent's REST interface (Confluent, Apicurio's ``/apis/ccompat/v7``, Karapace).
 
-    ``urls``: one or several of the same registry, as a str or a list; the next is tried when one does not answer.
-    ``basic_auth``: a user's name and secret; or ``token_provider``, one of `aiokafka_lead.oidc`. ``headers``: more
-    headers for every request. ``ssl_context``, or the ``ssl_*`` options of the clients, for TLS. Secrets are only sent
-    to ``https://``, unless ``allow_http``.
+    ``urls``: addresses of the same registry, as a str or a list. If an address does not answer, the next is tried.
+    ``basic_auth``: a user's name and secret; or ``token_provider``: a provider of `aiokafka_lead.oidc`. ``headers``:
+    additional headers of every request. For TLS, ``ssl_context`` or the clients' ``ssl_*`` options. Secrets are only
+    sent to ``https://``, unless ``allow_http`` is set.
 
-    A request may take ``request_timeout_ms`` (5000), and with all its retries ``timeout_ms`` (30000). The schema of an
-    id never changes, and is requested once; a subject's latest version is requested again after ``latest_max_age_ms``
+    A request may take ``request_timeout_ms`` (5000), and with all its retries ``timeout_ms`` (30000). An id's schema
+    never changes, and is requested once. A subject's latest version is requested again after ``latest_max_age_ms``
     (300000), and a missing item after ``absent_max_age_ms`` (30000).
 
     Schemas with rules (Confluent's data contracts, for example field encryption) raise `SchemaRulesError`, since this
-    client cannot apply them; with ``ignore_rules`` values are written and read without them.
+    client cannot apply rules; with ``ignore_rules`` values are written and read without them.
 
-    It keeps no connection and needs no start or stop, and works on any event loop.
+    A registry keeps no connections, needs no start or stop, and works on any event loop.
     """
 
     @discreet
@@ -155,7 +155,7 @@ class SchemaRegistry:
         self._registered: Cache[_Written, RegisteredSchema] = Cache(self._register, absent_s=0)
 
     def __repr__(self) -> str:
-        config = getattr(self, "_config", None)  # which is missing if the options were refused
+        config = getattr(self, "_config", None)  # missing if the options were refused
         return f"SchemaRegistry({','.join(config.urls) if config is not None else ''!r})"
 
     async def __aenter__(self) -> SchemaRegistry:
@@ -167,9 +167,9 @@ class SchemaRegistry:
     # --- reading -----------------------------------------------------------------------------------------------------
 
     async def schema(self, name: int | str) -> RegisteredSchema:
-        """Return the schema of an id (an int) or of a GUID (a str).
+        """Return the schema with this id (an int) or GUID (a str).
 
-        Raises `SchemaNotFoundError`, and, as every call here does, a `SchemaRegistryError` of another kind.
+        Raises `SchemaNotFoundError`, or like every call of the registry another `SchemaRegistryError`.
         """
         if isinstance(name, bool) or not isinstance(name, (int, str)):
             raise ConfigError(f"a schema is named by its id, an int, or its GUID, a str, not by {name!r}")
@@ -186,20 +186,21 @@ class SchemaRegistry:
     async def latest_known(self, subject: str) -> tuple[RegisteredSchema, float]:
         """Return a subject's latest version, and its expiry (``time.monotonic()``).
 
-        The known version stays valid while the registry does not answer; that costs at most a moment every second.
+        The known version stays valid while the registry does not answer. A call then waits for a moment at most once a
+        second.
         """
         return await self._latest.known(subject, STALE_AFTER_S)
 
     def is_latest(self, subject: str, registered: RegisteredSchema) -> bool:
-        """Return False if another version has been found, or may have been registered, since this one was."""
+        """Return False if another version has been found, or may have been registered, since ``registered``."""
         return self._latest.has(subject, registered)
 
     async def lookup(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
-        """Return this schema as registered in the subject; ``normalize`` ignores small differences in notation."""
+        """Return the schema as registered in the subject; ``normalize`` ignores small differences in notation."""
         return await self._looked_up.get((subject, _SCHEMA("schema", schema), normalize))
 
     async def subjects(self, *, deleted: bool = False) -> list[str]:
-        """Return the subjects' names; with ``deleted``, also of subjects that are not permanently deleted."""
+        """Return the subjects' names; with ``deleted``, also of subjects deleted but not permanently."""
         return texts_of(await self._ask("GET", "subjects", query={"deleted": "true"} if deleted else {}))
 
     async def versions(self, subject: str) -> list[int]:
@@ -223,9 +224,9 @@ class SchemaRegistry:
         return registered
 
     async def incompatibilities(self, subject: str, schema: Schema, version: int | str = "latest") -> list[str]:
-        """Return the reasons against registering this schema beside a version of the subject; empty if there are none.
+        """Return the reasons that make the schema incompatible with a version of the subject; empty if there are none.
 
-        (Apicurio gives no reasons: then there is one, in general words.)
+        Apicurio gives no reasons; the list then has a single general reason.
         """
         path = ("compatibility", "subjects", subject, "versions", version)
         content = await self._ask("POST", *path, query={"verbose": "true"}, body=schema_body(_SCHEMA("schema", schema)))
@@ -236,33 +237,36 @@ class SchemaRegistry:
         return texts_of(content.get("messages") or []) or [f"it does not go with version {version} of {subject}"]
 
     async def compatibility(self, subject: str | None = None) -> str:
-        """Return the compatibility level of a subject, or the global one, which is its default."""
+        """Return the compatibility level of a subject, or the global level, which is the default of subjects."""
         where = () if subject is None else (subject,)
         query = {} if subject is None else {"defaultToGlobal": "true"}
         content = await self._ask("GET", "config", *where, query=query)
         return _level(content, "compatibilityLevel")
 
     async def set_compatibility(self, level: str, subject: str | None = None) -> None:
-        """Set it: "NONE", "BACKWARD", "FORWARD", "FULL", or one of the last three with "_TRANSITIVE"."""
+        """Set the compatibility level of a subject, or the global level.
+
+        Levels are "NONE", "BACKWARD", "FORWARD", "FULL", and the last three with "_TRANSITIVE".
+        """
         if level not in COMPATIBILITY_LEVELS:
             raise ConfigError(f"level must be one of {', '.join(COMPATIBILITY_LEVELS)}, not {level!r}")
         where = () if subject is None else (subject,)
         await self._ask("PUT", "config", *where, body={"compatibility": level})
 
     async def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
-        """Delete all versions of a subject, and return their numbers; ``permanent`` only after an earlier deletion."""
+        """Delete all versions of a subject, and return their numbers; ``permanent`` requires an earlier deletion."""
         content = await self._ask("DELETE", "subjects", subject, query={"permanent": "true"} if permanent else {})
         self.forget()
         return integers_of(content)
 
     async def delete_version(self, subject: str, version: int, *, permanent: bool = False) -> None:
-        """Delete a version of a subject."""
+        """Delete a version of a subject; ``permanent`` requires an earlier deletion."""
         query = {"permanent": "true"} if permanent else {}
         await self._ask("DELETE", "subjects", subject, "versions", version, query=query)
         self.forget()
 
     def forget(self) -> None:
-        """Forget all answers, except for the knowledge of existing serializers and deserializers."""
+        """Clear the cache. Existing serializers and deserializers keep the schemas that they have."""
         for cache in (self._by_name, self._versions, self._latest, self._looked_up, self._registered):
             cache.forget()
 
@@ -279,28 +283,28 @@ class SchemaRegistry:
     ) -> SchemaDeserializer[T]: ...
 
     def deserializer(self, into: Any = None, *, schema: Any = None, validate: bool = True) -> SchemaDeserializer[Any]:
-        """Return a deserializer for consumers, of keys or values of any kind of schema, each read by its own.
+        """Return a deserializer of keys or values for consumers. Each value is read with its schema, of any kind.
 
-        ``into`` converts a value: to a pydantic model, a dataclass, a class of Protobuf messages or a list of them, or
-        by a function. ``schema``: an Avro schema (text, or parsed JSON) to read as, converted from the writer's by
-        Avro's rules. ``validate`` (True): check JSON against its schema.
+        ``into``: convert values to a pydantic model, a dataclass, or a class of Protobuf messages or a list of such
+        classes, or with a function. ``schema``: read Avro as this schema (text or parsed JSON), converted by Avro's
+        rules. ``validate`` (True): check JSON against its schema.
         """
         return SchemaDeserializer(self, into, schema=schema, validate=validate)
 
     def columns(self, schema: Any = None, *, values: bool = True, keys: bool = False) -> AvroColumns:
         """Return a builder of typed Apache Arrow columns from batches of Avro: ``await columns.to_arrow(batch)``.
 
-        ``schema``: the schema to read all values as, as in `deserializer`; without one, the schema with the highest id
-        in the first batch, among those that have a type in Arrow. ``keys``: read keys too, by their own schemas.
+        ``schema``: read all values as this schema, as in `deserializer`. The default is the schema with the highest id
+        in the first batch that has a type in Arrow. ``keys``: read keys, too, with their schemas.
         """
         from .columns import AvroColumns
 
         return AvroColumns(self, schema, values=values, keys=keys)
 
     def avro_serializer(self, schema: Any = None, **options: Unpack[SerializerOptions]) -> SchemaSerializer[Any]:
-        """Return a serializer for producers of dicts, lists, pydantic models and dataclasses by an Avro schema.
+        """Return a serializer for producers that writes dicts, lists, pydantic models and dataclasses as Avro.
 
-        ``schema``: text, parsed JSON, or a `Schema` with references; without one, the latest of the subject. For the
+        ``schema``: text, parsed JSON, or a `Schema` with references; by default the subject's latest schema. For the
         other options see `SchemaSerializer`.
         """
         from .avro import AvroFormat
@@ -320,13 +324,13 @@ class SchemaRegistry:
     def json_serializer(
         self, schema: Any = None, *, validate: bool = True, **options: Unpack[SerializerOptions]
     ) -> SchemaSerializer[Any]:
-        """Return the same for JSON Schema; ``schema`` may be a pydantic model, whose own schema is used."""
+        """Return a serializer with a JSON Schema, like `avro_serializer`; ``schema`` may be a pydantic model."""
         from .json_schema import JsonFormat
 
         return SchemaSerializer(self, JsonFormat(schema, validate=validate), **options)
 
     def protobuf_serializer(self, message: type[T], **options: Unpack[SerializerOptions]) -> SchemaSerializer[T]:
-        """Return the same for Protobuf messages, by the class generated for them."""
+        """Return a serializer for producers that writes Protobuf messages of this generated class."""
         from .protobuf import ProtobufFormat
 
         return SchemaSerializer(self, ProtobufFormat(message), **options)
@@ -346,7 +350,7 @@ class SchemaRegistry:
         return registered_of(await self._written("subjects", subject, "versions", version))
 
     async def _written(self, *path: str | int) -> Any:
-        """Request a schema that records or schemas refer to, and which therefore exists, perhaps elsewhere."""
+        """Request a schema that a record or schema refers to: it exists, though perhaps only in another registry."""
         query = Query("GET", path, anywhere=True)
         try:
             return await self._transport.ask(query)

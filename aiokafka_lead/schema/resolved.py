@@ -13,7 +13,7 @@ MAX_REFERENCES = 1000
 
 @dataclass(frozen=True, slots=True)
 class ResolvedSchema:
-    """A schema, and its references by name: each after its own references."""
+    """A schema, and its references by name. Each reference comes after the schemas that it refers to."""
 
     schema: Schema
     references: tuple[tuple[str, Schema], ...] = ()

@@ -1,4 +1,4 @@
-"""`SchemaSerializer`: converts the application's keys and values to bytes that name their schema."""
+"""`SchemaSerializer`: converts the application's keys and values to bytes that identify their schema."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .source import SchemaSource, usable
 from .types import RegisteredSchema, Schema
 
 SubjectOf = Callable[[str, bool, str | None], str]
-"""Takes the topic, True for the key's schema, and the record's full name if there is one; returns the subject."""
+"""Takes the topic, True for the key's schema, and the record's full name or None; returns the subject."""
 
 Subject = Literal["topic", "record", "topic-record"] | SubjectOf
-"""A strategy by name, or a custom one."""
+"""The name of a strategy, or a custom strategy."""
 
 
 def subject_strategy(given: Any) -> SubjectOf:
@@ -55,7 +55,7 @@ T = TypeVar("T", contravariant=True)
 
 
 class Writer(Protocol):
-    """Writes values by one schema."""
+    """Writes values with a certain schema."""
 
     def write(self, value: Any, before: bytes) -> bytes:
         """Return the value's bytes, prefixed by ``before``. Raises `SchemaContentError`."""
@@ -63,12 +63,12 @@ class Writer(Protocol):
 
     @property
     def indexes(self) -> bytes:
-        """Bytes after the schema's name: Protobuf's path to the message type."""
+        """Bytes after the schema's identification: Protobuf's path to the message type."""
         ...
 
 
 class Format(Protocol):
-    """The content of a serializer and its schema."""
+    """A serializer's schema, and the writers for it."""
 
     @property
     def schema(self) -> Schema | None:
@@ -77,7 +77,7 @@ class Format(Protocol):
 
     @property
     def record_name(self) -> str | None:
-        """Full name of the described type, for `subjects`."""
+        """Full name of the described type, for `SubjectOf`."""
         ...
 
     def writer(self, resolved: ResolvedSchema) -> Writer:
@@ -102,7 +102,7 @@ class _Ready(NamedTuple):
 
 
 class SerializerOptions(TypedDict, total=False):
-    """The options of `SchemaSerializer`, described there."""
+    """The options of `SchemaSerializer`; see there."""
 
     subject: Subject
     auto_register: bool
@@ -114,8 +114,8 @@ class SerializerOptions(TypedDict, total=False):
 class SchemaSerializer(Prepared, Generic[T]):
     """Serializer for ``key_serializer`` and ``value_serializer``; call `encode` to use it without a producer.
 
-    ``subject`` names the subject: "topic" (``orders-value``), "record" (the schema's own name), "topic-record" (both),
-    or a function of the topic, ``is_key`` and the schema's name. The schema must be registered under the subject; it is
+    ``subject`` names the subject: "topic" (``orders-value``), "record" (the schema's name), "topic-record" (both), or a
+    function of the topic, ``is_key`` and the schema's name. The schema must be registered under the subject; it is
     looked up once (``normalize`` ignores small differences in notation). With ``auto_register`` a missing schema is
     registered. With ``use_latest`` values are written with the subject's latest version.
 
@@ -149,19 +149,19 @@ class SchemaSerializer(Prepared, Generic[T]):
         return f"SchemaSerializer({self._registry!r})"
 
     async def encode(self, value: T, topic: str, *, is_key: bool = False) -> bytes:
-        """Return the bytes of one value, including the schema's id; raises the registry's errors."""
+        """Return the bytes of a value, including the schema's id. Raises the registry's errors."""
         if self._in_headers:
             raise ConfigError('ids_in="headers" needs encode_with_headers()')
         return (await self.encode_with_headers(value, topic, is_key=is_key)).content
 
     async def encode_with_headers(self, value: T, topic: str, *, is_key: bool = False) -> WithHeaders:
-        """Return the bytes of one value, with its headers."""
+        """Return the bytes of a value, with the header that identifies its schema if ``ids_in`` is "headers"."""
         await self.ready(topic, is_key=is_key)
         made = self(value, SerializationContext(topic, (), is_key))
         return made if isinstance(made, WithHeaders) else WithHeaders(made, ())
 
     async def ready(self, topic: str, *, is_key: bool = False) -> None:
-        """Request the schema of this topic's values, so that `Producer.send_nowait` can be used for it."""
+        """Request the schema of this topic's values, so that `Producer.send_nowait` can be used."""
         waiting = self.prepare((), (), topic, is_key)
         if waiting is not None:
             await waiting
@@ -180,7 +180,7 @@ class SchemaSerializer(Prepared, Generic[T]):
         return self._find_latest(topic, is_key, ready)
 
     def __call__(self, value: T, context: SerializationContext, /) -> bytes | WithHeaders:
-        """Return the bytes of one value; raise `SchemaNotReadyError` without a preceding `prepare`."""
+        """Return the bytes of a value; raise `SchemaNotReadyError` without a preceding `prepare`."""
         ready = self._ready.get((context.topic, context.is_key))
         if ready is None:
             text = f"the schema for {context.topic} has not been asked for: await ready({context.topic!r}), or send()"

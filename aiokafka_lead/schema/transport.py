@@ -1,4 +1,4 @@
-"""Requests to the registries: in threads, to one registry after another until one answers, within a deadline."""
+"""Sends requests to the registries in threads, trying each registry in turn until one answers or time is up."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ AT_ONCE = 8
 """Maximum number of simultaneous requests."""
 
 GRACE_S = 0.5
-"""Time that a thread may exceed its limit before it is abandoned: name resolution cannot be bounded otherwise."""
+"""Time in seconds that a thread may exceed its limit before it is abandoned: name resolution has no timeout."""
 
 INVALID_SCHEMA = 42201
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
@@ -54,14 +54,14 @@ _BY_STATUS: dict[int, type[SchemaRegistryError]] = {
 
 
 class Query(NamedTuple):
-    """One request: the parts of its path are quoted here."""
+    """A request; `request` quotes the parts of its path."""
 
     method: str
     path: tuple[str | int, ...]
     query: Mapping[str, str] = {}  # a NamedTuple's default, never changed
     body: Mapping[str, Any] | None = None
     anywhere: bool = False
-    """True if one registry may have what another one lacks: followers learn of new schemas a little later."""
+    """True if another registry may have a missing item: followers receive new schemas with a delay."""
 
     def request(self, base: str, headers: Mapping[str, str]) -> urllib.request.Request:
         """Return the request to the registry at this address."""
@@ -85,7 +85,7 @@ class _Spawner:
 
 
 class Transport:
-    """Asks the registries, first the last one that answered. Usable from several event loops, in turn."""
+    """Sends requests to the registries, first to the last that answered. Works on several event loops, in turn."""
 
     def __init__(self, config: RegistryConfig) -> None:
         self._config = config
@@ -97,7 +97,7 @@ class Transport:
     async def ask(self, query: Query) -> Any:
         """Return a registry's decoded answer.
 
-        Raises a `SchemaRegistryError` of the kind in the answer, and `SchemaRegistryUnavailableError` if none answered
+        Raises the `SchemaRegistryError` for the answer, or `SchemaRegistryUnavailableError` if no registry answered
         within ``timeout_ms``.
         """
         deadline = time.monotonic() + self._config.timeout_ms / 1000

@@ -24,7 +24,7 @@ COMPATIBILITY_LEVELS = (
 
 @dataclass(frozen=True, slots=True)
 class SchemaReference:
-    """A reference to a registered schema: to a type in Avro, by a ``$ref`` in JSON Schema, by an import in Protobuf."""
+    """A reference to a registered schema: a type name in Avro, a ``$ref`` in JSON Schema, an import in Protobuf."""
 
     name: str
     subject: str
@@ -51,7 +51,7 @@ class Schema:
 class SchemaRule:
     """A rule of a schema for written or read values, for example field encryption (``"ENCRYPT"``) or ``"CEL"``.
 
-    This client cannot apply rules, and refuses schemas that have one, unless told to ignore them.
+    This client cannot apply rules. It refuses schemas that have rules, unless ``ignore_rules`` is set.
     """
 
     name: str
@@ -62,13 +62,13 @@ class SchemaRule:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema with its identification in the registry, as far as the answer contained it."""
+    """A schema with its identification in the registry. Fields missing from the registry's answer are None."""
 
     schema: Schema
     id: int | None = None
     guid: str | None = None
-    """The schema's identity in all registries (Confluent's from 8.0 on)."""
+    """The schema's id in all registries (Confluent's registry from 8.0 on)."""
     subject: str | None = None
     version: int | None = None
     rules: tuple[SchemaRule, ...] = ()
-    """The enabled rules for values and their bytes, without rules of migrations between versions."""
+    """The enabled rules for values and their bytes, without rules for migrations between versions."""

@@ -24,7 +24,7 @@ def is_message_class(kind: Any) -> bool:
 class NamedRecord(dict[str, Any]):
     """A record read from a union of several records: a dict with the record's name.
 
-    Written again, it goes to the same branch.
+    If it is written again, the name selects the same branch.
     """
 
     __slots__ = ("record_name",)
@@ -42,7 +42,7 @@ def content_of(value: Any, *, keep_classes: bool = False, for_json: bool = False
     """Return the content of a model, a dataclass, a struct or a numpy number; None for other values.
 
     Dataclasses and structs (msgspec, attrs) are converted one level deep, and so are pydantic's models with
-    ``keep_classes``. Raises `SchemaContentError` if a model refuses.
+    ``keep_classes``. Raises `SchemaContentError` if a model cannot be converted.
     """
     kind = type(value)
     if kind in _LEAVES or inspect.isclass(value):
@@ -92,9 +92,9 @@ def values_in(value: Any) -> Iterator[Any] | None:
 
 
 def is_deeper(value: Any, levels: int, values_in: Callable[[Any], Iterator[Any] | None] = values_in) -> bool:
-    """Return True if values are nested, by ``values_in``, more than ``levels`` deep.
+    """Return True if values are nested more than ``levels`` deep; ``values_in`` returns the values in a value.
 
-    Traverses them without recursion. A value that contains itself is deeper than any number.
+    Works without recursion. A value that contains itself is deeper than any number.
     """
     within = [iter((value,))]
     while within:

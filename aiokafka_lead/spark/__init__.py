@@ -1,8 +1,8 @@
 """Kafka topics as PySpark sources and sinks, without a JAR: ``format("aiokafka_lead")``. Needs the ``spark`` extra.
 
 If the package is installed in the Python environments of the driver and the executors, PySpark finds the format
-automatically. `register` is for other sessions. A DataFrame reads the records present at its first action; `refresh`
-makes it read again. `lag` tells how far a streaming query is behind.
+automatically; in other sessions, call `register`. A DataFrame reads the records present at its first action; `refresh`
+makes it read again. `lag` returns a streaming query's lag.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["FORMAT", "lag", "refresh", "register"]
 
 _REDACTION = "spark.sql.redaction.options.regex"
 _HIDDEN = r"(?i:ssl\.keystore\.key|proxy\.url)"
-"""Names of options with secrets: Spark hides URLs by default, but no keys."""
+"""Matches names of options with secrets. By default, Spark hides URLs but no keys."""
 
 
 def register(spark: SparkSession) -> None:
@@ -50,15 +50,14 @@ def register(spark: SparkSession) -> None:
 
 
 def refresh(frame: DataFrame) -> DataFrame:
-    """Return the same query, which reads the content of its topics at the time it runs.
+    """Return a DataFrame of the same query, which reads the current content of its topics when it runs.
 
-    Spark asks a Python data source for its partitions once, and keeps the answer as long as a DataFrame's relation
-    lives. This makes Spark ask again: for the returned frame, and for later queries of every frame, view and stream
-    created from the same ``load()``. The scans of one query still read the same data. Cached data (`DataFrame.cache`)
-    is unchanged.
+    Spark plans a Python data source's partitions once, and keeps the plan with the result of ``load()``. This call
+    makes Spark plan again for the returned frame, and for later queries of every frame, view and stream created from
+    the same ``load()``. The scans of one query still read the same data. Cached data (`DataFrame.cache`) is unchanged.
 
-    For classic sessions: it uses Spark's internal objects, because PySpark has no call for it. Raises RuntimeError in
-    Spark Connect, and in a Spark with other internals: use ``load()`` again there.
+    Works in classic sessions only: it uses Spark's internal objects, because PySpark has no API for this. Raises
+    RuntimeError in Spark Connect, and if Spark's internals have changed; call ``load()`` again there.
     """
     classic: Any = frame
     try:
@@ -75,7 +74,7 @@ def refresh(frame: DataFrame) -> DataFrame:
 
 
 def lag(progress: StreamingQueryProgress) -> dict[TopicPartition, int]:
-    """Return the number of offsets that a streaming query has not read yet, by partition, after a micro-batch.
+    """Return the number of unread offsets of a streaming query after a micro-batch, by partition.
 
     ``progress`` is a query's ``lastProgress``, or the ``event.progress`` of a `StreamingQueryListener`. If several of
     its sources read a partition, the largest number counts. Sources other than topics are left out.
@@ -89,7 +88,7 @@ def lag(progress: StreamingQueryProgress) -> dict[TopicPartition, int]:
 
 
 def _offsets(text: str | None) -> Mapping[TopicPartition, int]:
-    """Return the offsets in a progress; empty for another kind of source, whose offsets have any form."""
+    """Return the offsets in a progress; empty for sources of other kinds, whose offsets have other forms."""
     from .source.progress import Progress
 
     try:

@@ -1,7 +1,7 @@
 """The event loop of this process's clients, in a separate thread, used from Spark's synchronous callbacks.
 
 Spark calls a reader or writer from one thread per Python process, and uses a process for many tasks. The loop keeps
-running between the calls, so that clients keep their connections, hear of new leaders, and close when they are unused.
+running between the calls, so that clients keep their connections, refresh their metadata, and close when unused.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 from ..errors import KafkaError, SslAuthenticationError
 
 IDLE_S = 3.0
-"""A client not borrowed by a task for this long is stopped. Longer than the pause between two micro-batches."""
+"""Time in seconds after which an idle client is stopped. Longer than the pause between two micro-batches."""
 
 STOP_TIMEOUT_MS = 1000
-"""Time limit of stopping: Spark kills a cancelled task's process soon after that."""
+"""Time limit of stopping a client: Spark kills a cancelled task's process soon after that."""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 1.0
-"""Delays between tries to start a client, growing."""
+"""Delays between attempts to start a client: the first, and the maximum to which they grow."""
 
 TLS_PROBE_S = 3.0
 
@@ -91,7 +91,7 @@ class ClientLoop:
             raise
 
     def start(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Do the same without waiting for it."""
+        """Start an asynchronous function, and return a future of its result."""
 
         async def call() -> T:
             return await function(*args, **kwargs)
@@ -100,10 +100,10 @@ class ClientLoop:
 
     @contextmanager
     def borrow(self, make: Callable[[], C], key: Hashable, within_ms: float) -> Iterator[C]:
-        """Provide a started client: an idle one with this key, else a new one from ``make``.
+        """Provide a started client: an idle client with this key, else a new client from ``make``.
 
         If no broker can be reached, retries for ``within_ms``, like a client started before the outage. After the block
-        the client is kept for `IDLE_S`, or stopped after an error, without waiting for that.
+        the client is kept for `IDLE_S`, or after an error stopped in the background.
         """
         client: C = self.run(self._take, make, key, within_ms)
         try:
@@ -115,7 +115,7 @@ class ClientLoop:
 
     @contextmanager
     def started(self, make: Callable[[], C], within_ms: float) -> Iterator[C]:
-        """Provide a separate client, started as in `borrow`, and stopped at the end without waiting for that."""
+        """Provide a separate client, started as in `borrow`, and stopped in the background at the end."""
         client: C = self.run(_started, make, within_ms)
         try:
             yield client
@@ -145,7 +145,7 @@ class ClientLoop:
         task.add_done_callback(self._stopping.discard)
 
     def close_idle(self) -> None:
-        """Stop the idle clients, and wait for that."""
+        """Stop the idle clients, and wait until they have stopped."""
         self.run(self._close_idle)
 
     async def _close_idle(self) -> None:
@@ -159,7 +159,7 @@ class ClientLoop:
 
 
 async def _started(make: Callable[[], Any], within_ms: float) -> Any:
-    """Return a started client, created again after each failure that may pass, until the time is used up."""
+    """Return a started client. After each retriable failure, try again with a new client until time is up."""
     deadline = time.monotonic() + within_ms / 1000
     pause_s = FIRST_PAUSE_S
     with _seldom_said():
@@ -183,7 +183,7 @@ async def _started(make: Callable[[], Any], within_ms: float) -> Any:
 
 @contextmanager
 def _seldom_said() -> Iterator[None]:
-    """Log each warning about connections once in `SAY_AGAIN_S`: every try is another client, which would warn."""
+    """Log each warning about connections once in `SAY_AGAIN_S`: the new client of every attempt would repeat it."""
     said_at: dict[str, float] = {}
 
     def is_due(record: logging.LogRecord) -> bool:
@@ -201,9 +201,9 @@ def _seldom_said() -> Iterator[None]:
 
 
 async def _server_with_tls(text: str) -> str | None:
-    """Return a server that closed a plaintext connection and answers one with TLS, if the error mentions one.
+    """Return a server in the error's text that closed a plaintext connection and accepts TLS, or None.
 
-    Waiting does not solve that. A closed connection alone is no proof, because a starting server may do the same.
+    A retry cannot fix that. A closed connection alone is no proof, because a starting server also closes connections.
     """
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # the identity does not matter: no data is sent
@@ -224,7 +224,7 @@ async def _stop(client: Client) -> None:
 
 
 class _Process:
-    """This process's loop. A fork does not inherit the thread, and so needs another loop."""
+    """This process's loop. A forked process does not inherit the thread, and needs another loop."""
 
     def __init__(self) -> None:
         self.pid = -1

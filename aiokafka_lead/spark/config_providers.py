@@ -23,8 +23,8 @@ Lookup = Callable[[str, str], str]
 def with_variables(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the settings, with each ``${provider:path:key}`` or ``${provider:key}`` of a declared provider replaced.
 
-    Raises ValueError for a provider of another class than Java's three, and for a missing value; it names the setting,
-    and never shows a value.
+    Raises ValueError for a provider class other than Java's three, and for a missing value. The error names the
+    setting, and never shows a value.
     """
     names = [name.strip() for name in settings.get(_NAMES, "").split(",")]
     # As in Java, a name without a class has no effect.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class KafkaDataSource(DataSource):
-    """Topics for batch and streaming queries, with the options of Spark's own Kafka connector."""
+    """Topics for batch and streaming queries, with the options of Spark's Kafka connector."""
 
     _key_is_hidden: ClassVar[bool] = False
     """True if Spark hides a private key that is an option."""
@@ -37,7 +37,7 @@ class KafkaDataSource(DataSource):
     def schema(self) -> StructType:
         """Return the columns of Spark's connector, with ``headers`` if the option ``includeHeaders`` is set.
 
-        Spark calls this at ``load()`` unless it is given the columns: errors in the options are reported there.
+        Spark calls this in ``load()`` if no columns are given. Errors in the options are then reported there.
         """
         from .source.options import check_options
         from .source.schema import full_schema

@@ -1,7 +1,7 @@
 """Converts ``kafka.*`` options, which Spark's connector passes on to the Java client, to this client's options.
 
-Accepts Java's names and values, and this client's own names written with dots. Settings that only concern a Java client
-are ignored with a line in the log, as Java ignores unknown ones.
+Accepts Java's names and values, and this client's names written with dots. Settings that only concern a Java client are
+ignored and logged, as Java ignores unknown settings.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _PAIR = ("ssl.keystore.certificate.chain", "ssl.keystore.key")
 def tls_options(settings: Mapping[str, str]) -> dict[str, Any]:
     """Return the ``ssl_*`` options for the settings; without settings the system's authorities are used.
 
-    Raises ValueError, which names the setting, for stores of other kinds and for invalid ones.
+    Raises ValueError, which names the setting, for invalid stores and stores of other kinds.
     """
     for store in ("truststore", "keystore"):
         kind = settings.get(f"ssl.{store}.type", "PEM").strip().upper()
-        if kind not in ("PEM", "PKCS12", "JKS"):  # what a store is its content shows: Java reads PKCS #12 as JKS, too
+        if kind not in ("PEM", "PKCS12", "JKS"):  # the content decides: with JKS, Java also reads PKCS #12
             raise ValueError(f"option 'kafka.ssl.{store}.type' must be PEM or PKCS12, not {kind}: convert the store")
     for one, other in _EXCLUSIVE:
         if one in settings and other in settings:
@@ -84,9 +84,9 @@ _JAAS_ENTRY = re.compile(
 _JAAS_ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
 _JAAS_ESCAPED = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
 _MAYBE_EMPTY = {"client.id", "client.rack", "group.id", "group.remote.assignor"}
-"""Settings of which an empty text means in Java that there is none."""
+"""Settings that count as not set in Java if the text is empty."""
 _OF_MECHANISM = {"OAUTHBEARER": "sasl.oauthbearer.", "GSSAPI": "sasl.kerberos."}
-"""Beginnings of the settings that concern one SASL mechanism."""
+"""Prefixes of the settings that concern a single SASL mechanism."""
 _NO_TEXT = ("tuple", "Serializer", "Deserializer", "Partitioner", "Context", "Provider", "Connect")
 """Words in the types of options that cannot be set from a text."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -106,7 +106,7 @@ _KNOWN = {
 }
 """Options of sources and sinks, and options that Spark itself adds, in lower case."""
 KEY = f"{PREFIX}ssl.keystore.key"
-"""The one secret that Spark shows by default: its name contains neither "password", "secret", "token" nor "url"."""
+"""The only secret that Spark shows by default: its name contains neither "password", "secret", "token" nor "url"."""
 _mentioned: set[str] = set()
 """Ignored settings that this process has already logged."""
 
@@ -124,7 +124,7 @@ def kafka_settings(options: Mapping[str, str]) -> dict[str, str]:
 def mention_unknown(options: Mapping[str, str]) -> None:
     """Warn once in this process about each unknown, possibly misspelt option.
 
-    Spark's connector silently ignores unknown ones, so they are not refused.
+    Unknown options are not refused, because Spark's connector silently ignores them.
     """
     for given in options:
         name = given.lower()
@@ -150,7 +150,7 @@ def mention_key(options: Mapping[str, str]) -> None:
 
 
 def refuse_owned(options: Mapping[str, str], owned: Mapping[str, str]) -> None:
-    """Raise ValueError for a ``kafka.*`` setting that the source or sink controls itself; the table has the reasons."""
+    """Raise ValueError for a ``kafka.*`` setting that the source or sink controls; ``owned`` maps each to a reason."""
     for name in kafka_settings(options):
         if name in owned:
             raise ValueError(f"option '{PREFIX}{name}' is not supported: {owned[name]}")
@@ -198,7 +198,7 @@ def client_options(options: Mapping[str, str], config: type[ClientConfig]) -> di
 
 
 def _idle_prefixes(settings: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the beginnings of names that have no effect in Java, whatever their values."""
+    """Return the prefixes of settings that have no effect in Java, whatever their values."""
     if not settings.get("security.protocol", "").strip().upper().startswith("SASL_"):
         return ("sasl.mechanism", *_OF_MECHANISM.values())
     mechanism = settings.get("sasl.mechanism", "GSSAPI").strip().upper()
@@ -206,7 +206,7 @@ def _idle_prefixes(settings: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _adjust(found: dict[str, Any], config: type[ClientConfig]) -> None:
-    """Give values that only Java accepts the meaning that they have there."""
+    """Convert values that only Java accepts to values with the same meaning here."""
     for name, most in [*found.items()]:
         least = name.replace("_max_ms", "_ms")
         if least != name and found.get(least, config.__dataclass_fields__[least].default) > most:
@@ -218,7 +218,7 @@ def _adjust(found: dict[str, Any], config: type[ClientConfig]) -> None:
 def configuration(options: Mapping[str, str], config: type[C], given: dict[str, Any]) -> C:
     """Return a client's configuration from ``given``, the result of `client_options` for these options.
 
-    Raises ValueError, which names settings as the user has written them.
+    Raises ValueError, which names settings as the user wrote them.
     """
     try:
         return config.from_options(bootstrap_servers(options), given)
@@ -283,7 +283,7 @@ def boolean(options: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def integer(options: Mapping[str, str], name: str, low: int = -INT64_MAX - 1, high: int = INT64_MAX) -> int | None:
-    """Return the option as an integer from ``low`` to ``high``, as Scala reads one, or None if not given."""
+    """Return the option as an integer from ``low`` to ``high``, parsed as in Scala, or None if not given."""
     text = options.get(name)
     if text is None:
         return None

@@ -65,7 +65,7 @@ def typed_columns(options: Mapping[str, str]) -> Typed | None:
 
 
 def registry_of(typed: Typed) -> SchemaRegistry:
-    """Return the registry; raises ValueError."""
+    """Return the registry. Raises ValueError."""
     from ..schema import SchemaRegistry
 
     settings = with_variables(typed.settings)
@@ -99,7 +99,7 @@ def typed_field(name: str, kind: DataType, schema: Schema) -> StructField:
 
 
 def schema_of(field: StructField) -> Schema | None:
-    """Return the schema of a column that `typed_field` has made; None for another, or if its type was changed."""
+    """Return the schema of a column made by `typed_field`; None for other columns, or if its type was changed."""
     from ..schema import Schema, SchemaReference
 
     found = (field.metadata or {}).get(_METADATA)

@@ -1,4 +1,4 @@
-"""A Kafka cluster for tests, in the test's own process and event loop: real sockets, no JVM.
+"""A Kafka cluster for tests, in the test's process and event loop: real sockets, no JVM.
 
     async with EmbeddedCluster(brokers=3) as cluster:
         cluster.create_topic("events", partitions=6)
@@ -6,7 +6,7 @@
             await producer.send_and_wait("events", b"hello")
         cluster.move_leader("events", 0)
 
-It shares the codec with the client and nothing else, so that a mistake of the client cannot cancel itself out.
+The brokers share only the wire codec with the client, so a mistake in the client cannot be mirrored in the cluster.
 """
 
 from __future__ import annotations

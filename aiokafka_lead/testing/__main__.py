@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def wanted_topic(text: str) -> tuple[str, int, int | None]:
-    """Return name, partitions and replicas of a topic to create."""
+    """Parse ``NAME[:PARTITIONS[:REPLICAS]]``. Raises ArgumentTypeError."""
     name, _, rest = text.partition(":")
     partitions, _, replicas = rest.partition(":")
     try:

@@ -1,4 +1,4 @@
-"""Checks of the arguments of the embedded cluster's methods: as everywhere, a mistake is reported immediately."""
+"""Checks of the arguments of the embedded cluster's methods."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _assignments(name: str, value: Any) -> list[list[int]]:
 
 
 class WantedTopic(NamedTuple):
-    """The arguments of `EmbeddedCluster.create_topic`, checked; -1 is the cluster's default."""
+    """The checked arguments of `EmbeddedCluster.create_topic`; -1 is the cluster's default."""
 
     name: str
     partitions: int
@@ -64,7 +64,7 @@ class WantedTopic(NamedTuple):
 def new_topic(
     name: Any, partitions: Any, replication_factor: Any, configs: Any, assignments: Any, by_admin: AdminTopicNames
 ) -> WantedTopic:
-    """Return the arguments, each by either of its names."""
+    """Return the checked arguments, each given by either of its names."""
     ours = {"partitions": partitions, "configs": configs, "assignments": assignments}
     called = dict(zip(ours, ours, strict=True))
     for theirs, value in by_admin.items():

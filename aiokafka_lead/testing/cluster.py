@@ -1,4 +1,4 @@
-"""`EmbeddedCluster`: Kafka brokers in the caller's own event loop, on real sockets."""
+"""`EmbeddedCluster`: Kafka brokers in the caller's event loop, on real sockets."""
 
 from __future__ import annotations
 
@@ -56,36 +56,52 @@ _OPTIONS: dict[str, Check] = {
     "bootstrap_port": optional(_checks.PORT),
     "request_log_size": integer(0),
 }
-"""The checks of `EmbeddedCluster`'s options, by name."""
+"""Checks of `EmbeddedCluster`'s options, by name."""
 
 
 class EmbeddedCluster(ClusterControls):
     """A Kafka cluster for tests, demos and benchmarks. Use it as an asynchronous context manager.
 
-    ``brokers`` is the number of brokers, whose ids are then 1, 2, ..., or a sequence of ids. ``ports`` and ``racks``
-    have one item for each broker, in the same order; by default ports are free ones, and there are no racks. Clients
-    connect to ``advertised_host``, by default ``host``.
+    Brokers and their addresses:
 
-    Broker options: ``auto_create_topics`` with ``num_partitions`` and ``default_replication_factor`` (default: 3, or
-    the number of brokers if there are fewer); ``topic_configs`` for all topics, over Kafka's defaults; ``sasl_users``
-    (user to password) requires SASL, with PLAIN and SCRAM; ``oauth_validator`` requires it with OAUTHBEARER: it
-    receives a token and its extensions, and returns the user, or the user and the token's expiry (``time.time()``), or
-    None to refuse; ``gssapi_keytab``, the service's key, with GSSAPI (the extra "gssapi"; clients need a KDC);
-    ``sasl_session_ms`` is the lifetime of sessions (KIP-368); ``ssl_context`` makes the listeners TLS (its
-    ``verify_mode`` requests or requires client certificates); ``max_versions`` caps APIs (name, number or request class
-    to version, -1 takes the API away), to play older brokers; ``features`` sets levels of finalized features, over
-    Kafka 4's: ``{"transaction.version": 0}`` is a cluster without KIP-890; ``groups`` are the options of consumer
-    groups; ``client_telemetry`` makes brokers accept metrics of clients (KIP-714), for which real ones need a plugin.
-    ``failover_delay_ms`` is the time after which the leaders of a killed broker move.
+    * ``brokers``: their number (the ids are then 1, 2, ...), or a sequence of ids.
+    * ``ports``, ``racks``: one item for each broker, in the same order. The default is free ports and no racks.
+    * ``advertised_host``: the host that clients connect to, by default ``host``.
+    * ``bootstrap_port`` (0: any free port): opens `bootstrap_address`, which connects to any running broker, like a
+      load balancer. It stays the same even if the addresses of all brokers change.
+    * ``failover_delay_ms``: the time until the leaders of a killed broker move.
+    * ``fetch_session_slots``: the maximum number of fetch sessions of each broker (KIP-227); 0 disables them.
 
-    ``bootstrap_port`` (0: a free one) opens another address, `bootstrap_address`, which connects to any running
-    broker, like a load balancer or a DNS name. It stays the same even if the addresses of all brokers change.
+    Topics and groups:
 
-    ``requests`` logs the last ``request_log_size`` requests; ``faults`` injects failures; ``transactions`` shows and
-    controls transactions; ``shares`` does the same for the records of share groups; ``security`` creates delegation
-    tokens and replaces certificates; ``telemetry`` controls subscriptions to clients' metrics and holds pushed ones.
+    * ``auto_create_topics``, with ``num_partitions`` and ``default_replication_factor`` (default: 3, or the number of
+      brokers if there are fewer).
+    * ``topic_configs``: configs of all topics, which override Kafka's defaults.
+    * ``groups``: the options of consumer groups.
 
-    Records are kept in memory, and one log serves all replicas of a partition: acknowledged records are replicated. For
+    Security:
+
+    * ``sasl_users`` (user to password): require SASL, with PLAIN or SCRAM.
+    * ``oauth_validator``: require SASL, with OAUTHBEARER. The function receives a token and its extensions. It returns
+      the user, or the user and the token's expiry (``time.time()``), or None to refuse.
+    * ``gssapi_keytab``: the service's key, to require SASL with GSSAPI (the extra "gssapi"; clients need a KDC).
+    * ``sasl_session_ms``: the lifetime of sessions (KIP-368).
+    * ``ssl_context``: use TLS. Its ``verify_mode`` requests or requires client certificates.
+
+    Versions:
+
+    * ``max_versions`` (API name, number or request class to version): cap APIs to imitate older brokers; -1 removes
+      the API.
+    * ``features``: levels of finalized features, which override Kafka 4's. ``{"transaction.version": 0}`` disables
+      KIP-890.
+    * ``client_telemetry``: accept clients' metrics (KIP-714), for which real brokers need a plugin.
+
+    Attributes: ``requests`` logs the last ``request_log_size`` requests; ``faults`` injects failures; ``transactions``
+    shows and controls transactions; ``shares`` shows and controls the records of share groups; ``security`` creates
+    delegation tokens and replaces certificates; ``telemetry`` controls subscriptions to clients' metrics and holds the
+    pushed metrics.
+
+    Records are kept in memory. One log serves all replicas of a partition, so acknowledged records are replicated. For
     long runs, limit the logs: ``topic_configs={"retention.bytes": "10000000", "segment.bytes": "1000000"}``.
     """
 
@@ -189,7 +205,7 @@ class EmbeddedCluster(ClusterControls):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # The block's own error is kept out of the task group, which would wrap it in an ExceptionGroup.
+        # Closed without the block's error, which the task group would wrap in an ExceptionGroup.
         await self._stack.aclose()
         if error is None and self._engine.failures:
             raise ExceptionGroup("the embedded cluster failed", self._engine.failures)
@@ -229,7 +245,7 @@ class EmbeddedCluster(ClusterControls):
 
     @property
     def bootstrap_address(self) -> str:
-        """Address of a listener that leads to any running broker. Raises `ConfigError` without ``bootstrap_port``."""
+        """Address that connects to any running broker. Raises `ConfigError` without ``bootstrap_port``."""
         if self._bootstrap_listener is None:
             raise ConfigError("bootstrap_port: None, so there is no such address")
         return f"{self._host}:{self._bootstrap_listener.port}"
@@ -252,7 +268,7 @@ class EmbeddedCluster(ClusterControls):
     # --- brokers -----------------------------------------------------------------------------------------------------
 
     async def add_broker(self, broker: int | None = None, *, rack: str | None = None, port: int = 0) -> int:
-        """Start another broker, by default with the next id; return the id. It has no replicas at first."""
+        """Start another broker, by default with the next id, and return its id. It has no replicas at first."""
         node_id: int = max(self._state.nodes) + 1 if broker is None else integer(0)("broker", broker)
         optional(text)("rack", rack)
         _checks.PORT("port", port)
@@ -268,9 +284,9 @@ class EmbeddedCluster(ClusterControls):
         return node_id
 
     async def stop_broker(self, broker: int, *, drain_ms: float = 0) -> None:
-        """Shut a broker down in order: its leaders move, then its connections close.
+        """Shut a broker down cleanly: its leaders move, then its connections close.
 
-        In between, it still answers for ``drain_ms``, and names the new leaders.
+        Between the two steps it still answers for ``drain_ms``, and names the new leaders.
         """
         milliseconds()("drain_ms", drain_ms)
         if not self._broker("broker", broker).running:
@@ -282,7 +298,7 @@ class EmbeddedCluster(ClusterControls):
         self._reserve(broker)
 
     async def kill_broker(self, broker: int, *, failover_delay_ms: float | None = None) -> None:
-        """Kill a broker: its connections are reset; its leaders move when the controller notices, after a delay."""
+        """Kill a broker: its connections are reset at once, and its leaders move after ``failover_delay_ms``."""
         optional(milliseconds())("failover_delay_ms", failover_delay_ms)
         if not self._broker("broker", broker).running:
             return
@@ -299,7 +315,7 @@ class EmbeddedCluster(ClusterControls):
         self._state.broker_gone(broker)
 
     async def start_broker(self, broker: int, *, port: int | None = None, host: str | None = None) -> None:
-        """Start a broker again, on its old port unless another is given (0: a free one)."""
+        """Start a stopped broker, on its old port unless another is given (0: any free port)."""
         optional(_checks.PORT)("port", port)
         optional(text)("host", host)
         node = self._broker("broker", broker)
@@ -307,7 +323,7 @@ class EmbeddedCluster(ClusterControls):
             return
         failover = self._failovers.pop(broker, None)
         if failover is not None:
-            # It is back before its absence was noticed: it registers again, which fences the previous instance.
+            # Restarted before the failover: registering again fences the previous instance.
             failover.cancel()
             self._state.broker_gone(broker)
         reserved = self._reserved.pop(broker, None)
@@ -318,7 +334,7 @@ class EmbeddedCluster(ClusterControls):
         self._state.broker_back(broker)
 
     async def change_address(self, broker: int, *, port: int = 0, host: str | None = None) -> None:
-        """Restart a broker at another port (0: a free one); ``host`` changes the name advertised to clients."""
+        """Restart a broker at another port (0: any free port); ``host`` changes the name advertised to clients."""
         _checks.PORT("port", port)
         optional(text)("host", host)
         await self.stop_broker(broker)
@@ -328,10 +344,10 @@ class EmbeddedCluster(ClusterControls):
             await self.change_address(broker, host=host)
 
     def lead_astray(self, broker: int, to: int, cluster: EmbeddedCluster | None = None) -> None:
-        """Make a broker's address lead to broker ``to``, of this cluster or of another one in the same event loop.
+        """Make a broker's address connect to broker ``to``, of this cluster or of another in the same event loop.
 
-        A misconfigured proxy, load balancer or name does the same. Connections to ``broker`` are reset; new ones reach
-        the other one. ``to=broker`` ends it, and resets the misled connections.
+        This imitates a misconfigured proxy, load balancer or DNS name. Connections to ``broker`` are reset, and new
+        connections reach ``to``. ``to=broker`` ends the misrouting, and resets the misrouted connections.
         """
         server = self._servers[self._broker("broker", broker).node_id]
         there = self if cluster is None else instance(EmbeddedCluster, "an EmbeddedCluster")("cluster", cluster)
@@ -346,7 +362,7 @@ class EmbeddedCluster(ClusterControls):
         try:
             reserved.bind((self._host, self._state.nodes[broker].port))
         except OSError:
-            # Without it the port is free for a while; start_broker reports if it was taken.
+            # Another program may take the port now; start_broker reports that.
             reserved.close()
         else:
             self._reserved[broker] = reserved

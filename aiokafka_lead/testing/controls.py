@@ -1,4 +1,4 @@
-"""Controls of a cluster from outside, running or not: topics, leaders, share groups, transactions, faults."""
+"""Controls of a cluster, running or not: topics, leaders, share groups, transactions, faults."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ShareDelivery(NamedTuple):
     """available, acquired, acknowledged or archived: the last two are final."""
     delivery_count: int
     member_id: str
-    """The member that has it, or an empty string."""
+    """The member that holds the record, or an empty string."""
 
 
 class ShareControls:
@@ -47,13 +47,13 @@ class ShareControls:
         self._call = call
 
     def called_by(self, call: Caller) -> ShareControls:
-        """Return the same controls for another thread: ``call`` runs a function in the cluster's."""
+        """Return the same controls for use in another thread; ``call`` runs a function in the cluster's thread."""
         return ShareControls(self._engine, call)
 
     def configure(self, group_id: str, options: Mapping[str, str | None]) -> None:
         """Set options of a group, like `AdminClient.incremental_alter_configs` for a resource of type GROUP.
 
-        None resets one. Raises `InvalidConfigError`.
+        A value of None resets the option to its default. Raises `InvalidConfigError`.
         """
         text("group_id", group_id)
         changes = _OPTIONS("options", options)
@@ -68,7 +68,7 @@ class ShareControls:
         self._call(change)
 
     def expire_locks(self, group_id: str) -> None:
-        """End the locks of all records held by members of a group, as if their time had passed."""
+        """Release the locks of all records held by a group's members, as if they had expired."""
         text("group_id", group_id)
 
         def expire() -> None:
@@ -78,7 +78,7 @@ class ShareControls:
         self._call(expire)
 
     def deliveries(self, group_id: str, topic: str, partition: int = 0) -> list[ShareDelivery]:
-        """Return the records in delivery to a group's members, from the first unfinished one on."""
+        """Return the delivery states of a partition's records in a group, from the first unfinished record on."""
         text("group_id", group_id)
         topic_name("topic", topic)
         integer(0)("partition", partition)
@@ -106,15 +106,15 @@ _LAST_EPOCH = 32_766
 
 
 class TransactionView(NamedTuple):
-    """A transactional id in its coordinator's view; ``state`` has the names of DescribeTransactions."""
+    """A transactional id as its coordinator sees it; ``state`` is a name as in DescribeTransactions."""
 
     state: str
     producer_id: int
     epoch: int
     partitions: tuple[TopicPartition, ...]
-    """Parts of the transaction without a marker so far."""
+    """Partitions in the transaction whose marker has not been written."""
     groups: tuple[str, ...]
-    """Consumer groups whose offsets are part of it."""
+    """Consumer groups with offsets in the transaction."""
 
 
 class TransactionControls:
@@ -125,15 +125,15 @@ class TransactionControls:
         self._call = call
 
     def called_by(self, call: Caller) -> TransactionControls:
-        """Return the same controls for another thread: ``call`` runs a function in the cluster's."""
+        """Return the same controls for use in another thread; ``call`` runs a function in the cluster's thread."""
         return TransactionControls(self._engine, call)
 
     @property
     def marker_delay_ms(self) -> float | None:
-        """Time from EndTxn's answer to the markers; 0 at first, None holds them until `write_markers`.
+        """Time from the answer to EndTxn to the markers, by default 0. None holds them until `write_markers`.
 
-        Until then the transactional id's next requests are answered with CONCURRENT_TRANSACTIONS, and the records stay
-        beyond the last stable offset.
+        Until the markers are written, the transactional id's next requests get CONCURRENT_TRANSACTIONS, and the records
+        stay beyond the last stable offset.
         """
         return self._engine.transactions.marker_delay_ms
 
@@ -151,7 +151,7 @@ class TransactionControls:
         return self._call(lambda: self._engine.transactions.time_out(transactional_id))
 
     def use_epochs_up_to(self, transactional_id: str, epoch: int) -> None:
-        """Advance to a later epoch outside a transaction: 32766 is followed by another producer id."""
+        """Advance a transactional id to a later epoch, outside a transaction. After 32766 its producer id changes."""
         text("transactional_id", transactional_id)
         integer(0, _LAST_EPOCH)("epoch", epoch)
         self._call(lambda: self._set_epoch(transactional_id, epoch))
@@ -163,12 +163,12 @@ class TransactionControls:
         txn.epoch = epoch
 
     def forget(self, transactional_id: str) -> None:
-        """Make the coordinator forget a transactional id: its open transaction then hangs (KIP-664)."""
+        """Make the coordinator forget a transactional id. Its open transaction then hangs (KIP-664)."""
         text("transactional_id", transactional_id)
         self._call(lambda: self._engine.transactions.forget(transactional_id))
 
     def view(self, transactional_id: str) -> TransactionView | None:
-        """Return the current state of a transactional id; None for an unknown one."""
+        """Return the current state of a transactional id, or None if it is unknown."""
         text("transactional_id", transactional_id)
         return self._call(lambda: self._view(transactional_id))
 
@@ -185,7 +185,7 @@ class TransactionControls:
         return self._call(lambda: self._engine.state.coordinators.of(TRANSACTION, transactional_id))
 
     def move_coordinator(self, transactional_id: str, to: int | None = None) -> int:
-        """Move a transactional id, with its slot, to another broker (the next one). Returns the broker."""
+        """Move a transactional id (and all in its slot) to another broker, by default the next; return the broker."""
         text("transactional_id", transactional_id)
         if to is not None and integer(0)("to", to) not in self._engine.state.nodes:
             raise ConfigError(f"to must be one of {list(self._engine.state.nodes)}, not {to}")
@@ -212,7 +212,7 @@ class ClusterControls:
         self.security = SecurityControls(engine, lambda function: function())
         """Delegation tokens, and replacement of certificates."""
         self.telemetry = TelemetryControls(engine, lambda function: function())
-        """Subscriptions to clients' metrics, and the pushed ones."""
+        """Subscriptions to clients' metrics, and the pushed metrics."""
 
     # --- requests and faults -----------------------------------------------------------------------------------------
 
@@ -239,9 +239,9 @@ class ClusterControls:
         return self._engine.apis.features.finalized
 
     def set_feature(self, name: str, level: int) -> None:
-        """Raise or lower a finalized feature; 0 removes it. Clients hear of it when they send ApiVersions.
+        """Raise or lower a finalized feature; 0 removes it. Clients see the change in the answer to ApiVersions.
 
-        ``transaction.version``: 2 is KIP-890; below it transactions do not have their own epochs.
+        ``transaction.version``: 2 is KIP-890; below 2 a new transaction does not get a new epoch.
         """
         self._engine.apis.features.set_level(text("name", name), integer(0, INT16_MAX)("level", level))
 
@@ -251,7 +251,7 @@ class ClusterControls:
         return list(self._engine.protocol_errors)
 
     def freeze_metadata(self, answers: int, *, broker: int | None = None) -> None:
-        """Make the next ``answers`` Metadata answers, of one broker or of all, describe the current cluster."""
+        """Answer the next ``answers`` Metadata requests, at one broker or at all, with the cluster's current state."""
         integer(0)("answers", answers)
         if broker is not None:
             self._broker("broker", broker)
@@ -282,9 +282,9 @@ class ClusterControls:
     ) -> Done:
         """Create a topic; it exists when this returns. ``assignments``: each partition's brokers, the leader first.
 
-        Without them partition 0 is led by the first broker, 1 by the second, and so on. The names in
+        By default the first broker leads partition 0, the second partition 1, and so on. The names in
         `aiokafka_lead.admin.NewTopic` are accepted, too: ``num_partitions``, ``topic_configs`` and
-        ``replica_assignments``, a dict by partition; -1 is the cluster's default for the numbers.
+        ``replica_assignments``, a dict by partition. For a number, -1 means the cluster's default.
         """
         wanted = _checks.new_topic(name, partitions, replication_factor, configs, assignments, named_as_by_admin)
         defaults = self._engine.options
@@ -318,7 +318,7 @@ class ClusterControls:
     def records(self, topic: str, partition: int | None = None) -> list[ConsumerRecord[bytes | None, bytes | None]]:
         """Return the records in a partition, without control records, but including aborted transactions.
 
-        Without ``partition`` returns the records of all partitions in order.
+        Without ``partition``, return the records of all partitions, in the order of the partitions.
         """
         if partition is None:
             return [record for number in range(self.partition_count(topic)) for record in self.records(topic, number)]
@@ -339,11 +339,11 @@ class ClusterControls:
         return self._partition(topic, partition).log.start_offset
 
     def delete_records(self, topic: str, partition: int, before: int) -> None:
-        """Move a partition's log start."""
+        """Delete a partition's records before this offset, which becomes the log start offset."""
         self._partition(topic, partition).log.delete_before(_checks.OFFSET("before", before))
 
     def truncate(self, topic: str, partition: int, offset: int) -> None:
-        """Lose the records from ``offset`` on, like an unclean leader election. The leader then has a new epoch."""
+        """Drop the records from ``offset`` on, like an unclean leader election. The leader then has a new epoch."""
         self._state.truncate(self._partition(topic, partition), _checks.OFFSET("offset", offset))
 
     def forget_producers(self, topic: str, partition: int = 0) -> None:
@@ -356,7 +356,7 @@ class ClusterControls:
 
     @property
     def hold_reassignments(self) -> bool:
-        """True if reassignments stay pending until `complete_reassignments`; False at first."""
+        """True if reassignments stay pending until `complete_reassignments`; False by default."""
         return self._state.hold_reassignments
 
     @hold_reassignments.setter
@@ -372,7 +372,7 @@ class ClusterControls:
     # --- leaders -----------------------------------------------------------------------------------------------------
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """Return the leader's id, -1 for none."""
+        """Return the leader's id, or -1 if there is no leader."""
         return self._partition(topic, partition).leader_id
 
     def leader_epoch(self, topic: str, partition: int = 0) -> int:
@@ -395,8 +395,8 @@ class ClusterControls:
     def move_leader(self, topic: str, partition: int = 0, to: int | None = None, *, gap_ms: float = 0) -> int:
         """Make another replica the leader, by default the next in sync; return its id. The epoch increases by one.
 
-        For ``gap_ms`` no broker leads: the old leader has resigned and names the new one, which does not know yet and
-        names the old.
+        For ``gap_ms`` no broker acts as the leader: the old leader names the new leader, which has not learned of the
+        change yet and names the old leader.
         """
         target = self._partition(topic, partition)
         optional(integer(0))("to", to)
@@ -405,7 +405,7 @@ class ClusterControls:
         return self._state.move_leader(target, to, until)
 
     def move_all_leaders(self, topic: str | None = None) -> None:
-        """Move each partition's leader, of a topic or of all, to its next replica in sync."""
+        """Move the leader of each partition, of a topic or of all topics, to the next in-sync replica."""
         for target in self._partitions(topic):
             self._state.move_leader(target)
 
@@ -429,7 +429,7 @@ class ClusterControls:
         return self._state.coordinators.of(0, text("group_id", group_id))
 
     def move_coordinator(self, group_id: str, to: int | None = None) -> int:
-        """Move a group (and all that share its slot) to another broker, by default the next; return its id."""
+        """Move a group (and all in its slot) to another broker, by default the next; return the broker."""
         text("group_id", group_id)
         if to is not None:
             self._broker("to", to)

@@ -1,4 +1,4 @@
-"""Faults by rule: their kind, the affected requests, and their number."""
+"""Fault injection: rules that select requests, and their effects."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ TLS_ALERT = b"\x15\x03\x03\x00\x02\x02\x46"
 
 @dataclass(frozen=True)
 class Hint:
-    """A current leader for a broker to name (KIP-951), true or not.
+    """The current leader that a broker names in its answer (KIP-951), correct or not.
 
-    ``leader_id`` and ``leader_epoch`` None keep the true one. ``endpoint`` is the stated address of that leader: None
-    for the true address of a known broker, ``()`` for no endpoint.
+    ``leader_id`` and ``leader_epoch`` default to the correct values. ``endpoint`` is the leader's address in the
+    answer: None for the real address of a known broker, ``()`` for no endpoint.
     """
 
     leader_id: int | None = None
@@ -36,7 +36,7 @@ class Hint:
 
 @dataclass
 class Fault:
-    """One rule, created by `Faults.add`; it counts the requests that it struck, and `remove` ends it."""
+    """A rule created by `Faults.add`. ``struck`` counts the affected requests; `remove` ends the rule."""
 
     api_key: int | None
     broker: int | None
@@ -44,7 +44,7 @@ class Fault:
     partition: int | None
     client_id: str | None
     when: Callable[[RequestRecord], bool] | None
-    # Number of requests that it still strikes; None for all.
+    # Number of requests still to strike; None for all.
     count: int | None
     skip: int
     after: bool
@@ -80,11 +80,11 @@ class Fault:
 
     @property
     def by_partition(self) -> bool:
-        """True if it strikes single topics or partitions in a request: their handler asks for it."""
+        """True if it strikes single topics or partitions of a request; the API's handler then applies it."""
         return not self.after and not self.whole and (self.error_code is not None or self.hint is not None)
 
     def strike(self) -> bool:
-        """Use up the rule by one; return False while it skips, or when it is spent."""
+        """Count a request against the rule; return False if the rule skips it or is spent."""
         if self.spent:
             return False
         if self.skip > 0:
@@ -142,14 +142,14 @@ _CHECKS: dict[str, Check] = {
     "throttle_time_ms": integer(0),
     "hint": optional(instance(Hint, "a Hint")),
 }
-"""The checks of the arguments of `Faults.add`, by name."""
+"""Checks of the arguments of `Faults.add`, by name."""
 
 
 class Faults:
-    """The rules in force; for each kind of effect the first rule that applies to a request wins."""
+    """The active rules. For each kind of effect, the first rule that applies to a request wins."""
 
     def __init__(self, name_of: Callable[[UUID], str | None]) -> None:
-        # The name of the topic with an id: rules use names, newer requests ids.
+        # Maps topic ids to names: rules use names, newer requests ids.
         self._name_of = name_of
         self._rules: list[Fault] = []
 
@@ -175,23 +175,24 @@ class Faults:
         throttle_time_ms: int = 0,
         hint: Hint | None = None,
     ) -> Fault:
-        """Add a rule.
+        """Add a rule, and return it.
 
-        Affected requests: of an API (name, number or request class), at a broker, with a topic or a partition, of a
-        client id, for which ``when`` is true; the first ``skip`` pass, then ``count`` are struck (None: all).
+        The rule matches requests by API (name, number or request class), broker, topic, partition and client id, and by
+        the predicate ``when``. All given criteria must match. The first ``skip`` matching requests pass unaffected;
+        then the rule strikes ``count`` requests (None: all).
 
         Effects, before the request is processed or, with ``after``, when it has taken effect:
 
-        * ``delay_ms``: it is processed, or answered, later; as at any broker, later requests of its connection wait.
-        * ``hold``: the same until `Fault.release`; a request held by a slow network is processed even if its client has
-          closed the connection since.
-        * ``drop``: it is never answered, nor is any later request on its connection.
-        * ``disconnect``: the connection is reset.
-        * ``error_code`` (number or error class): the answer is this error: for each topic or partition that the rule
-          names (all by default) if the API answers for several, else, or with ``whole``, for the request.
-        * ``garbage``: these bytes are sent instead of the answer, or the function's result for its bytes.
-        * ``throttle_time_ms``: the answer says so, and the connection is muted for that time (KIP-219).
-        * ``hint``: the broker names this leader instead of the current one.
+        * ``delay_ms``: process or answer it later. As at any broker, later requests of its connection wait, too.
+        * ``hold``: the same until `Fault.release`. A held request is processed even if its client has closed the
+          connection since, as after a delay in the network.
+        * ``drop``: never answer it, nor any later request on its connection.
+        * ``disconnect``: reset the connection.
+        * ``error_code`` (number or error class): answer with this error. If the API answers for several topics or
+          partitions, each that the rule names (default: all) gets it; otherwise, or with ``whole``, the request.
+        * ``garbage``: send these bytes instead of the answer, or the function's result for the answer's bytes.
+        * ``throttle_time_ms``: report this throttle time, and mute the connection for it (KIP-219).
+        * ``hint``: name this leader instead of the current leader.
         """
         check_all(_CHECKS, locals())
         if partition is not None and topic is None:
@@ -217,7 +218,7 @@ class Faults:
             throttle_time_ms=throttle_time_ms,
             hint=hint,
         )
-        # One assignment: rules may come from another thread than the brokers'.
+        # Replaced in one assignment, because another thread than the brokers' may add rules.
         self._rules = [*(known for known in self._rules if not known.spent), rule]
         return rule
 

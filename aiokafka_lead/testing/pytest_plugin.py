@@ -1,8 +1,7 @@
 """The fixture ``kafka_cluster``: a Kafka cluster for one test, with or without an event loop.
 
-The cluster has a thread and an event loop of its own (`ClusterThread`). So the fixture is a plain one, and the same for
-plain tests, for pytest-asyncio and for anyio's plugin on asyncio and trio: plugins need not share a loop, or agree
-about which of them runs asynchronous fixtures.
+The cluster runs on an event loop in a separate thread (`ClusterThread`). The fixture is therefore synchronous, and
+works in plain tests, with pytest-asyncio, and with anyio's plugin on asyncio and trio.
 
     async def test_events(kafka_cluster):
         kafka_cluster.create_topic("events", partitions=3)
@@ -10,9 +9,9 @@ about which of them runs asynchronous fixtures.
             await producer.send_and_wait("events", b"hello")
         await kafka_cluster.kill_broker(1)
 
-A test sets its cluster's options with ``@pytest.mark.kafka_cluster(brokers=1)``, a module or project by overriding the
-fixture ``kafka_cluster_options``; the options are the same as `EmbeddedCluster`'s. To run the cluster in the test's own
-event loop, use ``async with EmbeddedCluster()`` instead.
+Set the options of `EmbeddedCluster` for one test with ``@pytest.mark.kafka_cluster(brokers=1)``, or for a module or
+project by overriding the fixture ``kafka_cluster_options``. To run the cluster in the test's event loop, use
+``async with EmbeddedCluster()`` instead.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def kafka_cluster_options() -> dict[str, Any]:
-    """Return options for every cluster; override this fixture to set some."""
+    """Return the options of every cluster, by default none. Override this fixture to set options."""
     return {}
 
 
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest, kafka_cluster_options: dict[str, Any]) -> Iterator[ClusterThread]:
-    """Provide a Kafka cluster for this test only, by default of three brokers."""
+    """Provide a Kafka cluster for this test only, by default with three brokers."""
     # Imported here: the plugin is loaded in every pytest run, but most do not need the cluster.
     from .cluster import EmbeddedCluster
     from .thread import ClusterThread

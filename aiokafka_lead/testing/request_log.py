@@ -1,4 +1,4 @@
-"""The requests received by the embedded brokers, for assertions."""
+"""Log of the requests received by the embedded brokers, for assertions."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def api_key_of(api: str | int | type[Request[Any]]) -> int:
 class RequestRecord:
     """A request that a broker received.
 
-    ``time`` is `time.monotonic` at the start of processing; ``answered`` at the time of the answer, None before, and
-    permanently if there is none. ``request`` is the decoded request, without the bytes of records for Produce.
-    ``connection`` numbers the cluster's connections. ``user`` is the client's identity, by SASL or else by the subject
-    of its certificate (``"CN=alice,O=example"``).
+    ``time`` is `time.monotonic` at the start of processing; ``answered`` is the time of the answer, or None while there
+    is no answer. ``request`` is the decoded request, without the bytes of records for Produce. ``connection`` numbers
+    the cluster's connections. ``user`` is the client's SASL identity, else the subject of its certificate
+    (``"CN=alice,O=example"``).
     """
 
     broker: int
@@ -56,7 +56,7 @@ class RequestRecord:
 
 
 class RequestLog:
-    """The last requests, oldest first, and their number by API and broker."""
+    """The latest requests, oldest first, and counts of all requests by API and broker."""
 
     def __init__(self, size: int) -> None:
         self._records: deque[RequestRecord] = deque(maxlen=size)
@@ -72,7 +72,7 @@ class RequestLog:
                     event.set()
 
     def clear(self) -> None:
-        """Forget all requests so far, and restart the counts."""
+        """Remove all requests, and reset the counts."""
         self._records.clear()
         self._counts.clear()
 
@@ -84,7 +84,7 @@ class RequestLog:
         client_id: str | None = None,
         since: float | None = None,
     ) -> list[RequestRecord]:
-        """Return the kept requests of an API, at a broker, of a client, from a time (`time.monotonic`) on."""
+        """Return the logged requests that match all given criteria; ``since`` is a `time.monotonic`."""
         key = None if api is None else api_key_of(api)
         return [
             record
@@ -96,7 +96,7 @@ class RequestLog:
         ]
 
     def count(self, api: str | int | type[Request[Any]] | None = None, *, broker: int | None = None) -> int:
-        """Return the number of requests of an API, at a broker, since the start or `clear`; kept or not."""
+        """Return the number of requests of an API, at a broker, since the start or `clear`, still logged or not."""
         key = None if api is None else api_key_of(api)
         return sum(
             number
@@ -112,7 +112,7 @@ class RequestLog:
         count: int = 1,
         timeout_ms: float = 10_000,
     ) -> None:
-        """Wait until there were ``count`` such requests since the start or `clear`. Raises TimeoutError."""
+        """Wait until ``count`` requests have arrived since the start or `clear`. Raises TimeoutError."""
         integer(0)("count", count)
         milliseconds()("timeout_ms", timeout_ms)
 
@@ -133,12 +133,12 @@ class RequestLog:
         return len(self._records)
 
     def __iter__(self) -> Iterator[RequestRecord]:
-        # A copy, made in one step: the log may be read in another thread than it is written.
+        # A copy made in one step, because another thread may add requests.
         return iter(list(self._records))
 
 
 def partitions_of(request: Request[Any], name_of: Callable[[UUID], str | None]) -> list[tuple[str | None, int | None]]:
-    """Return the topics that a request names, each with any partition that it names there."""
+    """Return the topics in a request, each with None and with every partition in the request."""
     found: list[tuple[str | None, int | None]] = []
     for topic in getattr(request, "topic_data", None) or getattr(request, "topics", None) or ():
         if isinstance(topic, str):

@@ -1,4 +1,4 @@
-"""A schema registry for tests, in the test's own process: Confluent's REST interface on a real socket, no JVM."""
+"""A schema registry for tests, in the test's process: Confluent's REST interface on a real socket, no JVM."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class RegistryRequest(NamedTuple):
 
 
 class EmbeddedSchemaRegistry:
-    """Schemas, subjects, versions, references and compatibility, in a separate thread.
+    """A schema registry in a separate thread: schemas, subjects, versions, references and compatibility.
 
         with EmbeddedSchemaRegistry() as registry:
             SchemaRegistry(registry.url)
 
-    ``compatibility`` is the default level of subjects. Avro's rules are checked, but not the rules of JSON Schema and
-    Protobuf: such schemas are always compatible. ``basic_auth`` (name and secret) or ``tokens`` (the accepted ones,
-    changeable at any time) protect it; ``ssl_context`` makes it speak TLS. ``guids=False`` leaves out the schemas'
-    GUIDs, as Apicurio and older registries do. Rules of schemas (``ruleSet``) are kept, but have no effect here.
+    ``compatibility`` is the default level of subjects. It checks Avro schemas only: JSON Schema and Protobuf always
+    count as compatible. ``basic_auth`` (name and secret) or ``tokens`` (the accepted bearer tokens; may be changed at
+    any time) protect the registry; ``ssl_context`` enables TLS. ``guids=False`` leaves out the schemas' GUIDs, as
+    Apicurio and older registries do. Rules of schemas (``ruleSet``) are stored, but not applied.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class EmbeddedSchemaRegistry:
         self.tokens = tokens
         """The accepted bearer tokens; None requires none."""
         self.requests: list[RegistryRequest] = []
-        """The requests, in order."""
+        """The received requests, in order."""
         self._store = Store(compatibility)
         self._basic = basic_auth
         self._guids = guids
@@ -64,7 +64,7 @@ class EmbeddedSchemaRegistry:
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """The base URL."""
         return f"{'http' if self._tls is None else 'https'}://127.0.0.1:{self._port}"
 
     def __enter__(self) -> EmbeddedSchemaRegistry:
@@ -75,7 +75,7 @@ class EmbeddedSchemaRegistry:
         self.stop()
 
     def start(self) -> None:
-        """Listen; after a `stop`, at the same address and with the same schemas."""
+        """Start listening. After a `stop`, the address and the schemas are the same as before."""
         server = ThreadingHTTPServer(("127.0.0.1", self._port), _handler(self))
         server.daemon_threads = True
         if self._tls is not None:
@@ -85,7 +85,7 @@ class EmbeddedSchemaRegistry:
         threading.Thread(target=server.serve_forever, args=(0.02,), name="schema registry", daemon=True).start()
 
     def stop(self) -> None:
-        """Refuse connections from now on; the content is kept."""
+        """Stop listening: connections are refused. The schemas are kept."""
         server, self._server = self._server, None
         self._open.set()
         if server is not None:
@@ -93,7 +93,7 @@ class EmbeddedSchemaRegistry:
             server.server_close()
 
     def fail(self, status: int, count: int = 1) -> None:
-        """Answer the next requests with this status; a ``count`` of 0 cancels earlier calls."""
+        """Answer the next ``count`` requests with this HTTP status. A ``count`` of 0 cancels earlier calls."""
         self._faults[:] = [*self._faults, *[status] * count] if count else []
 
     def hold(self) -> None:
@@ -101,7 +101,7 @@ class EmbeddedSchemaRegistry:
         self._open.clear()
 
     def release(self) -> None:
-        """Answer the held requests, and all later ones."""
+        """Answer the held requests, and all later requests."""
         self._open.set()
 
     def asked(self, method: str, path: str) -> int:
@@ -215,7 +215,7 @@ def _handler(registry: EmbeddedSchemaRegistry) -> Callable[..., BaseHTTPRequestH
             status, content = registry.answer(self.command, self.path, dict(self.headers.items()), body)
             data = b"" if content is None else json.dumps(content).encode()
             self.close_connection = True
-            with suppress(ConnectionError):  # of a client that has not waited
+            with suppress(ConnectionError):  # the client has closed the connection
                 self.send_response(status)
                 self.send_header("Content-Type", _CONTENT_TYPE)
                 self.send_header("Content-Length", str(len(data)))

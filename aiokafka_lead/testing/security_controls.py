@@ -1,4 +1,4 @@
-"""Controls of the clients' logins to a cluster: delegation tokens, and the brokers' certificates."""
+"""Controls of clients' logins to a cluster: delegation tokens, and the brokers' certificates."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class SecurityControls:
         self._call = call
 
     def called_by(self, call: Caller) -> SecurityControls:
-        """Return the same controls for another thread: ``call`` runs a function in the cluster's."""
+        """Return the same controls for use in another thread; ``call`` runs a function in the cluster's thread."""
         return SecurityControls(self._engine, call)
 
     def create_delegation_token(self, owner: str) -> DelegationToken:
-        """Create a token (KIP-48) with which clients log in by SCRAM as this user."""
+        """Create a token (KIP-48), with which clients can log in as this user by SCRAM."""
         if text("owner", owner) not in (self._engine.options.sasl.users or {}):
             raise ConfigError(f"owner must be one of sasl_users, not {owner!r}")
         token = DelegationToken(owner, secrets.token_urlsafe(16), b64encode(secrets.token_bytes(64)).decode())
@@ -38,7 +38,7 @@ class SecurityControls:
             raise ConfigError(f"token_id: there is no token {token_id!r}")
 
     def replace_ssl_context(self, context: ssl.SSLContext) -> None:
-        """Use this context for later connections; for a cluster with ``ssl_context``."""
+        """Use this context for later connections. The cluster must have been created with ``ssl_context``."""
         instance(ssl.SSLContext, "an ssl.SSLContext")("context", context)
         if self._engine.options.ssl_context is None:
             raise ConfigError("context: the cluster was made without ssl_context, so it has no TLS")

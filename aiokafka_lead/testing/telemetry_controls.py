@@ -1,4 +1,4 @@
-"""A cluster's subscriptions to clients' metrics, and the pushed ones (KIP-714)."""
+"""A cluster's subscriptions to clients' metrics, and the pushed metrics (KIP-714)."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _CODECS = list_of("compression_types", one_of(*CODEC_NAMES))
 
 
 class TelemetryControls:
-    """The subscriptions of an `EmbeddedCluster` with ``client_telemetry``, from the operators' view."""
+    """Controls the subscriptions to clients' metrics of an `EmbeddedCluster` with ``client_telemetry``."""
 
     def __init__(self, engine: Engine, call: Caller) -> None:
         self._engine = engine
         self._call = call
 
     def called_by(self, call: Caller) -> TelemetryControls:
-        """Return the same controls for another thread: ``call`` runs a function in the cluster's."""
+        """Return the same controls for use in another thread; ``call`` runs a function in the cluster's thread."""
         return TelemetryControls(self._engine, call)
 
     def subscribe(
         self, name: str, metrics: Iterable[str] = ("*",), *, interval_ms: int = 300_000, match: Iterable[str] = ()
     ) -> None:
-        """Subscribe to these metrics, given by prefixes of names, at this interval; ``match`` selects clients.
+        """Subscribe to the metrics with these prefixes, every ``interval_ms``, replacing the subscription ``name``.
 
-        Like `AdminClient.incremental_alter_configs` for a resource of type CLIENT_METRICS; ``match`` has items like
-        ``"client_id=orders-.*"``. Replaces the subscription of this name. Raises `InvalidConfigError` and
+        ``match`` selects clients, with items like ``"client_id=orders-.*"``. This is equivalent to
+        `AdminClient.incremental_alter_configs` for a resource of type CLIENT_METRICS. Raises `InvalidConfigError` and
         `InvalidRequestError`.
         """
         text("name", name)
@@ -67,7 +67,7 @@ class TelemetryControls:
         max_bytes: int = 1_048_576,
         delta: bool = True,
     ) -> None:
-        """Set the accepted codecs, size and kind (with or without deltas) of pushes, for subscriptions from now on."""
+        """Set the accepted codecs, size and temporality (delta or cumulative) of pushes, for later subscriptions."""
         codecs = _CODECS("compression_types", compression_types)
         integer(0)("max_bytes", max_bytes)
         boolean("delta", delta)

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Doing:
-    """An operation in another thread: await it on any event loop."""
+    """An operation in another thread. Await it on any event loop."""
 
     def __init__(self, future: Future[None]) -> None:
         self._future = future
@@ -36,10 +36,10 @@ class Doing:
 
 
 class ClusterThread:
-    """An `EmbeddedCluster` that lives in its own thread: the same calls, from any thread, loop or plain function.
+    """An `EmbeddedCluster` in a separate thread, with the same calls for any thread, event loop or plain function.
 
-    It works with any event loop of the test, or none. Immediate operations are finished when a call returns. Slow ones
-    (stopping, killing and starting brokers) must be awaited on an event loop, and are finished on return elsewhere.
+    Most operations are finished when the call returns. Stopping, killing and starting brokers, and waiting for
+    requests, must be awaited if called on an event loop; elsewhere they are finished on return.
     """
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
@@ -78,7 +78,7 @@ class ClusterThread:
         return self._portal
 
     def _do(self, function: Callable[P, Awaitable[None]], *args: P.args, **kwargs: P.kwargs) -> Done | Doing:
-        """Run an asynchronous function in the cluster's thread: to its end, unless this is an event loop's thread."""
+        """Run an asynchronous function in the cluster's thread, and wait for it unless called on an event loop."""
 
         async def run() -> None:
             await function(*args, **kwargs)
@@ -110,7 +110,7 @@ class ClusterThread:
 
     @property
     def requests(self) -> RequestLog:
-        """The log of requests. To wait for requests use `wait_for_requests`."""
+        """The log of requests. To wait for requests, use `wait_for_requests`."""
         return self._cluster.requests
 
     @property
@@ -157,7 +157,7 @@ class ClusterThread:
         count: int = 1,
         timeout_ms: float = 10_000,
     ) -> Done | Doing:
-        """Do the same as `EmbeddedCluster.wait_for_requests`."""
+        """Wait for requests; see `EmbeddedCluster.wait_for_requests`."""
         return self._do(self._cluster.wait_for_requests, api, broker=broker, count=count, timeout_ms=timeout_ms)
 
     def freeze_metadata(self, answers: int, *, broker: int | None = None) -> None:
@@ -175,7 +175,7 @@ class ClusterThread:
         assignments: Sequence[Sequence[int]] | None = None,
         **named_as_by_admin: Unpack[AdminTopicNames],
     ) -> Done:
-        """Do the same as `EmbeddedCluster.create_topic`."""
+        """Create a topic; see `EmbeddedCluster.create_topic`."""
         return self._call(
             self._cluster.create_topic,
             name,
@@ -265,7 +265,7 @@ class ClusterThread:
     # --- brokers -----------------------------------------------------------------------------------------------------
 
     def add_broker(self, broker: int | None = None, *, rack: str | None = None, port: int = 0) -> int:
-        """Do the same as `EmbeddedCluster.add_broker`, finished on return."""
+        """Start another broker, which is running on return; see `EmbeddedCluster.add_broker`."""
         return self._running_portal().call(lambda: self._cluster.add_broker(broker, rack=rack, port=port))
 
     def stop_broker(self, broker: int, *, drain_ms: float = 0) -> Done | Doing:

@@ -1,1 +1,1 @@
-"""The faults of ``doubt``, grouped by the lasting wrong answer, and the clients that meet them."""
+"""The faults of ``doubt``, grouped by the lasting wrong answer, and the tested clients."""

@@ -1,9 +1,10 @@
-"""One client at work for ``doubt``, in a process of its own; it reports the fate of its records on standard output.
+"""A client for ``doubt``, in a separate process, which reports the fate of its records on standard output.
 
 ``python -m benchmarks.doubts.clients CLIENT ROLE OPTIONS``: CLIENT is ``lead``, ``confluent`` or ``aiokafka``, ROLE one
-of `ROLES`, OPTIONS a JSON object of `Options`. Each line is a JSON object: ``what`` happened, ``at`` which second
-(`time.time`), and of a record when it was written (``written``, seconds as well; its value, too, is that in ms). It
-runs until it is killed. Where the client's own loop ends by an error, so does it, and ``what`` is ``ended``.
+of `ROLES`, OPTIONS a JSON object of `Options`. Each line of output is a JSON object: the event (``what``), its time
+(``at``, seconds of `time.time`), and for a record the time when it was written (``written``, also in seconds; the
+record's value is this time in ms). The program runs until it is killed, or until an error ends the client's loop; the
+last event is then ``ended``.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from .. import load, reader
 from ..load import NUMBER
 
 CLIENT_ID = "tested"
-"""The faults are for this one alone."""
+"""The client id to which the faults are limited."""
 GROUP = "g"
 EVERY_S = 0.05
-"""From one record, or transaction, to the next."""
+"""Seconds from one record, or transaction, to the next."""
 _MODULES = {
     "lead": ["aiokafka_lead.producer", "aiokafka_lead.consumer", "aiokafka_lead.share"],
     "confluent": ["confluent_kafka"],
@@ -34,15 +35,15 @@ _MODULES = {
 }
 """Modules to import before anything is measured, by client."""
 _OF_LIBRDKAFKA = {"sasl_plain_username": "sasl.username", "sasl_plain_password": "sasl.password"}
-"""The names that do not follow from ours by dots."""
+"""librdkafka's names that differ from ours in more than dots."""
 
 
 class Options(argparse.Namespace):
-    """Options of a program, in the names that ``load`` and ``reader`` use."""
+    """Options of a program, with the names in ``load`` and ``reader``."""
 
     bootstrap: str
     topic: str = "t"
-    """Or several, with commas between them."""
+    """The topic, or several separated by commas."""
     group: str = GROUP
     group_protocol: str | None = None
     partitions: tuple[int | None, ...] = (0,)
@@ -50,7 +51,7 @@ class Options(argparse.Namespace):
     every_s: float = EVERY_S
     retry_backoff_ms: int = 100
     config: dict[str, Any] = {}  # noqa: RUF012
-    """More of the client's configuration, by the names of this client."""
+    """Additional configuration of the client, with this client's names."""
     may_write: asyncio.Event
 
 
@@ -61,7 +62,7 @@ def emit(what: str, **more: Any) -> None:
 
 
 def value_of_now() -> bytes:
-    """Return a record's value, which says when it was written."""
+    """Return a record's value, the current time in milliseconds."""
     return NUMBER.pack(int(time.time() * 1000))
 
 
@@ -72,7 +73,7 @@ def note(value: bytes | None) -> None:
 
 
 def config_of(client: str, options: Options) -> dict[str, Any]:
-    """Return the client's own names for its configuration."""
+    """Return the configuration with the client's names."""
     config = {"client_id": CLIENT_ID, **options.config}
     if client != "confluent":
         return config
@@ -83,7 +84,7 @@ def config_of(client: str, options: Options) -> dict[str, Any]:
 
 
 async def write(client: str, options: Options) -> None:
-    """Write a record every now and then, even if earlier ones are not acknowledged."""
+    """Write records at intervals, even if earlier records are not acknowledged."""
     async with load.CLIENTS[client](options, **config_of(client, options)) as send:
         for partition in itertools.cycle(options.partitions):
             value = value_of_now()
@@ -106,9 +107,9 @@ async def read(client: str, options: Options) -> None:
 
 
 async def serve(client: str, options: Options) -> None:
-    """Read as a service: by `Consumer.run` with this client, by the loops of ``read`` with others.
+    """Read as a service: with `Consumer.run` of this client, or with the loops of ``read`` of other clients.
 
-    By default refusals end `run`, as they end aiokafka's loop; this service is patient, as confluent-kafka always is.
+    By default refusals end `run`, as they end aiokafka's loop. This service continues, as confluent-kafka always does.
     """
     if client != "lead":
         await read(client, options)
@@ -192,7 +193,7 @@ _TRANSACTIONS = {
 
 
 async def share(client: str, options: Options) -> None:
-    """Take records as a member of a share group; each is accepted by the next poll."""
+    """Take records as a member of a share group; the next poll accepts each record."""
     config = config_of(client, options)
     if client == "lead":
         from aiokafka_lead import ShareConsumer
@@ -227,7 +228,7 @@ ROLES: dict[str, Callable[[str, Options], Coroutine[Any, Any, None]]] = {
 
 
 async def obey(options: Options) -> None:
-    """Read words from standard input: ``pause`` and ``resume``. It ends with the parent, and so does this program."""
+    """Obey ``pause`` and ``resume`` on standard input. At its end, when the parent has ended, end this program."""
     while word := (await asyncio.to_thread(sys.stdin.readline)).strip():
         if word == "pause":
             options.may_write.clear()
@@ -237,7 +238,7 @@ async def obey(options: Options) -> None:
 
 
 async def work(client: str, role: str, options: Options) -> None:
-    """Work until killed; an error that comes out of the client's calls ends that."""
+    """Work until killed, or until a call of the client raises an error."""
     options.may_write = asyncio.Event()
     options.may_write.set()
     obeying = asyncio.create_task(obey(options))
@@ -252,7 +253,7 @@ async def work(client: str, role: str, options: Options) -> None:
 
 
 def main() -> None:
-    """Run the role; programs write the command line, so it has no help."""
+    """Run the role. The command line has no help, because only programs use it."""
     client, role, options = sys.argv[1:]
     asyncio.run(work(client, role, Options(**json.loads(options))))
 

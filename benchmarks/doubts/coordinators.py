@@ -1,4 +1,4 @@
-"""Faults of coordinators, and of the brokers that look them up."""
+"""Faults of coordinators, and of brokers that look them up."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUICK_GROUPS = GroupOptions(consumer_heartbeat_interval_ms=500)
 
 
 def loading_for_ever(cluster: EmbeddedCluster) -> asyncio.Future[float]:
-    """Have the group's coordinator refuse so, and another broker coordinate from its first refusal on."""
+    """Make the group's coordinator answer LOADING, and from its first refusal on another broker the coordinator."""
     return first_strike(
         cluster,
         GROUP_APIS,
@@ -34,7 +34,7 @@ def loading_for_ever(cluster: EmbeddedCluster) -> asyncio.Future[float]:
 
 
 async def loading_for_joiners(trial: Trial, protocol: str) -> Outcome:
-    """A group's coordinator is loading without end when a member wants to join; another broker coordinates by then."""
+    """A group's coordinator is loading without end when a member joins; another broker is the coordinator by then."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
     struck = loading_for_ever(cluster)
@@ -44,7 +44,7 @@ async def loading_for_joiners(trial: Trial, protocol: str) -> Outcome:
 
 
 async def loading_for_members(trial: Trial, protocol: str) -> Outcome:
-    """A coordinator refuses a working group in the same way: until it commits offsets again."""
+    """A working group's coordinator is loading without end. Measures the time until the group commits offsets again."""
     cluster = await trial.cluster(groups=QUICK_GROUPS)
     cluster.create_topic("t")
     async with feeding(cluster), AdminClient(cluster.bootstrap_servers) as admin:
@@ -59,7 +59,7 @@ async def loading_for_members(trial: Trial, protocol: str) -> Outcome:
 
 
 async def committed(admin: AdminClient, least: int, partitions: Sequence[int] = (0,), below: float = math.inf) -> float:
-    """Wait until the group has committed at least this offset of each partition; the second."""
+    """Wait until the group has committed at least this offset of each partition; return the time."""
     while True:
         found = {place.partition: at for place, at in (await admin.list_consumer_group_offsets(GROUP)).items()}
         if all((at := found.get(partition)) is not None and least <= at.offset < below for partition in partitions):
@@ -68,7 +68,7 @@ async def committed(admin: AdminClient, least: int, partitions: Sequence[int] = 
 
 
 async def loading_for_transactions(trial: Trial, *, at_start: bool) -> Outcome:
-    """A transactional id's coordinator is loading without end; another broker coordinates by then."""
+    """A transactional id's coordinator is loading without end; another broker is the coordinator by then."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
     program = None if at_start else await trial.program("transact", cluster.bootstrap_servers)
@@ -88,7 +88,7 @@ async def loading_for_transactions(trial: Trial, *, at_start: bool) -> Outcome:
 
 
 async def finds_no_coordinator(trial: Trial, role: str) -> Outcome:
-    """The first broker that is asked never finds a coordinator; it is none itself."""
+    """The first broker that is asked never finds a coordinator, and is not the coordinator itself."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
 

@@ -1,4 +1,4 @@
-"""Leaders, and the followers that they send readers to."""
+"""Faults of leaders, and of followers to which they send readers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .clients import CLIENT_ID, GROUP
 from .trial import ABSENT, REFUSED_LOGIN, SASL, USERS, Outcome, Trial, before, feeding, first_strike
 
 NOTICED_S = 1.0
-"""After which a leader may notice that a follower has gone."""
+"""Seconds after which a leader may notice that a follower has gone."""
 VALIDATES_S = 4.0
-"""Within which a client that validates its position after a leader's move does."""
+"""Seconds within which a client validates its position after a leader's move, if it does at all."""
 FOR_EVER = 1_000_000
 
 
 async def preferred_replica(trial: Trial, how: str, *, noticed: bool) -> Outcome:
-    """The follower in the client's rack cannot be read from any more, which its leader may have noticed."""
+    """The follower in the client's rack can no longer be read from, which its leader may have noticed."""
     cluster = await trial.cluster(2, racks=["a", "b"], sasl_users=USERS)
     cluster.create_topic("t", assignments=[[1, 2]])
     async with feeding(cluster, **SASL):
@@ -38,7 +38,7 @@ async def preferred_replica(trial: Trial, how: str, *, noticed: bool) -> Outcome
 
 
 async def asked_for_records(trial: Trial, api: str, code: int) -> Outcome:
-    """A leader refuses requests of a reader, or of a share group's member, from now on; another one leads by then."""
+    """A leader refuses all further requests of a reader, or of a share group's member; another broker leads by then."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
     cluster.shares.configure(GROUP, {"share.auto.offset.reset": "earliest"})
@@ -52,7 +52,7 @@ async def asked_for_records(trial: Trial, api: str, code: int) -> Outcome:
 
 
 async def asked_for_offsets(trial: Trial, code: int) -> Outcome:
-    """A reader begins with ListOffsets, which the leader refuses; another one leads by then."""
+    """A reader begins with ListOffsets, which the leader refuses; another broker leads by then."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
     old = cluster.leader("t")
@@ -63,7 +63,7 @@ async def asked_for_offsets(trial: Trial, code: int) -> Outcome:
 
 
 async def asked_to_validate(trial: Trial, code: int) -> Outcome:
-    """After a move the new leader refuses to validate the position; a third one leads by then (Fetch before 12)."""
+    """After a move the new leader refuses to validate the position; a third broker leads by then (Fetch before 12)."""
     cluster = await trial.cluster(max_versions={"Fetch": 11})
     cluster.create_topic("t")
     _, second, third = cluster.replicas("t")
@@ -86,7 +86,7 @@ async def asked_to_validate(trial: Trial, code: int) -> Outcome:
 
 
 async def isolated(trial: Trial, code: int, *, knows: bool) -> Outcome:
-    """A leader cannot replicate; the other brokers have a new one, of which the old one may not even know."""
+    """A leader cannot replicate. The other brokers have a new leader, of which the old leader may not know."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
     program = await trial.program("write", cluster.bootstrap_servers)

@@ -15,9 +15,9 @@ from .trial import REFUSED_LOGIN, SASL, USERS, Outcome, Trial, before, feeding, 
 
 NAME = "kafka.test"
 HERE, ELSEWHERE = "127.0.0.1", "127.0.0.2"
-"""Addresses of this machine: the brokers', and one without a broker."""
+"""Addresses of this machine: the brokers' address, and an address without a broker."""
 LATE_S = 2.0
-"""For records that are given up late."""
+"""Seconds to wait for records that are given up late."""
 
 
 # --- the first address of a name -------------------------------------------------------------------------------------
@@ -39,14 +39,14 @@ async def _speaks_http(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
 
 
 class _Names:
-    """The addresses of `NAME`, in the order in which a program gets them."""
+    """The addresses of `NAME`, in the order of resolution."""
 
     def __init__(self, folder: str) -> None:
         self._library = Path(folder, "names.so")
         self._addresses = Path(folder, "names")
 
     def compile(self) -> dict[str, str]:
-        """Return the environment in which programs resolve the name so."""
+        """Return the environment in which programs resolve the name to these addresses."""
         source = Path(__file__).with_name("names.c")
         command = ["gcc", "-O2", "-shared", "-fPIC", "-o", str(self._library), str(source), "-ldl"]
         subprocess.run(command, check=True)
@@ -60,7 +60,7 @@ STRANGERS = {"is silent": _silent, "resets": _resets, "speaks HTTP": _speaks_htt
 
 
 async def first_address(trial: Trial, how: str, *, at_start: bool) -> Outcome:
-    """The first address of a broker's name accepts connections and does not speak Kafka; the second one is Kafka's."""
+    """The first address of a broker's name accepts connections but does not speak Kafka; the second is the broker's."""
     with tempfile.TemporaryDirectory() as folder:
         names = _Names(folder)
         trial.environment = await asyncio.to_thread(names.compile)
@@ -80,7 +80,7 @@ async def first_address(trial: Trial, how: str, *, at_start: bool) -> Outcome:
 
 
 async def _restart(cluster: EmbeddedCluster, broker: int) -> None:
-    """Reset all connections; the other clients do not miss it."""
+    """Reset all connections to a broker, without a failover."""
     await cluster.kill_broker(broker, failover_delay_ms=1e9)
     await cluster.start_broker(broker)
 
@@ -89,7 +89,7 @@ async def _restart(cluster: EmbeddedCluster, broker: int) -> None:
 
 
 async def login(trial: Trial, role: str) -> Outcome:
-    """A restarted broker refuses the login twice, after it worked before: does the client go on, with all records?"""
+    """A restarted broker refuses a login twice that worked before. The client should continue, with all records."""
     cluster = await trial.cluster(2, sasl_users=USERS)
     cluster.create_topic("t", assignments=[[2]])
     cluster.move_coordinator(GROUP, to=1)
@@ -107,7 +107,7 @@ async def login(trial: Trial, role: str) -> Outcome:
 
 
 async def service(trial: Trial, *refusals: tuple[str, int]) -> Outcome:
-    """A service meets one refusal: until it has sent another heartbeat, and handles a record that came after that."""
+    """A service is refused once. Measures until it has sent another heartbeat, and handled a record written later."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
     async with feeding(cluster):

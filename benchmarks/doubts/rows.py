@@ -93,7 +93,7 @@ def _of_topics() -> list[Row]:
 
 
 def rates() -> list[Row]:
-    """Return the rows with requests a second while every broker refuses, without end."""
+    """Return the rows with requests a second while every broker refuses permanently."""
     return [
         *(
             Row(f"all brokers: {api} {code}", partial(refused, api=api, code=code, role=role))
@@ -110,7 +110,7 @@ def rates() -> list[Row]:
 
 
 async def refused(trial: Trial, api: str, code: int, role: str, group_protocol: str | None = None) -> Outcome:
-    """Requests a second of a working client while no broker accepts one kind of request; the rest works."""
+    """Measure a working client's requests a second while every broker refuses one kind of request."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
     options = {"group_protocol": group_protocol, "every_s": 0.2}

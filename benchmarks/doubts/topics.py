@@ -1,4 +1,4 @@
-"""Topics that go, or come back with fewer partitions."""
+"""Topics that are deleted, or created again with fewer partitions."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .trial import Outcome, Trial, before, feeding
 METADATA_AGE = {"metadata_max_age_ms": 2000}
 GONE_S = 2.0
 AWAY_S = 1.0
-"""For which a topic is away before it is made again."""
+"""Seconds from a topic's deletion to its creation."""
 OLD_RECORDS = 2_000
-"""Of each partition before: its new log does not reach this offset."""
+"""Number of records in each partition before the deletion: the new log does not reach this offset."""
 KEYED = 20
 
 
 async def deleted(trial: Trial, protocol: str) -> Outcome:
-    """A topic is deleted of which a member has read records without a commit; until a second member has its share."""
+    """A topic is deleted after a member has read it without a commit. Measures until a second member has its share."""
     cluster = await trial.cluster(groups=QUICK_GROUPS)
     cluster.create_topic("t", 2)
     cluster.create_topic("gone")
@@ -44,7 +44,7 @@ async def deleted(trial: Trial, protocol: str) -> Outcome:
 
 @asynccontextmanager
 async def _made_again(cluster: EmbeddedCluster) -> AsyncIterator[float]:
-    """Make the topic again, with two of its four partitions and new records; yields the second of that."""
+    """Create the topic again, with two of its four partitions and new records; yield the time."""
     cluster.delete_topic("t")
     await asyncio.sleep(AWAY_S)
     cluster.create_topic("t", 2)
@@ -54,7 +54,7 @@ async def _made_again(cluster: EmbeddedCluster) -> AsyncIterator[float]:
 
 
 async def fewer_for_group(trial: Trial, protocol: str, *, commits: bool) -> Outcome:
-    """A group loses partitions: until it has the two that are left, or has committed offsets of both."""
+    """A group loses partitions. Measures until it has the remaining two, or has committed offsets of both."""
     cluster = await trial.cluster(groups=QUICK_GROUPS)
     cluster.create_topic("t", 4)
     async with Producer(cluster.bootstrap_servers) as producer:
@@ -80,7 +80,7 @@ async def fewer_for_group(trial: Trial, protocol: str, *, commits: bool) -> Outc
 
 
 async def fewer_for_writer(trial: Trial) -> Outcome:
-    """A producer is idle meanwhile: until the first `KEYED` records with keys that it writes then are stored."""
+    """A producer is idle meanwhile. Measures until the first `KEYED` records with keys that it writes are stored."""
     cluster = await trial.cluster()
     cluster.create_topic("t", 4)
     program = await trial.program("write", cluster.bootstrap_servers, partitions=(None,))

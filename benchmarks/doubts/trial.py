@@ -1,4 +1,4 @@
-"""One client meets one fault: its programs, its brokers, the clock and the outcome."""
+"""A trial of one client with one fault: its programs, brokers, clock and outcome."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 PATIENCE_S = 60.0
 """Bound in seconds of the steps before the fault."""
 REFUSAL_MS = 10.0
-"""Delay of a refusal, because some clients retry at once, without end."""
+"""Delay of a refusal, because some clients retry at once and without limit."""
 USERS = {"u": "p"}
 SASL: Mapping[str, Any] = {
     "security_protocol": "SASL_PLAINTEXT",
@@ -34,7 +34,7 @@ SASL: Mapping[str, Any] = {
 }
 REFUSED_LOGIN = 58
 _ERRORS_WITHIN = ("OffsetCommit", "OffsetFetch", "AddPartitionsToTxn")
-"""APIs whose answers have, in some versions, no error of their own but one for each requested item."""
+"""APIs whose answers, in some versions, have an error only for each requested item."""
 _WITHIN = {"after": True, "whole": False}
 
 
@@ -51,7 +51,7 @@ class Outcome(NamedTuple):
 
 
 ABSENT = Outcome(None, "-")
-"""Of a client that has no such feature."""
+"""Outcome of a client without the feature."""
 
 
 class Program:
@@ -61,7 +61,7 @@ class Program:
         self.process = process
         self._log = log
         self.progress = "acknowledged" if role in ("write", "transact") else "read"
-        """The events that show it at work."""
+        """The kind of events that show progress."""
         self._events: list[dict[str, Any]] = []
         self._more = asyncio.Event()
 
@@ -83,13 +83,13 @@ class Program:
         self.process.stdin.write(f"{word}\n".encode())
 
     def found(self, what: str, written_since: float = 0.0) -> list[dict[str, Any]]:
-        """Return the events of this kind, of records written since then."""
+        """Return the events of this kind, if about records then only about records written since ``written_since``."""
         return [
             each for each in self._events if each["what"] == what and each.get("written", math.inf) >= written_since
         ]
 
     async def event(self, what: str, written_since: float = 0.0, number: int = 1) -> dict[str, Any]:
-        """Wait for the first of them, or a later one."""
+        """Wait for the ``number``-th event in `found`, and return it."""
         while len(found := self.found(what, written_since)) < number:
             if self.found("gone"):
                 self._log.seek(0)
@@ -98,18 +98,18 @@ class Program:
         return found[number - 1]
 
     async def progressed(self, written_since: float = 0.0, number: int = 1) -> float:
-        """Wait until this many records that were written since then are read, or acknowledged; the second of that."""
+        """Wait until this many records written since then are read, or acknowledged; return the time."""
         second: float = (await self.event(self.progress, written_since, number))["at"]
         return second
 
 
 class Trial:
-    """Resources of a scenario, all of which end with the trial."""
+    """Resources of a scenario, which are released at the end of the trial."""
 
     def __init__(self, client: str, bound_s: float) -> None:
         self.client = client
         self.environment: dict[str, str] = {}
-        """More of it, for the programs to come."""
+        """Additional environment variables of later programs."""
         self.bound_s = bound_s
         self._stack = AsyncExitStack()
         self._listening: list[asyncio.Task[None]] = []
@@ -122,7 +122,7 @@ class Trial:
         await asyncio.gather(*self._listening)
 
     async def cluster(self, brokers: int = 3, **options: Any) -> EmbeddedCluster:
-        """Start brokers that do not make topics by themselves."""
+        """Start brokers that do not create topics automatically."""
         return await self._stack.enter_async_context(EmbeddedCluster(brokers, auto_create_topics=False, **options))
 
     async def program(self, role: str, bootstrap: str, **options: Any) -> Program:
@@ -143,7 +143,7 @@ class Trial:
         return await self.until(program.progressed(since, number), program, since)
 
     async def until(self, reached: Coroutine[Any, Any, float], program: Program, since: float) -> Outcome:
-        """Wait until ``reached`` gives its second, the client's own loop ends, or the bound has passed."""
+        """Wait until ``reached`` returns its time, the client's loop ends, or the bound has passed."""
         waiting = asyncio.create_task(reached)
         ended = asyncio.create_task(program.event("ended"))
         left = max(0.0, since + self.bound_s - time.time())
@@ -170,14 +170,14 @@ class Row(NamedTuple):
     what: str
     scenario: Callable[[Trial], Awaitable[Outcome]]
     not_in: frozenset[str] = frozenset()
-    """Clients that have no such feature."""
+    """Clients without the feature."""
 
 
 @asynccontextmanager
 async def feeding(
     cluster: EmbeddedCluster, partitions: Sequence[int] = (0,), topic: str = "t", **config: Any
 ) -> AsyncIterator[None]:
-    """Write a record to each of the partitions every now and then."""
+    """Write a record to each of the partitions at intervals."""
 
     async def write(producer: Producer[Any, Any]) -> None:
         while True:
@@ -197,10 +197,10 @@ async def feeding(
 def first_strike(
     cluster: EmbeddedCluster, apis: Sequence[str], then: Callable[[int], object] | None = None, **rule: Any
 ) -> asyncio.Future[float]:
-    """Add a rule for the tested client alone; wait for the result to get the second of the first refusal.
+    """Add a rule for the tested client only; return a future of the time of the first refusal.
 
-    A rule that names no broker applies to the broker that is asked first, unless it has a ``count`` (None: all requests
-    at all brokers). ``then`` is called with the id of the broker that refused, once it has.
+    A rule without a broker applies to the broker that gets the first request, unless it has a ``count`` (None: all
+    requests at all brokers). ``then`` is called with the refusing broker's id after the first refusal.
     """
     loop = asyncio.get_running_loop()
     struck: asyncio.Future[float] = loop.create_future()
@@ -233,5 +233,5 @@ def first_strike(
 
 
 async def before(waited: Awaitable[T]) -> T:
-    """Wait for a step that has to come before the fault."""
+    """Wait for a step before the fault."""
     return await asyncio.wait_for(waited, PATIENCE_S)

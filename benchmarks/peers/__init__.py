@@ -1,4 +1,4 @@
-"""Clients in other languages, franz-go and Apache Kafka's own, as programs equivalent to this package's."""
+"""Clients in other languages, franz-go and Apache Kafka's Java client, as programs equivalent to this package's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 _HERE = Path(__file__).parent
 _GO_PROGRAMS = _HERE.parents[1] / ".cache"
 FOREIGN = {"franz-go": "go", "java": "mvn"}
-"""The program that each client's build needs."""
+"""The build program of each client."""
 
 
 def available() -> list[str]:
@@ -20,26 +20,26 @@ def available() -> list[str]:
 
 
 def load_command(client: str) -> list[str]:
-    """Return the command of this client's load, after building its program if that is due."""
+    """Return the command of this client's load, after building it if necessary."""
     if client in FOREIGN:
         return _built(client, "load", ".", "JavaLoad")
     return [sys.executable, "-m", "benchmarks.load", client]
 
 
 def reader_command(client: str) -> list[str]:
-    """Return the command of this client's consumer, after building its program if that is due."""
+    """Return the command of this client's consumer, after building it if necessary."""
     if client in FOREIGN:
         return _built(client, "read", "./read", "JavaRead")
     return [sys.executable, "-m", "benchmarks.reader", client]
 
 
 def transactions_command(client: str) -> list[str]:
-    """Return the command of this client's transactions, built first if that is due; its sources list the arguments."""
+    """Return the command of this client's transactions, built if necessary; the source lists its arguments."""
     return _built(client, "transactions", "./transactions", "JavaTransactions")
 
 
 def share_command(client: str) -> list[str]:
-    """Return the command of this client's share consumer; its source lists the arguments."""
+    """Return the command of this client's share consumer, built if necessary; the source lists its arguments."""
     return _built(client, "share", "./share", "JavaShare")
 
 

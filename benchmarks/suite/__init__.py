@@ -1,1 +1,1 @@
-"""Shared parts of the benchmarks: a broker that costs nothing, workers for each client, rounds, and reports."""
+"""Shared parts of the benchmarks: a broker that is never the limit, workers for each client, rounds, and reports."""

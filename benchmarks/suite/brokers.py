@@ -1,4 +1,4 @@
-"""The brokers that clients are measured against."""
+"""The brokers with which clients are measured."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from .sink import SinkTopic
 
 @dataclass(frozen=True)
 class Brokers:
-    """An address to connect to, and a way to get a topic."""
+    """An address to connect to, and a function that creates topics."""
 
     name: str
     bootstrap: str
     topic: Callable[[SinkTopic], str]
-    """Makes a topic of that kind, filled if it has records; returns its name."""
+    """Creates a topic of this kind, and fills it if it has records; returns its name."""
     is_cold: bool = False
-    """True if it has just been started, and is slow while its JVM compiles."""
+    """True if the brokers have just been started, and are slow while their JVMs compile."""
 
 
 @contextmanager
 def sink() -> Iterator[Brokers]:
-    """Run the broker that is never the limit, in a process of its own."""
+    """Run the broker that is never the limit, in a separate process."""
     process = subprocess.Popen([sys.executable, "-m", "benchmarks.suite.sink"], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -40,7 +40,7 @@ def sink() -> Iterator[Brokers]:
 
 @contextmanager
 def kafka(bootstrap: str | None, count: int = 3) -> Iterator[Brokers]:
-    """Use the Apache Kafka cluster at an address, or start one of this number of brokers."""
+    """Use the Apache Kafka cluster at an address, or start a cluster with this number of brokers."""
     if bootstrap is not None:
         yield Brokers("kafka", bootstrap, _maker(bootstrap))
         return

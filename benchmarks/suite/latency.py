@@ -1,4 +1,4 @@
-"""Round trips: of a client's records one by one or at a steady rate, and the bare one that no client can beat."""
+"""Round trips of a client's records, one by one or at a steady rate, and of a bare request that no client can beat."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .workload import Workload
 
 WARM_UP = 200
 SAMPLES = 1000
-"""Number of records a second, out of those at a steady rate, that are followed until they are acknowledged."""
+"""Maximum number of records a second, at a steady rate, whose acknowledgement is timed."""
 WARMING = 0.2
-"""The part of the records at a steady rate that does not count."""
+"""Share of the records at a steady rate that does not count."""
 TICK_S = 0.001
 VERSION = 9
 
 
 async def timed(action: Callable[[], Awaitable[None]], count: int) -> list[float]:
-    """Return the milliseconds of each call, after some that do not count."""
+    """Return the milliseconds of each call, after `WARM_UP` calls that do not count."""
     for _ in range(WARM_UP):
         await action()
     took = []
@@ -42,11 +42,11 @@ async def paced(
     work: Workload,
     tick: Callable[[], object],
 ) -> None:
-    """Send records at the workload's rate, even if earlier ones are not acknowledged.
+    """Send records at the workload's rate, even if earlier records are not acknowledged.
 
-    ``took`` gets the milliseconds from when a record was due to its acknowledgement: the last ones after this has
-    ended, and the caller waits for them. ``send`` takes a value and a callback for its acknowledgement; ``tick`` is
-    called a thousand times a second.
+    ``took`` gets the milliseconds from when a record was due to its acknowledgement. The last are added after this
+    function has returned, so the caller must wait for them. ``send`` takes a value and a callback for its
+    acknowledgement; ``tick`` is called a thousand times a second.
     """
     content = values(work.size, DIFFERENT)
     every = max(1, work.rate // SAMPLES)
@@ -68,7 +68,7 @@ async def paced(
 
 
 async def bare(work: Workload) -> list[float]:
-    """Time the same request, ready made, over a blocking socket to the only broker, or to the leader of partition 0."""
+    """Time the same, prepared request over a blocking socket to the only broker, or to the leader of partition 0."""
     from aiokafka_lead import AdminClient
 
     async with AdminClient(work.bootstrap) as admin:

@@ -1,4 +1,4 @@
-"""Contents of records in every benchmark: JSON-like values that compress as such texts do."""
+"""Contents of records in every benchmark: JSON-like values, which compress like real JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DIFFERENT = 1000
 
 @lru_cache
 def values(size: int, count: int) -> list[bytes]:
-    """Return different values of this many bytes; change none. Made once: a client's warm-up pays for it."""
+    """Return different values of this size, which must not be changed: they are created once, in a client's warm-up."""
     return [_value(size, number) for number in range(count)]
 
 
@@ -29,9 +29,9 @@ def _value(size: int, number: int) -> bytes:
 
 
 def records(work: Workload, count: int, anywhere: Any = None) -> Iterator[tuple[bytes, bytes | None, Any]]:
-    """Value, key and partition of each record; ``anywhere`` leaves the partition to the client.
+    """Yield the value, key and partition of each record; ``anywhere`` lets the client choose the partition.
 
-    Iterating costs next to nothing, so that it does not hide the measured work.
+    The iteration costs almost nothing, so it does not hide the measured work.
     """
     keys: Iterable[bytes | None] = repeat(None)
     if work.keyed:
@@ -49,7 +49,7 @@ async def send_all(
     count: int,
     anywhere: Any = None,
 ) -> None:
-    """Send so many records one by one, half a window ahead of those whose delivery is awaited."""
+    """Send ``count`` records one by one, half a window ahead of the awaited deliveries."""
     topic = work.topic
     behind: list[Awaitable[Any]] = []
     content = records(work, count, anywhere)

@@ -1,4 +1,4 @@
-"""Turn by turn: every contender at every case, again in each round, so that a busy machine slows them all."""
+"""Runs every contender in every case, in turn in each round, so that a busy machine slows all of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NAMES = {
 
 
 class Contender(NamedTuple):
-    """A client as it is run."""
+    """A client, and the way in which it runs."""
 
     client: str
     loop: str = "asyncio"
@@ -42,7 +42,7 @@ class Contender(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Return its label in tables."""
+        """Return the contender's label in tables."""
         name = _NAMES.get(self.client, self.client)
         how = [*([self.loop] if self.loop != "asyncio" else []), *(["pure"] if self.pure else [])]
         return f"{name} ({', '.join(how)})" if how else name
@@ -64,13 +64,13 @@ PEERS = [
 
 
 class Case(NamedTuple):
-    """Something that is measured, for several contenders."""
+    """A measurement of several contenders."""
 
     name: str
     contenders: Sequence[Contender]
     workload: Callable[[Contender, brokers.Brokers], Workload]
     warm_up: Sequence[Contender] = ()
-    """Those whose turns warm cold brokers up; all of the case if there are none."""
+    """Contenders whose turns warm up cold brokers; empty for all contenders of the case."""
 
 
 class Sample(NamedTuple):
@@ -79,7 +79,7 @@ class Sample(NamedTuple):
     case: str
     contender: str
     figures: Any
-    """Figures by name; single records' latency is a list."""
+    """Figures by name, or a list of single records' latencies."""
 
     def quantiles(self, *percents: float) -> Sample:
         """Return the same turn with figures like ``p50`` instead of the list."""
@@ -88,7 +88,7 @@ class Sample(NamedTuple):
 
 
 def parser(name: str, doc: str | None) -> argparse.ArgumentParser:
-    """Create a parser with the options that every comparison has."""
+    """Create a parser with the options common to all comparisons."""
     made = argparse.ArgumentParser(
         f"python -m benchmarks {name}", description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -116,9 +116,9 @@ def places(options: argparse.Namespace) -> list[AbstractContextManager[brokers.B
 
 
 def play(cases: Iterable[Case], place: brokers.Brokers, options: argparse.Namespace) -> list[Sample]:
-    """Run all rounds of all cases, each in another order, after one that does not count if the brokers are cold.
+    """Run all rounds of all cases, each in another order. For cold brokers, the first additional round does not count.
 
-    A contender that fails is named on standard error, and has no figures there.
+    A contender that fails is named on standard error, and has no figures for this turn.
     """
     samples = []
     warm = not place.is_cold
@@ -142,7 +142,7 @@ def play(cases: Iterable[Case], place: brokers.Brokers, options: argparse.Namesp
 
 
 def measure(workload: Workload) -> Any | None:
-    """Measure one turn in a process of its own; returns None when it fails."""
+    """Measure a turn in a separate process; return None if it fails."""
     command = [sys.executable, "-m", "benchmarks.suite.worker", workload.to_json()]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), "."]))}
     try:
@@ -157,7 +157,7 @@ def measure(workload: Workload) -> Any | None:
 
 
 class Spread(NamedTuple):
-    """Best, median and worst of one figure over the rounds."""
+    """Best, median and worst value of a figure over the rounds."""
 
     best: float
     middle: float
@@ -174,7 +174,7 @@ def spreads(samples: Iterable[Sample], figure: str, best: Callable[..., float] =
 
 
 def joined(options: argparse.Namespace, name: str, samples: Sequence[Sample]) -> list[Sample]:
-    """Join the samples to those saved before, with ``--join``."""
+    """Return the samples, with ``--join`` after the samples saved before."""
     written = options.out / f"{name}.json"
     if not options.join or not written.exists():
         return list(samples)

@@ -1,7 +1,7 @@
 """Share groups: cost of records that are acquired, not processed, and accepted.
 
-``method``: ``implicit`` (the next poll accepts the records), ``explicit`` (each record is acknowledged by a call), and
-of this client ``async_for``, ``batches`` and ``run``. Every client takes at most 500 records at a time.
+``method``: ``implicit`` (the next poll accepts the records), ``explicit`` (a call acknowledges each record), and for
+this client ``async_for``, ``batches`` and ``run``. Every client takes at most 500 records at a time.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .workload import Workload
 
 Consumer = ShareConsumer[bytes | None, bytes | None]
 WARM_UP = 0.1
-"""The part of the records that comes before those that count."""
+"""Records before the counted records, as a share of them."""
 
 
 async def of_this_client(work: Workload) -> dict[str, Any]:
-    """Take records, until all that count are accepted."""
+    """Take records until all counted records are accepted."""
     mode: Any = "explicit" if work.method == "explicit" else "implicit"
     async with ShareConsumer(
         work.topic, bootstrap_servers=work.bootstrap, group_id=work.group, share_acknowledgement_mode=mode
@@ -150,7 +150,7 @@ async def of_confluent(work: Workload) -> dict[str, Any]:
 
 
 async def of_another_language(client: str, work: Workload) -> dict[str, Any]:
-    """Measure a client that runs in a process of its own."""
+    """Measure a client that runs in a separate process."""
     numbers = [round(work.records * WARM_UP), work.records]
     command = [*share_command(client), work.bootstrap, work.topic, work.group, work.method, *map(str, numbers)]
     done = await anyio.run_process(command, stderr=None)
@@ -162,7 +162,7 @@ async def of_another_language(client: str, work: Workload) -> dict[str, Any]:
 
 
 async def moves_of_this_client(work: Workload) -> list[float]:
-    """Return the wall-clock seconds of successive acknowledgements during a number of seconds."""
+    """Return the wall-clock seconds of successive acknowledgements, for the workload's duration."""
     taken: list[float] = []
     end = time.monotonic() + work.seconds
     async with ShareConsumer(
@@ -197,7 +197,7 @@ async def moves_of_confluent(work: Workload) -> list[float]:
 
 
 async def moves_of_another_language(client: str, work: Workload) -> list[float]:
-    """Measure moves with a client that runs in a process of its own."""
+    """Measure moves with a client that runs in a separate process."""
     numbers = [MOVED_AT_ONCE, round(work.seconds * 1000)]
     command = [*share_command(client), work.bootstrap, work.topic, work.group, "moves", *map(str, numbers)]
     done = await anyio.run_process(command, stderr=None)
@@ -206,4 +206,4 @@ async def moves_of_another_language(client: str, work: Workload) -> list[float]:
 
 
 MOVED_AT_ONCE = 10
-"""Records that are taken at once while leaders move: the topic has to last."""
+"""Number of records taken at once while leaders move, small enough for the topic to last."""

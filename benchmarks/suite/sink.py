@@ -1,7 +1,7 @@
-"""A broker that is never the limit: it acknowledges produce requests and serves fetches from memory, and keeps nothing.
+"""A broker that is never the limit: it acknowledges produce requests, stores nothing, and serves fetches from memory.
 
-``python -m benchmarks.suite.sink`` listens on a free port, which it prints. A topic's name says what it is like
-(`SinkTopic`): every such topic exists. The log of a topic to be read repeats one record batch.
+``python -m benchmarks.suite.sink`` listens on a free port, which it prints. A topic's name gives its properties
+(`SinkTopic`), and every topic with a valid name exists. The log of a topic to read repeats one record batch.
 """
 
 from __future__ import annotations
@@ -37,31 +37,31 @@ from .payload import values
 NODE = 1
 BATCH_SIZE = 16 * 1024
 MUTE = ".mute"
-"""Records written to a topic whose name ends so are never acknowledged."""
+"""Records written to a topic with this suffix are never acknowledged."""
 SUPPORTED = {0: (0, 13), 1: (4, 17), 2: (1, 10), 3: (0, 13), 18: (0, 4), 22: (0, 5)}
 """Versions by API key: Produce, Fetch, ListOffsets, Metadata, ApiVersions, InitProducerId."""
 
 
 class SinkTopic(NamedTuple):
-    """Properties told by a topic's name: ``sink-6`` takes records, ``sink-6-1000000-100-lz4`` has records to read."""
+    """Properties in a topic's name: ``sink-6`` takes records, ``sink-6-1000000-100-lz4`` has records to read."""
 
     partitions: int
     records: int = 0
-    """In each partition."""
+    """Number of records in each partition."""
     size: int = 100
     compression: str = "none"
     replicas: int = 1
-    """On a cluster that has some."""
+    """Number of replicas, in a real cluster."""
 
     @property
     def name(self) -> str:
-        """Return the name that `parse` understands."""
+        """Return the topic's name, for `parse`."""
         content = f"-{self.records}-{self.size}-{self.compression}" if self.records else ""
         return f"sink-{self.partitions}{content}"
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """Parse a name; returns None for another kind of topic. A suffix after the last figure and a dot is free."""
+        """Parse a name; return None for topics of other kinds. Any suffix may follow after a dot."""
         match = re.fullmatch(r"sink-(\d+)(?:-(\d+)-(\d+)-(\w+))?(?:\..*)?", name)
         if match is None:
             return None
@@ -70,7 +70,7 @@ class SinkTopic(NamedTuple):
 
 
 class Log:
-    """The records of each partition of a topic: the same batch over and over."""
+    """The records of each partition of a topic: the same batch repeatedly."""
 
     def __init__(self, topic: SinkTopic) -> None:
         self.end = topic.records
@@ -80,7 +80,7 @@ class Log:
         self._batch = bytes(builder.build())
 
     def read(self, offset: int, max_bytes: int) -> Buffer:
-        """Return whole batches from the batch that holds ``offset``, at least one."""
+        """Return at least one whole batch, beginning with the batch that contains ``offset``."""
         first = offset // self._per_batch
         last = min(first + max(1, max_bytes // len(self._batch)), -(-self.end // self._per_batch))
         chunk = bytearray(self._batch * (last - first))
@@ -101,7 +101,7 @@ class Sink:
         self._producers = 0
 
     def topic(self, name: str) -> SinkTopic | None:
-        """Return the topic of that name, and remember it."""
+        """Return the topic with this name, and store it."""
         found = self.topics.get(name) or SinkTopic.parse(name)
         if found is not None and name not in self.topics:
             self.topics[name] = found
@@ -109,7 +109,7 @@ class Sink:
         return found
 
     def answer(self, frame: RequestFrame) -> tuple[Any, float]:
-        """Return the response, or None if none is due, and the milliseconds for which to hold it back."""
+        """Return the response, or None if the request has no response, and its delay in milliseconds."""
         match frame.api_key:
             case 0:
                 return self._produce(frame.request, frame.version), 0.0
@@ -222,7 +222,7 @@ def topic_id(name: str) -> uuid.UUID:
 
 
 class Session(asyncio.BufferedProtocol):
-    """One client's connection. A fetch without records holds up the requests after it, as at a real broker."""
+    """A client's connection. A fetch without records delays the requests after it, as at a real broker."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -264,7 +264,7 @@ class Session(asyncio.BufferedProtocol):
 
 
 async def serve() -> None:
-    """Listen until the process is ended."""
+    """Listen until the process ends."""
     sink = Sink()
     server = await asyncio.get_running_loop().create_server(lambda: Session(sink), "127.0.0.1", 0)
     sink.port = server.sockets[0].getsockname()[1]

@@ -1,4 +1,4 @@
-"""Successive transactions: their number a second, the time of a commit, and the cost of a record."""
+"""Successive transactions: their rate, the time of a commit, and the cost of a record."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .workload import LINGER_MS, Workload
 Send = Callable[..., Awaitable[object]]
 
 WARM_UP = 0.1
-"""The part of the transactions that comes before those that count."""
+"""Transactions before the counted transactions, as a share of them."""
 
 
 def new_id() -> str:
-    """Return a transactional id that no other turn has, so that no turn has to end another's open transaction."""
+    """Return a new transactional id, so that no turn has to end another turn's open transaction."""
     return f"benchmark-{uuid.uuid4().hex}"
 
 
@@ -35,11 +35,11 @@ async def back_to_back(
     commit: Callable[[], Awaitable[object]],
     settle: Callable[[], Awaitable[object]] = anyio.lowlevel.checkpoint,
 ) -> dict[str, Any]:
-    """Return figures of a producer's transactions of this many records each.
+    """Return figures of a producer's transactions, with the workload's number of records in each.
 
-    ``send`` takes the arguments of `Producer.send`, and so does the result of ``begin``, if that is for one transaction
-    only. ``p50`` and ``p99`` are milliseconds of ``commit``, which waits for the records as well. ``settle`` waits for
-    commits that it leaves behind.
+    ``send`` takes the arguments of `Producer.send`. ``begin`` may return a function that replaces it in one
+    transaction. ``p50`` and ``p99`` are milliseconds of ``commit``, which also waits for the records. ``settle`` waits
+    for commits that are pending at the end.
     """
     topic = work.topic
 
@@ -67,7 +67,7 @@ async def back_to_back(
 
 
 async def of_another_language(client: str, work: Workload) -> dict[str, Any]:
-    """Return the same figures of a client that runs in a process of its own."""
+    """Return the same figures of a client that runs in a separate process."""
     count = max(1, work.records // work.transaction)
     numbers = [work.partitions, work.transaction, work.size, LINGER_MS, max(1, round(count * WARM_UP)), count]
     command = [*transactions_command(client), work.bootstrap, work.topic, *map(str, numbers)]

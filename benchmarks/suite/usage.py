@@ -1,4 +1,4 @@
-"""Cost of a piece of work for this process."""
+"""Cost of a part of this process's work."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any, Self
 
 
 class Meter:
-    """Measures a ``with`` block: CPU time of the whole process, user and system, all threads; wall time; idle cores."""
+    """Measures a ``with`` block: CPU time of the process (user and system, all threads), wall time, and idle cores."""
 
     def __init__(self, records: int, *, ticks: bool = False) -> None:
-        """``ticks``: measure the pauses of the event loop, asyncio's, too."""
+        """``ticks``: also measure the pauses of asyncio's event loop."""
         self.records = records
         self._ticks = Ticks() if ticks else None
         self.cpu_s = 0.0
         self.wall_s = 0.0
         self.machine_busy = 0.0
-        """The share of all cores' time in use meanwhile: near 1 the machine was the limit."""
+        """Share of all cores' time in use during the block: near 1, the machine was the limit."""
 
     def __enter__(self) -> Self:
         if self._ticks is not None:
@@ -78,7 +78,7 @@ class Ticks:
 
 
 def resident_bytes() -> int:
-    """Memory that this process has in use."""
+    """Return the memory in use by this process."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 

@@ -1,4 +1,4 @@
-"""One measurement in a process of its own: ``python -m benchmarks.suite.worker WORKLOAD`` prints figures as JSON."""
+"""A measurement in a separate process: ``python -m benchmarks.suite.worker WORKLOAD`` prints figures as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "aiokafka_lead"
 
 
 def hide_compiled_modules() -> None:
-    """Import this client's plain sources, whatever is built beside them."""
+    """Make imports of this client ignore compiled modules."""
     sources_only = FileFinder.path_hook((SourceFileLoader, SOURCE_SUFFIXES))
 
     def hook(path: str) -> Any:
@@ -30,7 +30,7 @@ def hide_compiled_modules() -> None:
 
 
 async def perform(work: Workload) -> Any:
-    """Run the work that the workload names."""
+    """Run the workload's kind of work."""
     module = "latency" if work.client == "bare" else f"clients.{work.client}"
     action = "bare" if work.client == "bare" else work.work
     coroutine: Awaitable[Any] = getattr(importlib.import_module(f"benchmarks.suite.{module}"), action)(work)
@@ -38,7 +38,7 @@ async def perform(work: Workload) -> Any:
 
 
 def run(work: Workload) -> Any:
-    """Perform it on the event loop that it names."""
+    """Perform the workload on its event loop."""
     if work.loop == "trio":
         import trio
 

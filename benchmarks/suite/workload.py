@@ -1,4 +1,4 @@
-"""A worker's task. Travels to its process as JSON."""
+"""A worker's task, passed to its process as JSON."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Self
 
 LINGER_MS = 5
 WINDOW = 100_000
-"""Maximum number of records in flight if deliveries are awaited; the older half is awaited then.
+"""Maximum number of records in flight if deliveries are awaited; beyond it, the older half is awaited.
 
-It is the number that confluent-kafka takes, whose callbacks need no wait.
+It equals the number of records that confluent-kafka buffers, whose callbacks need no wait.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One measurement of one client. Not every field matters to every kind of work."""
+    """A measurement of a client. Not every field matters to every kind of work."""
 
     work: str
     """``produce``, ``consume``, ``latency``, ``steady``, ``transactions``, ``share``, ``share_moves``, ``idle`` or
@@ -26,11 +26,11 @@ class Workload:
     bootstrap: str
     topic: str
     method: str = "send"
-    """The way in which the client is called: see its module."""
+    """The client's method; see the client's module."""
     loop: str = "asyncio"
     """``asyncio``, ``uvloop`` or ``trio``."""
     pure: bool = False
-    """True to leave the compiled modules of this client aside."""
+    """True to ignore the compiled modules of this client."""
     records: int = 100_000
     size: int = 100
     compression: str = "none"
@@ -38,26 +38,26 @@ class Workload:
     acks: str = "all"
     partitions: int = 6
     spread: bool = False
-    """True to spread the records over all partitions in turn, a run of `run` to each; False if the client chooses."""
+    """True to send `run` records to each partition in turn; False to let the client choose."""
     run: int = 20
     transaction: int = 1
-    """Records of each transaction."""
+    """Number of records in each transaction."""
     group: str = ""
     """The share group that takes records."""
     seconds: float = 0.0
     """Duration in seconds, if the number of records does not determine it."""
     rate: int = 0
-    """Records a second, if they come at a steady rate."""
+    """Records a second, for a steady rate."""
     clients: int = 1
     """Number of clients in the process."""
     ticks: bool = False
     """True to measure the event loop's pauses, which costs CPU."""
 
     def to_json(self) -> str:
-        """Return it in the form of a worker's command line."""
+        """Return the workload as JSON, for a worker's command line."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse the form of `to_json`."""
+        """Parse the output of `to_json`."""
         return cls(**json.loads(text))

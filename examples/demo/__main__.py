@@ -30,7 +30,7 @@ HINTS: list[Literal["trust", "off"]] = ["trust", "off"]
 
 
 async def run(options: argparse.Namespace) -> bool:
-    """Run the demo; True if every event came through exactly once."""
+    """Run the demo; return True if every event was consumed exactly once."""
     name = f"demo-{uuid.uuid4().hex[:8]}"
     topics = [name, f"{name}-hints-off"]
     cluster = (
@@ -47,7 +47,7 @@ async def run(options: argparse.Namespace) -> bool:
             for label, topic, hints in zip(("with hints", "hints off"), topics, HINTS, strict=True)
         ]
         screen = Screen(Console(highlight=False), trouble, loads, options.seconds)
-        gc.freeze()  # a full pass over all that was imported is a pause of its own
+        gc.freeze()  # a full collection of all imported objects would be a noticeable pause
         async with anyio.create_task_group() as shown:
             shown.start_soon(screen.show)
             async with anyio.create_task_group() as tasks:
@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=30, help="of each load's topic")
     parser.add_argument("--backend", choices=["asyncio", "trio"], default="asyncio")
     options = parser.parse_args()
-    logging.getLogger("aiokafka_lead").addHandler(logging.NullHandler())  # that a broker is dead is on the screen
+    logging.getLogger("aiokafka_lead").addHandler(logging.NullHandler())  # the screen shows dead brokers
     status = 1
     try:
         if anyio.run(run, options, backend=options.backend):

@@ -1,4 +1,4 @@
-"""Events at a steady rate, and an auditor that ticks them off."""
+"""Events at a steady rate, and an auditor that checks that each arrives once."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import anyio
 from aiokafka_lead import Consumer, Delivery, Producer
 
 EVENT = struct.Struct(">Qd")
-"""An event's number, and when it was sent (monotonic seconds of this process)."""
+"""An event's number, and the time of its send (monotonic seconds of this process)."""
 PADDING = bytes(84)
 SLICE_S = 0.25
-"""Time drawn as one bar."""
+"""Seconds drawn as one bar."""
 CATCH_UP_S = 0.1
-"""A machine that is further behind sends fewer events: to catch up with all would keep it behind."""
+"""A machine that is more seconds behind skips events, since catching up would keep it behind."""
 PATIENCE_S = 20
-"""Silence after which missing events count as lost."""
+"""Seconds without events after which missing events count as lost."""
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -37,10 +37,10 @@ class Waits:
 
     by_phase: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     by_slice: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
-    """The longest one of the events that were sent in each slice."""
+    """The longest latency of the events that were sent in each slice."""
 
     def add(self, sent: float, ms: float, phase: str) -> None:
-        """Note one event; its time is in seconds since the start."""
+        """Add an event; ``sent`` is in seconds since the start."""
         self.by_phase[phase].append(ms)
         number = int(sent / SLICE_S)
         self.by_slice[number] = max(self.by_slice[number], ms)
@@ -50,9 +50,9 @@ class Waits:
 async def connected_load(
     name: str, servers: str, topic: str, hints: Literal["trust", "off"], phase: Callable[[], str]
 ) -> AsyncIterator[Load]:
-    """Yield a load whose clients have started and know the topic, so that the first events do not wait for that.
+    """Yield a load whose clients have started and have metadata of the topic, so that the first events need not wait.
 
-    ``phase`` returns the present phase of the cluster.
+    ``phase`` returns the current phase of the cluster.
     """
     async with (
         Producer[bytes, bytes](servers, linger_ms=0, leader_hint_policy=hints) as producer,
@@ -79,10 +79,10 @@ class Load:
         self.sent = 0
         self.acknowledged = 0
         self.consumed = 0
-        """Different events that the consumer saw."""
+        """Number of different events that the consumer has read."""
         self.duplicated = 0
         self.errors: list[Exception] = []
-        """Why events were not delivered."""
+        """Errors of events that were not delivered."""
         self.acknowledgements = Waits()
         self.consumptions = Waits()
         self._topic = topic
@@ -94,11 +94,11 @@ class Load:
         self._is_sent = False
         self._complete = anyio.Event()
         self._seen = bytearray()
-        """One byte per event number: consumed or not."""
+        """A byte for each event number: 1 if consumed."""
 
     @property
     def lost(self) -> int:
-        """Return the events that the consumer never saw, although no error was reported for them."""
+        """Return the number of events that were neither consumed nor reported as failed."""
         return max(0, self.sent - len(self.errors) - self.consumed)
 
     @property
@@ -107,7 +107,7 @@ class Load:
         return self.sent == self.acknowledged == self.consumed and not self.duplicated
 
     async def run(self, rate: float) -> None:
-        """Send ``rate`` events a second until ``end`` is called, and consume all. A slow machine sends fewer."""
+        """Send ``rate`` events a second until `end` is called, and consume all. A slow machine sends fewer."""
         self._started = time.monotonic()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._audit)
@@ -118,7 +118,7 @@ class Load:
             tasks.cancel_scope.cancel()
 
     def end(self) -> None:
-        """Send no more."""
+        """Stop sending."""
         self._is_enough = True
 
     async def _consume_the_rest(self) -> None:

@@ -31,7 +31,7 @@ def style(ms: float) -> str:
 
 
 class Screen:
-    """The demo, as it is shown."""
+    """Shows the demo."""
 
     def __init__(self, console: Console, trouble: Trouble, loads: Sequence[Load], seconds: float) -> None:
         self._console = console
@@ -59,7 +59,7 @@ class Screen:
                 live.update(self._frame(), refresh=True)
 
     def close(self) -> None:
-        """Format the outcome: the figures if they were not shown all the time, and one sentence."""
+        """Print the outcome in a sentence, after the figures if they were not shown all the time."""
         if not self._console.is_terminal:
             self._console.print()
             self._console.print(self._waits())

@@ -15,19 +15,19 @@ from aiokafka_lead.admin import NewTopic
 from aiokafka_lead.testing import EmbeddedCluster
 
 QUIET, MOVING, DEAD, BACK = "quiet", "moves", "death", "return"
-"""Phases of the cluster: nothing happens, leaders move, a broker is dead, it has come back."""
+"""Phases of the cluster: no fault, leaders move, a broker is dead, the broker has come back."""
 METADATA_DELAY_MS = 100
 
 
 @dataclass(frozen=True)
 class Broker:
-    """A broker of the cluster, as it is now."""
+    """The current state of a broker."""
 
     id: int
     address: str
     state: str
     leads: int
-    """Partitions of which it is the leader."""
+    """Number of partitions that it leads."""
 
 
 class Trouble(Protocol):
@@ -37,14 +37,14 @@ class Trouble(Protocol):
     about: str
     """Description of the cluster."""
     phase: str
-    """The present phase."""
+    """The current phase."""
     latest: str
     """Description of the latest fault."""
     moves: int
     deaths: int
 
     async def make(self, seconds: float) -> None:
-        """Cause faults, spread over ``seconds``; longer if the machine is slow."""
+        """Cause faults, spread over ``seconds`` or longer if the machine is slow."""
 
     def brokers(self) -> list[Broker]:
         """Return the brokers and the partitions that they lead."""
@@ -69,7 +69,7 @@ class EmbeddedTrouble:
         self._partitions = partitions
 
     async def make(self, seconds: float) -> None:
-        """Move every leader, kill a broker, let it come back on another port, move every leader again."""
+        """Move every leader, kill a broker, restart it on another port, and move every leader again."""
         pause = seconds / 6
         await anyio.sleep(pause)
         await self._move_every_leader(pause)
@@ -134,7 +134,7 @@ class RealTrouble:
         self._brokers: list[Broker] = []
 
     async def make(self, seconds: float) -> None:
-        """Rotate the leaders, wait, rotate them on."""
+        """Rotate the leaders, wait, and rotate them again."""
         pause = seconds / 5
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._watch)

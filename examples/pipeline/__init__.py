@@ -1,1 +1,1 @@
-"""A pipeline: order events from asyncio into Kafka, from there through Spark into Parquet, and a report."""
+"""A pipeline: order events from asyncio to Kafka, from there through Spark to Parquet, and a report."""

@@ -37,7 +37,7 @@ from .shop import Shop
 JOB_TIMEOUT_S = 300
 PARTITIONS = 6
 SHOWN = 12
-"""Windows of the report that are shown."""
+"""Number of the report's windows that are shown."""
 
 
 @asynccontextmanager
@@ -60,7 +60,7 @@ async def embedded_cluster() -> AsyncIterator[str]:
 
 
 class StreamingJob:
-    """The streaming job in processes of its own: the driver's Python, its JVM, and its workers."""
+    """The streaming job in separate processes: the driver's Python, its JVM, and its workers."""
 
     def __init__(self, bootstrap: str, topic: str, directory: Path) -> None:
         self._command = ("-m", "examples.pipeline.stream", bootstrap, topic, str(directory))
@@ -69,7 +69,7 @@ class StreamingJob:
         self._commits = directory / "checkpoint/commits"
         self._process: Process | None = None
         self._known = 0
-        """Micro-batches that were committed before this process."""
+        """Number of micro-batches committed before this process."""
 
     async def start(self) -> None:
         """Start, or start again."""
@@ -84,7 +84,7 @@ class StreamingJob:
         return len(list(self._commits.glob("[0-9]*")))
 
     async def has_committed(self, more: int) -> None:
-        """Wait until this process has committed some micro-batches; raises if it has ended."""
+        """Wait until this process has committed ``more`` micro-batches; raise RuntimeError if it has ended."""
         while self.committed() < self._known + more:
             assert self._process is not None
             if self._process.returncode is not None:
@@ -92,13 +92,13 @@ class StreamingJob:
             await asyncio.sleep(0.01)
 
     async def kill(self) -> None:
-        """Send SIGKILL to the driver and its JVM: neither can announce, close or clean up anything."""
+        """Send SIGKILL to the driver and its JVM, so that neither can clean up."""
         if self._process is not None and self._process.returncode is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             await self._process.wait()
 
     async def end(self) -> None:
-        """Wait until the job has ended by itself."""
+        """Wait until the job ends by itself; raise RuntimeError if it fails."""
         assert self._process is not None
         if await self._process.wait():
             raise self._failed()
@@ -108,7 +108,7 @@ class StreamingJob:
 
 
 async def kill_now_and_then(job: StreamingJob, times: int, stage: Stage) -> None:
-    """Kill and restart the job, each time after it has got something done, somewhere within its next micro-batch."""
+    """Kill and restart the job repeatedly, each time within the micro-batch after its first."""
     for number in range(1, times + 1):
         await job.has_committed(1)
         await asyncio.sleep(0.15 * number)
@@ -124,7 +124,7 @@ async def sell(shop: Shop, job: StreamingJob, stages: Stages, options: argparse.
 
         async def watch() -> None:
             while True:
-                # With enough orders the shops go on, until the job has got something done.
+                # The shops continue beyond the number of orders until the job has made progress.
                 selling.show(f"{len(shop.accepted):,} orders", min(len(shop.accepted), options.orders - 1))
                 if not options.kill:
                     summing.show(f"{job.committed()} micro-batches")
@@ -159,7 +159,7 @@ async def report(shop: Shop, bootstrap: str, topic: str, directory: Path, stages
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Run the pipeline, from the first order to the report; returns the exit status, 0 if the report is exact."""
+    """Run the pipeline, from the first order to the report; return the exit status, 0 if the report is exact."""
     directory: Path = options.out
     topic = f"orders-{uuid.uuid4().hex[:8]}"
     async with AsyncExitStack() as stack:
@@ -187,7 +187,7 @@ def killed(times: int) -> str:
 
 
 def show(console: Console, report: Report, shop: Shop, options: argparse.Namespace) -> None:
-    """Print the takings, and one sentence."""
+    """Print the takings, and a sentence about the result."""
     table = Table("15 minutes from", box=None, padding=(0, 3, 0, 0), header_style="dim")
     for title in ("orders", "counted", "cents", "summed up"):
         table.add_column(title, justify="right")

@@ -1,7 +1,7 @@
-"""Orders, their generator, and the sums that an exact report has to show.
+"""Orders, their generator, and the sums that an exact report must show.
 
-Time in the events is the shops' own: it goes by the orders, not by the clock, so that a slow machine makes no order
-late. A day of it holds 864,000 orders.
+Event time advances with the orders, not with the clock, so that no order is late on a slow machine. A day has 864,000
+orders.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ PRODUCTS = ("bread", "butter", "coffee", "jam", "tea")
 
 @dataclass(frozen=True)
 class Order:
-    """One order, as its event tells it."""
+    """An order, with the fields of its event."""
 
     order_id: str
     product: str
     cents: int
     at: str
-    """When it was placed: ISO 8601, UTC."""
+    """Time of the order: ISO 8601, UTC."""
 
     def event(self) -> bytes:
         """Return the record's value."""
@@ -46,7 +46,7 @@ class Takings:
 
 
 def orders(seed: int = 0) -> Iterator[Order]:
-    """Yield the day's orders, the same ones for the same seed."""
+    """Yield the day's orders, which depend on the seed only."""
     chance = random.Random(seed)
     at = DAY
     while at < NEXT_DAY:
@@ -56,12 +56,12 @@ def orders(seed: int = 0) -> Iterator[Order]:
 
 
 def first_of_next_day() -> Order:
-    """Return the order that closes the day: event time moves on when an event says so."""
+    """Return the order that closes the day, because only events advance event time."""
     return Order("next-day", PRODUCTS[0], 1, (NEXT_DAY + timedelta(hours=1)).isoformat())
 
 
 def takings(accepted: Iterable[Order]) -> list[Takings]:
-    """Return the report expected if no order was lost or counted twice."""
+    """Return the expected report, with every order counted once."""
     number: Counter[tuple[str, str]] = Counter()
     cents: Counter[tuple[str, str]] = Counter()
     for order in accepted:

@@ -1,6 +1,6 @@
 """The batch job: ``python -m examples.pipeline.report BOOTSTRAP TOPIC DIRECTORY``.
 
-Compares the output of the streaming job with the producers' own counts, writes its findings to ``report.json``, and
+Compares the output of the streaming job with the producers' counts, writes its findings to ``report.json``, and
 publishes the takings to ``TOPIC-takings``.
 """
 
@@ -19,7 +19,7 @@ TAKINGS = "start timestamp, product string, orders bigint, cents bigint"
 
 
 def compare(found: DataFrame, sent: DataFrame) -> DataFrame:
-    """Both, side by side, by window and product."""
+    """Join the counted and the sent sums by window and product."""
     ours = found.select("start", "product", f.col("orders").alias("counted"), f.col("cents").alias("cents_counted"))
     theirs = sent.select("start", "product", f.col("orders").alias("sent"), f.col("cents").alias("cents_sent"))
     return theirs.join(ours, ["start", "product"], "full").na.fill(0)
@@ -45,7 +45,7 @@ def main(bootstrap: str, topic: str, directory: Path) -> None:
     both = compare(found, spark.read.schema(TAKINGS).json(str(directory / "sent.json"))).cache()
     sums = [f.sum(name).alias(name) for name in ("sent", "counted", "cents_sent", "cents_counted")]
     windows = both.groupBy(f.date_format("start", "yyyy-MM-dd HH:mm").alias("start")).agg(*sums).orderBy("start")
-    # Compared by product: sums of windows could hide an order that was lost beside one that was counted twice.
+    # Compared by product, because in a window's sum a lost order and a doubly counted order would cancel out.
     lost, repeated, wrong, rows = both.agg(
         f.sum(f.greatest(f.col("sent") - f.col("counted"), f.lit(0))),
         f.sum(f.greatest(f.col("counted") - f.col("sent"), f.lit(0))),

@@ -1,4 +1,4 @@
-"""Findings of the report. They travel as JSON from the batch job to the program that shows them."""
+"""Findings of the report, passed as JSON from the batch job to the program that shows them."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ class Window:
 
 @dataclass(frozen=True)
 class Report:
-    """The takings beside the sum of the orders sent."""
+    """The takings, and the comparison with the orders sent."""
 
     events: int
-    """Records in the topic of the orders."""
+    """Number of records in the topic of orders."""
     lost: int
     repeated: int
     wrong: int
-    """Sums that differ."""
+    """Number of sums that differ."""
     rows: int
-    """Sums that there must be."""
+    """Expected number of sums."""
     published: int
-    """Sums in the topic of the takings."""
+    """Number of sums in the topic of takings."""
     windows: list[Window]
 
     def is_exact(self, sent: int) -> bool:
-        """Return True if every order was counted once, and each event sent is in the topic once."""
+        """Return True if every order was counted once, and the topic has each sent event once."""
         return not (self.lost or self.repeated or self.wrong) and self.published == self.rows and self.events == sent
 
     def to_json(self) -> str:
-        """Return it as JSON, for a file."""
+        """Return the report as JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse the form of `to_json`."""
+        """Parse the output of `to_json`."""
         fields = json.loads(text)
         return cls(**fields | {"windows": [Window(**window) for window in fields["windows"]]})

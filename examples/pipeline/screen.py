@@ -1,4 +1,4 @@
-"""The pipeline's display: its stages, each with its progress; a line each without a terminal."""
+"""The pipeline's display: stages with their progress, or a line for each stage without a terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 
 class Stage:
-    """A part of the pipeline that is under way."""
+    """A running part of the pipeline."""
 
     def __init__(self, progress: Progress, title: str, total: float | None) -> None:
         self._progress = progress
@@ -20,12 +20,12 @@ class Stage:
         self._is_over = False
 
     def show(self, state: str, done: float | None = None) -> None:
-        """Show the progress in a few words; with the total, if the stage has one."""
+        """Show the progress in a few words, and ``done`` as a share of the stage's total, if any."""
         self._state = state
         self._progress.update(self._task, state=state, completed=done)
 
     def note(self, state: str) -> None:
-        """Show a rare event, with a line of its own if there is no terminal."""
+        """Show a rare event, on a separate line if there is no terminal."""
         self.show(state)
         if not self._progress.console.is_terminal:
             self._progress.console.print(f"{self._title}: {state}", soft_wrap=True)
@@ -39,7 +39,7 @@ class Stage:
 
 
 class Stages(AbstractContextManager["Stages"]):
-    """The stages, one below the other. Fits 80 columns."""
+    """The stages, one per line. Fits 80 columns."""
 
     def __init__(self) -> None:
         self.console = Console(highlight=False)

@@ -11,7 +11,7 @@ from aiokafka_lead import spark as kafka
 
 
 def local_session(name: str) -> SparkSession:
-    """Two local tasks at a time, quiet, with the ``aiokafka_lead`` format."""
+    """Return a session with two local tasks at a time, little logging, and the ``aiokafka_lead`` format."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").appName(name)
     for setting, value in {

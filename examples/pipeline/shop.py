@@ -1,4 +1,4 @@
-"""The producers: many requests at a time, each of which awaits its own record, as a FastAPI handler would."""
+"""The producers: many concurrent requests, each of which awaits its record, as a FastAPI handler would."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from aiokafka_lead import Producer
 from .orders import Order, first_of_next_day, orders
 
 AT_ONCE = 200
-"""Requests under way at a time. No event is further behind another than these: 20 seconds of the shops' time."""
+"""Number of concurrent requests. This bounds how late an event can be: 20 seconds of event time."""
 TWICE = 0.05
 """Share of customers who press the button twice."""
 GARBLED = 0.001
-"""The share of requests that come with an event that is no JSON: other programs write to the topic, too."""
+"""Share of requests with an additional invalid event, as if other programs also wrote to the topic."""
 
 
 class Shop:
-    """Accepts orders, and remembers which ones."""
+    """Accepts orders, and keeps a list of them."""
 
     def __init__(self, producer: Producer, topic: str) -> None:
         self._producer = producer
@@ -35,7 +35,7 @@ class Shop:
         self.garbled = 0
 
     async def accept(self, order: Order) -> None:
-        """Accept one request: returns when every in-sync replica has the order."""
+        """Accept one request; return once every in-sync replica has the order."""
         key, value = order.order_id.encode(), order.event()
         times = 2 if self._chance.random() < TWICE else 1
         if self._chance.random() < GARBLED:
@@ -51,7 +51,7 @@ class Shop:
         self.sent += 1
 
     async def serve(self, least: int, rate: float, enough: Callable[[], bool]) -> None:
-        """Accept ``rate`` orders a second until there are ``least``, and ``enough`` says so."""
+        """Accept ``rate`` orders a second until there are ``least`` orders, and ``enough`` returns True."""
         customers = orders()
         started, served = time.monotonic(), 0
         while served < least or not enough():

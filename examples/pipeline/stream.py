@@ -1,7 +1,7 @@
 """The streaming job: ``python -m examples.pipeline.stream BOOTSTRAP TOPIC DIRECTORY``.
 
 Parses the events, drops orders that came twice, sums them up by product and window of event time, and writes each
-window to Parquet once it is complete. It goes on from its checkpoint whenever it is started, and ends with the day.
+window to Parquet once it is complete. A restarted job continues from its checkpoint. The job ends with the day.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def takings(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
 
 
 def run_to_the_end_of_the_day(query: StreamingQuery) -> None:
-    """Wait until every window of the day is written; raises the error of a failed query."""
+    """Wait until every window of the day is written; raise the error of a failed query."""
     while not query.awaitTermination(timeout=1):
         progress = query.lastProgress
         watermark = progress.eventTime.get("watermark") if progress is not None else None
@@ -48,7 +48,7 @@ def run_to_the_end_of_the_day(query: StreamingQuery) -> None:
 
 
 def main(bootstrap: str, topic: str, directory: Path) -> None:
-    """Run."""
+    """Run the job."""
     spark = local_session("takings")
     query = (
         takings(spark, bootstrap, topic)

@@ -1,4 +1,4 @@
-"""Each option of each command is used by a test; those that no other test needs are used here."""
+"""Each option of each command is used by a test; options that no other test needs are used here."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_profiles_that_cannot_be_used(tmp_path: Path, text: str, mode: int, expe
 
 
 def test_a_file_that_cannot_be_looked_for_is_none(tmp_path: Path) -> None:
-    """The home of another user is such a place. A name that is too long fails for root, too."""
+    """Another user's home cannot be read. For root, a name that is too long fails instead."""
     assert options(tmp_path / ("x" * 300), AIOKAFKA_LEAD_BOOTSTRAP_SERVERS="a:1") == {"bootstrap_servers": "a:1"}
     assert profile_path({"HOME": ""}).is_absolute()
 

@@ -114,7 +114,7 @@ _plain = (
 @given(st.lists(_plain | st.sampled_from([*_DIRECTIVES]), max_size=8), records)
 @settings(max_examples=300, deadline=None)
 def test_a_template_writes_what_it_says(parts: list[Any], record: Content) -> None:
-    """Each part stands for its own bytes, whatever precedes or follows it; separators know the same escapes."""
+    """Each part gives its bytes, whatever precedes or follows it; separators have the same escapes."""
     key, value, some = record
     shown = read(key, value, some)
     text = "".join(f"%{part}" if isinstance(part, str) else part[0] for part in parts)

@@ -314,7 +314,7 @@ def installed(folder: Path) -> str:
     python = str(folder / "bin" / "python")
     if not Path(python).exists():
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    # Also into one that is there: an earlier installation may have failed, or been of other releases.
+    # Also into an existing environment: an earlier installation may have failed, or have other releases.
     subprocess.run([python, "-m", "pip", "install", "--quiet", *RELEASES, *FOR_TESTS], check=True)
     return python
 

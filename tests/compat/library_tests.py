@@ -1,4 +1,4 @@
-"""Tests of other people's libraries, on aiokafka and on `aiokafka_lead.compat`, against an embedded cluster."""
+"""Tests of third-party libraries, on aiokafka and on `aiokafka_lead.compat`, against an embedded cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A separate program: a consumer is refused a too large batch again and again, without a garbage collector.
+"""A separate program: a consumer repeatedly refuses a batch that is too large, without a garbage collector.
 
     python -m tests.consumer.refusals CODEC compiled|pure
 

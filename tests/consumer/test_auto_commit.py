@@ -1,4 +1,4 @@
-"""enable_auto_commit covers records that the application has finished, never the ones in work."""
+"""enable_auto_commit covers records that the application has finished, never records in progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deserializers that take more than the bytes, and awaitable ones: called before a record is handed out, in order."""
+"""Deserializers with more arguments, and awaitable deserializers: called before delivery of a record, in order."""
 
 from __future__ import annotations
 

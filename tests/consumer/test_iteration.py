@@ -1,4 +1,4 @@
-"""One record at a time: in any way of awaiting the next one, none is lost and none comes twice."""
+"""One record at a time: however the next record is awaited, no record is lost or repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaders move, brokers go and return: no record is lost, and none comes twice."""
+"""Leaders move, brokers stop and restart: no record is lost or repeated."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A consumer's policy against brokers that move leaders, die, forget sessions and lag, on virtual time from one seed.
 
-The brokers here share one true log per partition. They disagree only about leaders: each learns of an election after a
-delay of its own, as real ones do. The simulation never waits: events lie in a heap, and the clock jumps to the next
-one.
+The brokers here share one true log per partition. They disagree only about leaders: like real brokers, each learns of
+an election after a different delay. The simulation never waits: events are in a heap, and the clock jumps to the next
+event.
 """
 
 from __future__ import annotations

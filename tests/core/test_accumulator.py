@@ -123,7 +123,7 @@ def test_old_batch_does_not_grow() -> None:
         sim.run(0.3)
     sim.unreachable = set()
     sim.run(1)
-    # Its records share the first one's delivery timeout: three at a time, until it is older than a second.
+    # Its records share the first record's delivery timeout: three at a time, until it is older than a second.
     assert [batch.builder.record_count for _, _, batch in sim.sent] == [4, 4, 2]
 
 

@@ -188,7 +188,7 @@ def test_an_address_that_is_left_comes_last_though_it_was_the_latest_to_serve() 
 
 
 def test_an_address_of_no_use_is_left_for_the_others_once() -> None:
-    """If all other addresses refuse connections, one caller has to wait for this one."""
+    """If all other addresses refuse connections, one caller must wait for this address."""
     memory: Addresses[str] = Addresses()
     trial = search(memory, "useless", "down")
     trial.candidates()

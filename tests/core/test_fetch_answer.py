@@ -330,7 +330,7 @@ def test_what_was_read_ahead_is_handed_out_before_a_truncation() -> None:
     [((9, 3), (5, 3)), ((5, 3), (5, 3)), ((4, 2), (4, 2)), ((-1, -1), (5, 3)), ((7, -1), (5, 3)), ((4, -1), (5, 3))],
 )
 def test_the_end_of_an_epoch_confirms_or_truncates(end: tuple[int, int], expected: tuple[int, int]) -> None:
-    """OffsetForLeaderEpoch, for brokers before Fetch 12; one that does not know the epoch has shown no loss."""
+    """OffsetForLeaderEpoch, for brokers before Fetch 12. A broker that does not know the epoch has shown no loss."""
     world = World(T0)
     state = world.state()
     state.move(5, 3)

@@ -116,7 +116,7 @@ print(max(faults[5:]))
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators keep memory by rules of their own")
 def test_the_memory_of_frames_that_are_gone_is_not_mapped_again() -> None:
-    # In a process of its own, in which nothing else has freed a large block.
+    # In a separate process, in which no other code has freed a large block.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
     said = subprocess.run([sys.executable, "-c", FAULTS], env=environment, capture_output=True, text=True, check=True)
     assert int(said.stdout) < 50  # of the 250 pages of a frame

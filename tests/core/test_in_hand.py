@@ -1,4 +1,4 @@
-"""Offsets that an automatic commit covers: all except the records in the application's hands."""
+"""Offsets that an automatic commit covers: all except records that the application is processing."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_what_is_not_new_is_the_same_object() -> None:
     moved = topic((2, 6), name="b")
     second = read(reader, frame_of(answer(same[0], moved, same[2], same[3])))
     assert [new is old for new, old in zip(second.topics, first.topics, strict=True)] == [True, False, True, True]
-    # One topic that is gone, and one that is new.
+    # One deleted topic, and one new topic.
     third = read(reader, frame_of(answer(same[0], topic((1, 1), name="bb"), same[2], same[3])))
     assert third.topics[0] is first.topics[0]
     assert [entry.name for entry in third.topics] == ["a", "bb", "c", "d"]

@@ -1,4 +1,4 @@
-"""Shares of the handlers: retries and slow keys do not hold up other records, or wait in vain. On virtual time."""
+"""Shares of the handlers: retries and slow keys neither block other records nor starve. On virtual time."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_fresh_records_leave_handlers_to_retries() -> None:
 
 @pytest.mark.parametrize(("share", "of_retries"), [(0.0, 10), (0.3, 30), (1.0, 90)])
 def test_a_single_handler_takes_both_kinds_in_turn(share: float, of_retries: int) -> None:
-    """Neither kind waits in vain, whatever the share."""
+    """Neither kind starves, whatever the share."""
     world = World(1, retry_share=share)
     world.add(FRESH, [None] * 1_000)
     world.add(RETRY, [None] * 1_000)

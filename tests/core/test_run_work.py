@@ -342,7 +342,7 @@ def test_a_record_that_was_given_up_while_it_was_handled_weighs_nothing_at_its_e
 
 
 def test_partitions_of_retry_topics_diminish_no_share() -> None:
-    """A record on its way to a retry topic holds up its partition after a share's worth of later records."""
+    """A record being sent to a retry topic blocks its partition after a share's worth of later records."""
     positions = Positions()
     positions.assign(
         [T0, T1, *(TopicPartition(f"t.g.retry.{level}s", number) for level in range(3) for number in (0, 1))]

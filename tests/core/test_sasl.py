@@ -1,4 +1,4 @@
-"""SASL mechanisms: the vectors of their RFCs, and servers that lie."""
+"""SASL mechanisms: the test vectors of their RFCs, and dishonest servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records in the hands of a share consumer's run."""
+"""Records in progress in a share consumer's run."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_those_behind_one_that_is_not_committed_fall_and_those_before_it_do_not(
 
 @pytest.mark.parametrize("seed", range(20))
 def test_at_random_no_commit_is_asked_for_behind_one_that_is_missing(seed: int) -> None:
-    """Under any events, the committed ones are those before the first abort since the last calm, in order."""
+    """Under any events, exactly the transactions before the first abort since the last calm are committed, in order."""
     rng = random.Random(seed)
     chain: Chain[Numbered] = Chain()
     committed: list[int] = []

@@ -151,7 +151,7 @@ def test_a_commit_that_is_refused_while_it_joins_loses_nothing() -> None:
 
 
 def test_a_generation_that_is_over_keeps_the_member_id() -> None:
-    """KAFKA-13419: without its id the group would wait for the old one's session to end."""
+    """KAFKA-13419: without its id the group would wait until the old member's session expires."""
     world = World()
     world.stable(T[0])
     world.beat(22)
@@ -171,7 +171,7 @@ def test_an_unknown_member_begins_anew() -> None:
 
 
 def test_a_sync_that_came_too_late_keeps_the_partitions_and_tells_since_when_they_are_owned() -> None:
-    """KAFKA-14639: the next leader can distinguish an old claim from a new one."""
+    """KAFKA-14639: the next leader can distinguish an old claim from a new claim."""
     world = World()
     world.stable(T[0])
     world.beat(27)

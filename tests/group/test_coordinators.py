@@ -181,7 +181,7 @@ async def test_a_second_broker_is_asked_while_the_first_is_silent(cluster: Embed
 
 @USES
 async def test_another_broker_is_asked_after_one_that_names_the_wrong_one(cluster: EmbeddedCluster, use: Use) -> None:
-    """That one always answers NOT_COORDINATOR."""
+    """The broker always answers NOT_COORDINATOR."""
     await fill(cluster, 1)
     cluster.move_coordinator(GROUP, 3)
     cluster.transactions.move_coordinator(ID, 3)

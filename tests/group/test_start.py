@@ -53,7 +53,7 @@ async def send_each(cluster: EmbeddedCluster) -> None:
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return all warnings, except those about an event loop that stood still with the machine."""
+    """Return all warnings, except warnings about an event loop that was blocked because the machine stalled."""
     found = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     return [text for text in found if not text.startswith("aiokafka-lead: the event loop was blocked")]
 

@@ -1,6 +1,6 @@
-"""Cancelling a stop again and again: a second Ctrl-C, a supervisor, a timeout.
+"""Cancelling a stop repeatedly: a second Ctrl-C, a supervisor, a timeout.
 
-asyncio's own ``Task.cancel`` passes a shield, and interrupts every await.
+asyncio's ``Task.cancel`` passes a shield, and interrupts every await.
 """
 
 from __future__ import annotations

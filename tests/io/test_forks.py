@@ -1,4 +1,4 @@
-"""A child of ``os.fork`` can neither use clients that its parent started nor disturb the parent."""
+"""A child of ``os.fork`` can neither use clients started by its parent nor disturb the parent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients of all kinds live alike: start, stop, errors, cancellation, other event loops."""
+"""Clients of all kinds behave alike in start, stop, errors, cancellation, and on other event loops."""
 
 from __future__ import annotations
 

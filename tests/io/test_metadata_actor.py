@@ -303,7 +303,7 @@ async def test_listeners_see_each_snapshot_after_it_took_effect() -> None:
 
 
 async def test_listeners_are_called_once_for_each_snapshot_with_what_differs_from_the_one_before() -> None:
-    """A listener may cause another snapshot: those behind it are called with that one alone."""
+    """A listener may cause another snapshot: later listeners are then called only with the new snapshot."""
     async with EmbeddedCluster(1) as cluster, running(cluster) as client:
         await cluster.create_topic("t")
         await client.metadata.topic("t", 5000)

@@ -53,7 +53,7 @@ def options(provider: Any, **others: Any) -> dict[str, Any]:
 
 
 class Counting:
-    """A provider that counts its calls; each token lives for ``life_s``."""
+    """A provider that counts its calls; each token is valid for ``life_s``."""
 
     def __init__(self, life_s: float | None = 300) -> None:
         self.calls = 0

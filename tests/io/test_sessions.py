@@ -32,7 +32,7 @@ BUSY_SESSION_MS = 4000
 
 
 def connections_with(cluster: EmbeddedCluster, api: int) -> list[int]:
-    """Return the connections that sent such requests, ordered by their first one."""
+    """Return the connections that sent such requests, in the order of their first request."""
     return list(dict.fromkeys(r.connection for r in cluster.requests if r.api_key == api))
 
 
@@ -101,7 +101,7 @@ async def test_records_stay_in_order_though_nothing_numbers_them(session_ms: int
 
 SHORT_SESSIONS_MS = (300, 600, 900)
 MARGIN_S = 0.1
-"""Rest of such a session, in seconds, by which its last request must have arrived."""
+"""Seconds before the end of a session by which its last request must have arrived."""
 
 
 async def lost_in_sessions_of(session_ms: float, lost: list[object]) -> None:
@@ -145,7 +145,7 @@ async def lost_in_sessions_of(session_ms: float, lost: list[object]) -> None:
 
 
 async def test_no_record_is_lost_in_sessions_of_less_than_a_second() -> None:
-    """Logins are a second apart. Requests wait for the next one, and none is sent after the session has expired."""
+    """Logins are a second apart. Requests wait for the next login, and none is sent after the session has expired."""
     lost: list[object] = []
     lateness = Lateness(MARGIN_S)
     for _ in range(5):

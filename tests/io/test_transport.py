@@ -285,7 +285,7 @@ def test_a_refused_or_unknown_name_is_told_in_words(
 
 
 def test_a_socket_that_is_connected_to_itself_is_refused() -> None:
-    """The system chose, as the socket's own port, the one to which it connects, and which has no listener."""
+    """The system chose as the socket's local port the port to which it connects, which has no listener."""
     with socket.socket() as sock:
         sock.bind((HOST, 0))
         sock.connect(sock.getsockname())

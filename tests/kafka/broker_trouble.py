@@ -1,4 +1,4 @@
-"""Faults of brokers of a real Kafka in turn: they end or freeze, and return."""
+"""Faults of a real Kafka's brokers, in turn: each is killed, stopped or frozen, and recovers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions to the coordinators of groups of the new protocol (KIP-848), as in `probes`."""
+"""Requests to the coordinators of groups of the new protocol (KIP-848), as in `probes`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions to the coordinators of groups, as in `probes`."""
+"""Requests to the coordinators of groups, as in `probes`."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class Copiers:
 
 
 def _terminate(member: subprocess.Popen[str]) -> None:
-    """Send SIGTERM once the process handles it; leave a process alone that has ended by itself."""
+    """Send SIGTERM once the process handles it, unless the process has ended by itself."""
     assert member.stdout is not None
     member.stdout.readline()
     member.terminate()

@@ -3,7 +3,7 @@
 It counts the client's requests, and can lose the answer to a request, deliver a request late, or redirect the path to
 one broker to another.
 
-Brokers send clients their own addresses, so the proxy replaces these in answers with its own.
+Brokers send clients their addresses, which the proxy replaces with its own in answers.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class Follower:
         self.next_number = [0] * self.partitions
 
     async def run(self) -> None:
-        """Read until cancelled; raise AssertionError at a number that is not the next one of its partition."""
+        """Read until cancelled; raise AssertionError at a number that is not its partition's next."""
         async for record in self.consumer:
             assert record.value is not None
             number, expected = int(record.value), self.next_number[record.partition]

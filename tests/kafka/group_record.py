@@ -1,4 +1,4 @@
-"""Checks the reports of a group's members: no lost record, no rereads of committed ones, no partition long unowned."""
+"""Checks the reports of a group's members: no lost records, repeated committed records, or long unowned partitions."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ class GroupWatch:
         return time.monotonic() - began
 
     def awake(self) -> Sequence[Member]:
-        """Return members that live and are not frozen."""
+        """Return members that are running and not frozen."""
         return [member for member in self.members.values() if member.is_awake]
 
     def wait_shared(self, timeout_s: float = 90, *, each: bool = True, evenly: bool = False) -> float:

@@ -91,10 +91,10 @@ class World:
         return (await self.ask(ac.IncrementalAlterConfigsRequest(resources=[resource]))).responses[0].error_code
 
     async def published(self) -> None:
-        """Wait until every broker acts on all topics and configurations that there are.
+        """Wait until every broker has applied all current topics and configurations.
 
-        A broker takes over one image of the metadata after the other, and answers from a new one before its
-        coordinators have it. Once a broker shows a second change, made after it showed the first, they have the first.
+        A broker applies images of the metadata in succession, and answers from a new image before its coordinators have
+        it. Once a broker shows a second change, made after it showed the first, its coordinators have the first.
         """
         group = self.name("-mark")
         wanted = dc.DescribeConfigsResource(

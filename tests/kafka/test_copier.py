@@ -19,7 +19,7 @@ EACH = 1000
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """One suffices: the members have event loops of their own."""
+    """One event loop suffices, because the members run in other processes."""
     return "asyncio"
 
 

@@ -1,4 +1,4 @@
-"""The embedded cluster answers the same questions like Apache Kafka."""
+"""The embedded cluster answers requests in the same way as Apache Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark's sink exactly once on Apache Kafka, in Spark's steps: drivers that die, and one that is thought dead."""
+"""Spark's exactly-once sink on Apache Kafka, in Spark's steps: drivers that die, and a driver that seems dead."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_a_killed_broker_comes_back_with_its_data(kafka: KafkaCluster, topic_nam
 
 
 def test_nothing_outlives_the_run() -> None:
-    """A run that dies by SIGKILL cannot clean up: the reaper does."""
+    """A run killed by SIGKILL cannot clean up; the reaper does."""
     code = (
         "import sys, time\n"
         "from tests.kafka.harness.processes import Processes\n"

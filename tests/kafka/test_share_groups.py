@@ -151,7 +151,7 @@ async def test_members_are_killed_and_leaders_move_and_every_record_is_accepted(
     log.info("%d records were handled, %d of them more than once: %s", TROUBLED, again, causes)
     async with ShareConsumer(topic, bootstrap_servers=servers, group_id=group) as jobs:
         left = await jobs.getmany(timeout_ms=2 * LOCK_MS)
-    # Records handled after their lock was lost may come again, and no other ones.
+    # Only records handled after their lock was lost may come again.
     assert sum(map(len, left.values())) <= again + 16
 
 

@@ -95,7 +95,7 @@ async def transactions(world: World) -> Answers:
 
 
 async def second_version(world: World) -> Answers:
-    """Changes of KIP-890: every end has an epoch of its own, and writes begin transactions."""
+    """Changes of KIP-890: every end has a new epoch, and writes begin transactions."""
     topic, other = world.name("-second"), world.name("-other")
     leader, _, _ = await world.topic(topic)
     other_leader, _, _ = await world.topic(other)

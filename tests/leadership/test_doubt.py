@@ -31,7 +31,7 @@ COUNTED: dict[str, Any] = {"retry_backoff_ms": 100, "retry_backoff_max_ms": 10_0
 
 
 def isolate(cluster: EmbeddedCluster, broker: int) -> None:
-    """Move the leadership to another broker without this one's knowledge."""
+    """Move the leadership to another broker, unnoticed by the old leader."""
     cluster.freeze_metadata(ALWAYS, broker=broker)
     cluster.move_leader("t", to=broker % 3 + 1)
 

@@ -331,6 +331,6 @@ async def test_rule_35_calls_are_back_as_soon_as_the_address_is_tried_again(
             with anyio.fail_after(30):
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(call, admin, consumer)
-                    # If the call had a backoff of its own that doubles, 16 tries would take 40 s.
+                    # If the call had a separate backoff that doubles, 16 attempts would take 40 s.
                     await until(lambda: refused(cluster) > 16)
                     cluster.lead_astray(1, 1)

@@ -1,4 +1,4 @@
-"""Rules 24 to 31: every known broker is gone (KIP-899, KIP-1102), and the effects on producers and consumers."""
+"""Rules 24 to 31: no known broker is left (KIP-899, KIP-1102), and the effects on producers and consumers."""
 
 from __future__ import annotations
 

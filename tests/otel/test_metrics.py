@@ -44,7 +44,7 @@ class Measures:
         ]
 
     def of(self, name: str, **wanted: str) -> Any:
-        """Return the one point with these attributes; _ in a name stands for a dot."""
+        """Return the only point with these attributes; an underscore in a name means a dot."""
         attributes = {key.replace("_", "."): value for key, value in wanted.items()}
         (found,) = [point for has, point in self.points(name) if attributes.items() <= has.items()]
         return found

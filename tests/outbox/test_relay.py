@@ -115,7 +115,7 @@ async def test_who_ends_in_the_middle_leaves_the_rest_to_another(
 async def test_a_transaction_whose_commit_was_not_seen_is_not_published_again(
     cluster: EmbeddedCluster, client: Client, engine: AsyncEngine, outbox: Outbox
 ) -> None:
-    """The relay dies between the commit in Kafka and the deletion of the rows."""
+    """The relay is killed between the commit in Kafka and the deletion of the rows."""
     await put(engine, outbox, b"1", b"2", b"3")
     lost = cluster.faults.add("EndTxn", disconnect=True, after=True)
     async with relaying(outbox, engine, client, stop_ms=0, **EXACTLY_ONCE):

@@ -15,7 +15,7 @@ from aiokafka_lead.errors import KafkaError, ProducerFencedError
 __all__ = ["CLIENTS", "Failed", "Reading", "Servers", "Transacting", "Transaction", "Writing"]
 
 Servers = dict[str, Any]
-"""The option bootstrap_servers, and for this package also those for TLS and a proxy."""
+"""The option bootstrap_servers, and for this package also the options for TLS and a proxy."""
 
 DELIVERY_TIMEOUT_MS = 120_000
 SESSION_MS = 6000
@@ -45,7 +45,7 @@ class Writing(Protocol):
 
 
 class Transaction(Protocol):
-    """One transaction, as a context manager that commits, or aborts after an exception; raises `Failed`."""
+    """A transaction, as a context manager that commits, or aborts after an exception. Raises `Failed`."""
 
     @property
     def outcome(self) -> str:
@@ -88,11 +88,11 @@ class Client(NamedTuple):
 
     producer: Callable[[Servers], Writing]
     transactions: Callable[[Servers, str, int], Transacting]
-    """Of servers, transactional id and timeout in ms."""
+    """Takes servers, transactional id and timeout in ms."""
     reader: Callable[[Servers, str, list[int] | str, str], Reading]
-    """Of servers, topic, partitions or a group, and the group's protocol."""
+    """Takes servers, topic, partitions or a group, and the group's protocol."""
     protocols: tuple[str, ...] = ("classic", "consumer")
-    """Protocols of groups that it knows."""
+    """Group protocols that the client supports."""
 
 
 # --- this package -----------------------------------------------------------------------------------------------------
@@ -405,7 +405,7 @@ class _ConfluentTransaction(_PeerTransaction):
         await self._repeat(self.producer.abort_transaction)
 
     async def _repeat(self, call: Callable[[float], None]) -> None:
-        """Repeat a call while its error says that this helps."""
+        """Repeat a call while its error is retriable."""
         while True:
             try:
                 return await asyncio.to_thread(call, _CALL_S)

@@ -36,7 +36,7 @@ class Faults:
         seed: int,
         seconds: float,
     ) -> None:
-        """``topics`` are the ones with leaders and replicas to move; ``seconds`` is the planned duration."""
+        """``topics`` have leaders and replicas to move; ``seconds`` is the planned duration."""
         self._kafka = kafka
         self._network = network
         self._workers = workers
@@ -72,7 +72,7 @@ class Faults:
             await in_thread(self._kafka.wait_in_sync, topic)
 
     def _rng(self, target: str) -> random.Random:
-        """Return a source of its own, since the targets' faults take turns by the machine's time."""
+        """Return a separate random source, since the order of the targets' faults depends on the machine's speed."""
         return random.Random(f"{self._seed} {target}")
 
     async def _strike_network(self) -> None:

@@ -52,7 +52,7 @@ class Network(TcpProxy):
     kinds = KINDS
 
     def __init__(self, ways: Mapping[int, tuple[int, int]], strangers: Mapping[int, int] | None = None) -> None:
-        """``ways``: by broker, the port for clients, and the broker's own.
+        """``ways``: by broker, the port for clients, and the broker's port.
 
         ``strangers``: by unused broker ids, additional ports that a misrouted path may lead to.
         """
@@ -66,7 +66,7 @@ class Network(TcpProxy):
         return self._ports[broker][0]
 
     def strike(self, broker: int, kind: str, other: int) -> None:
-        """Cause one of `KINDS` on a broker's path; ``other`` is the target of a misrouted one."""
+        """Cause one of `KINDS` on a broker's path; ``other`` is the target of a misrouted path."""
         self._call(self._strike(self._ways[broker], kind, self._leads_to[other]))
 
     def heal(self) -> None:
@@ -157,7 +157,7 @@ class ProxiedNetwork:
         self._struck: str | None = None
 
     def strike(self, broker: int, kind: str, other: int) -> None:
-        """Kill the proxy, or let it hang; the brokers do not matter."""
+        """Kill the proxy, or make it hang; the brokers are ignored."""
         self._struck = kind
         if kind == "proxy SIGKILL":
             self._proxy.kill()

@@ -1,4 +1,4 @@
-"""The clients' processes: each has a journal for each of its lives."""
+"""The clients' processes: each has a journal for every start."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from tests.kafka.harness.processes import freeze
 __all__ = ["Worker", "Workers"]
 
 END_S = 150.0
-"""For an orderly end of a process after SIGTERM: its last records may take up to their delivery timeout."""
+"""Seconds for an orderly end of a process after SIGTERM: its last records may take up to their delivery timeout."""
 
 
 class Worker:
-    """One process, and its successors."""
+    """A process, and the processes that replace it."""
 
     def __init__(self, role: str, module: str, number: int, folder: Path, options: dict[str, Any]) -> None:
-        """``options`` are the module's; a life's own name, number and journal are added."""
+        """``options`` are the module's options; the name, number and journal of each start are added."""
         self._role = role
         self._module = module
         self.journals: dict[int, Path] = {}
-        """Journals by life, a number that is unique within this role."""
+        """Journals by the number of the start, which is unique within this role."""
         self.options = options
         self._number = number
         self._folder = folder
@@ -37,7 +37,7 @@ class Worker:
         self._is_frozen = False
 
     def start(self) -> None:
-        """Start a life."""
+        """Start a process."""
         life = self._number * 1000 + len(self.journals) + 1
         name = f"{self._role}-{life}"
         self.journals[life] = self._folder / f"{name}.jsonl"
@@ -72,7 +72,7 @@ class Worker:
             self._process.send_signal(signal.SIGCONT)
 
     def end(self, sig: signal.Signals) -> bool:
-        """End the life by a signal; return True if it ended properly."""
+        """End the process with a signal; return True if it ended properly."""
         assert self._process is not None
         self.thaw()
         self._process.send_signal(sig)
@@ -85,7 +85,7 @@ class Worker:
         return status in (0, -sig)  # before a process is ready for it, the signal itself ends the process
 
     def kill(self) -> None:
-        """Kill the process if it is left."""
+        """Kill the process if it is still running."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -109,7 +109,7 @@ class Workers:
             worker.start()
 
     def strike(self) -> None:
-        """Cause a fault of one of them; block while it lasts."""
+        """Cause a fault of one process; block while it lasts."""
         self.revive()
         worker = self._rng.choice(self.all)
         kind = self._rng.choice(["SIGKILL", "SIGTERM", "SIGSTOP"])
@@ -126,7 +126,7 @@ class Workers:
         worker.start()
 
     def revive(self) -> None:
-        """Restart the ones that have ended by themselves."""
+        """Restart the processes that have ended by themselves."""
         for worker in self.all:
             if worker.ended:
                 self._ended(worker)

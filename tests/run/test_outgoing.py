@@ -21,7 +21,7 @@ FAILED = LookupError()
 
 
 class Desk:
-    """Outgoing records, and those that were sent or refused."""
+    """Outgoing records, and the records that were sent or refused."""
 
     def __init__(self, expected: int) -> None:
         self.outgoing: Outgoing[int] = Outgoing(self._send, self._refused, lambda: None)

@@ -261,7 +261,7 @@ async def test_retry_partitions_belong_to_the_member_of_their_partition(
 
 
 async def test_retry_topics_grow_with_their_topic(cluster: EmbeddedCluster) -> None:
-    """Also those that have too few partitions at the start."""
+    """This includes topics that have too few partitions at the start."""
     cluster.create_topic("events.g.retry.50ms", partitions=1)
     options: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest", "metadata_max_age_ms": 100}
     seen: list[int] = []

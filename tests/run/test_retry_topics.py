@@ -223,7 +223,7 @@ async def test_topics_subscribed_to_during_a_run_have_retry_topics(cluster: Embe
 
 
 async def test_batches_have_delayed_retries(cluster: EmbeddedCluster) -> None:
-    """A failed batch is handled again as a whole, then record by record; those that fail alone wait."""
+    """A failed batch is handled again as a whole, then record by record; records that fail alone wait."""
     await fill(cluster, 4)
     seen: list[list[int]] = []
     handlers = Handlers()

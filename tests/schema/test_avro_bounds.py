@@ -1,4 +1,4 @@
-"""Bytes that stand for more than memory holds: deep values, and arrays of zero-byte elements."""
+"""Bytes that represent more than fits in memory: deep values, and arrays of zero-byte elements."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A call's ``timeout_ms`` replaces the option that otherwise limits it, for the whole call.
 
-Each test gives the client the longest times as options, so that a call that ignores its own does not end in time.
+The client's options are the longest times, so that a call that ignores its timeout does not end in time.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ WHOLE = pytest.mark.parametrize("whole", [False, True], ids=["of the partition",
 
 
 def isolate(cluster: EmbeddedCluster, broker: int) -> None:
-    """Move the leadership to another broker without this one's knowledge."""
+    """Move the leadership to another broker, unnoticed by the old leader."""
     cluster.freeze_metadata(ALWAYS, broker=broker)
     cluster.move_leader("single", to=broker % 3 + 1)
 
@@ -101,7 +101,7 @@ async def test_health_names_partitions_that_are_refused_for_long(cluster: Embedd
         tasks.start_soon(jobs.run, Handled())
         rule = cluster.faults.add("ShareFetch", error_code=75)
         stuck = TopicPartition("single", 0)
-        # A broker on a busy machine may take longer than the timeout for some answers, which is a problem of its own.
+        # On a busy machine, a broker may take longer than the timeout for some answers, which is another problem.
         await until(lambda: stuck in (now := jobs.health()).stuck and not now.own_problems)
         health = jobs.health()
         assert "the last time with UnknownLeaderEpochError" in health.stuck[stuck]

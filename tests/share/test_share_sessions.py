@@ -1,4 +1,4 @@
-"""Records in progress while connections change: a share session belongs to one, and locks belong to the session."""
+"""Records in progress while connections change: a share session belongs to a connection, and locks to a session."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_locks_go_over_to_the_connection_of_the_next_session(session_ms: i
 
 
 async def test_sessions_move_though_fetches_may_be_held_for_long() -> None:
-    """A fetch held beyond its session's end used to delay the next one until its connection had ended."""
+    """A fetch held beyond its session's end used to delay the next fetch until its connection had ended."""
     async with EmbeddedCluster(
         brokers=1, groups=GROUPS, sasl_users={"alice": "secret"}, sasl_session_ms=SESSION_MS, request_log_size=100_000
     ) as cluster:

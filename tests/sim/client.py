@@ -32,7 +32,7 @@ class _Round:
 
     def __init__(self, avoid: Sequence[Set[int]], *, full: bool) -> None:
         self.avoid = avoid
-        """Brokers to ask after all other ones, members of the first set last."""
+        """Brokers to ask after all other brokers, members of the first set last."""
         self.full = full
         """False for a lookup of a topic that is not known yet."""
         self.asked: dict[int, float] = {}
@@ -41,14 +41,14 @@ class _Round:
         """Times at which the requests were sent, on connections."""
         self.failed: set[int] = set()
         self.out_of_reach: set[int] = set()
-        """The ones among these that can be asked again, while another broker is silent."""
+        """Requests among these that can be sent again to another broker, while a broker is silent."""
         self.looks = 0
-        """Number of looks for the next broker to ask."""
+        """Number of searches for the next broker to ask."""
         self.over = False
 
 
 class SimClient:
-    """A client's view of the cluster, kept fresh."""
+    """A client's metadata, which is kept fresh."""
 
     def __init__(self, timeline: Timeline, cluster: Cluster, config: ClientConfig) -> None:
         rng = timeline.rng.random
@@ -89,7 +89,7 @@ class SimClient:
             self._schedule.request(reason)
 
     def offer_hints(self, hints: Sequence[LeaderHint]) -> None:
-        """Take in leaders that refusals named."""
+        """Apply leaders that refusals named."""
         accepted = self.state.apply_hints(hints)
         self._publish({(hint.topic, hint.partition) for hint, taken in zip(hints, accepted, strict=True) if taken})
         self.request_update(HINTED if any(accepted) else STALE)
@@ -252,7 +252,7 @@ class SimClient:
         self.woken = True
 
     def _see_if_at_a_loss(self) -> None:
-        """Ask bootstrap servers as well if the known brokers keep answering in vain."""
+        """Ask bootstrap servers as well if the known brokers' answers do not help."""
         known = [node for node in self.snapshot.brokers if self.links.state(node) is not NodeState.BACKOFF]
         nodes = [node for node in known if not self._evades(node)]
         at_a_loss = self._policy.enabled and self._schedule.at_a_loss(nodes, self.timeline.now)
@@ -264,7 +264,7 @@ class SimClient:
         self.links.set_nodes({**self.snapshot.brokers, **(self.state.outsiders() if self._at_a_loss else {})})
 
     def _apply(self, current: _Round, node: int, endpoint: Endpoint, answer: MetadataResponse) -> bool:
-        """Return True if the answer was useful; raises the error of a useless one, unless it leads to a bootstrap."""
+        """Return True if the answer was useful; raise a useless answer's error, unless it leads to a bootstrap."""
         now = self.timeline.now
         try:
             beside = node < 0 and not self.state.bootstrapping

@@ -1,4 +1,4 @@
-"""Brokers that lead, lag, lie, freeze, die and come back elsewhere, and the addresses that they answer at."""
+"""Brokers that lead, lag, lie, freeze, die and restart elsewhere, and their addresses."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class FaultyBroker(SimBroker):
         return self._frozen is not None
 
     def serve(self, work: Event) -> None:
-        """Do something for a client, now or when it is awake again."""
+        """Do something for a client, now or after the broker has resumed."""
         if self._frozen is None:
             work()
         else:
@@ -118,7 +118,7 @@ class FaultyBroker(SimBroker):
         self._frozen = self._frozen or []
 
     def thaw(self) -> None:
-        """Answer again, first the requests that came meanwhile."""
+        """Resume, and answer first the requests that came meanwhile."""
         held, self._frozen = self._frozen or [], None
         if self.running:
             for work in held:
@@ -139,7 +139,7 @@ class Cluster:
         self.nearest: int | None = None
         """The broker in the clients' rack: leaders name it to clients that report their rack (KIP-392)."""
         self.entrance: FaultyBroker | None = None
-        """The only broker that the bootstrap name leads to, if not all."""
+        """The only broker that the bootstrap name resolves to, or None for all."""
         self.routes: dict[Endpoint, Sequence[Route]] = {}
         """Servers at addresses of a name: beside the brokers for the bootstrap name, else in place of the broker."""
         self._polls: dict[int, list[Event]] = {broker_id: [] for broker_id in self.brokers}
@@ -173,7 +173,7 @@ class Cluster:
     # --- faults of brokers -------------------------------------------------------------------------------------------
 
     def elect(self, partition: Partition, leader: int) -> None:
-        """Elect another leader; brokers hear of it at different times."""
+        """Elect another leader; brokers learn of it at different times."""
         partition.elect(leader, list(self.brokers))
         for broker_id in self.brokers:
             self.timeline.later(self.timeline.rng.uniform(0, 0.06), partial(self._learn, partition, broker_id))
@@ -207,7 +207,7 @@ class Cluster:
                     self.elect(partition, -1)
 
     def restart(self, broker: FaultyBroker, *, elsewhere: bool) -> None:
-        """Bring it back, at its own address, at a new one, or at one that another broker had."""
+        """Restart a broker at its address, at a new address, or at an address that another broker had."""
         if not broker.running:
             if elsewhere:
                 free = {b.endpoint for b in self.brokers.values() if not b.running}
@@ -256,7 +256,7 @@ class Cluster:
         """Return the cluster as a broker sees it."""
         nodes = {other.broker_id: other.endpoint for other in self.running()}
         seen = [partition.seen_by(broker.broker_id) for partition in self.partitions]
-        # A leader that is gone counts as none, although there is no other yet.
+        # A dead leader counts as no leader, although there is no other yet.
         return list(nodes.items()), [(leader if leader in nodes else -1, epoch) for leader, epoch in seen]
 
     def metadata(self, broker: FaultyBroker) -> MetadataResponse:

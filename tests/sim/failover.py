@@ -27,7 +27,7 @@ WATCHED_S = 1.0
 class Failover:
     """One burst of moves, or none, and one death, under default options.
 
-    The cluster takes the dead broker for alive for ``noticed_after_s``.
+    The cluster considers the dead broker alive for ``noticed_after_s``.
     """
 
     def __init__(self, seed: int, noticed_after_s: float) -> None:
@@ -49,7 +49,7 @@ class Failover:
         self._measuring = False
 
     def play(self, moves: int = MOVES) -> None:
-        """Go through all of it."""
+        """Run all phases."""
         clients = (self.writer, self.reader)
         pass_time(self.timeline, clients, 5.0, until=self.writer.all_acknowledged)
         self._writing = True

@@ -70,7 +70,7 @@ class Nemesis:
         self._depose(self._refusing((*PRODUCE_REFUSALS, UNKNOWN_SERVER_ERROR)))
 
     def deposed_late(self) -> None:
-        """The same, and the cluster notices it late."""
+        """The same, but the cluster notices it late."""
         broker = self._refusing(PRODUCE_REFUSALS)
 
         def notice() -> None:
@@ -140,9 +140,9 @@ class Nemesis:
             liar.stale = [(node, wrong.get(node, endpoint)) for node, endpoint in nodes], leaders
 
     def misled(self) -> None:
-        """One broker leads everything from a new address, to which only the bootstrap servers' name leads.
+        """One broker leads everything from a new address, which only the bootstrap servers' name resolves to.
 
-        All other brokers go on with what they knew, list no brokers, or know of no leaders.
+        All other brokers keep their old metadata, list no brokers, or list no leaders.
         """
         leader = self._cluster.brokers[self._rng.choice(self._cluster.eligible())]
         for liar in self._cluster.brokers.values():
@@ -159,7 +159,7 @@ class Nemesis:
                 self._cluster.elect(partition, leader.broker_id)
 
     def _liars(self, at_most: int = 4) -> list[FaultyBroker]:
-        """Return any broker but one that the clients know of."""
+        """Return any broker that the clients do not know."""
         running = self._cluster.running()
         witness = self._rng.choice([broker for broker in running if broker.broker_id in self._known()] or running)
         others = [broker for broker in running if broker is not witness]
@@ -169,7 +169,7 @@ class Nemesis:
         known = self._known()
         honest = [broker for broker in self._cluster.running() if broker not in liars]
         witnesses = [broker for broker in honest if broker.broker_id in known]
-        # The last one that clients know of stays: no other could tell them.
+        # The last broker that clients know stays: no other could inform them.
         mortal = honest if len(witnesses) > 1 else [broker for broker in honest if broker not in witnesses]
         if len(honest) > 1 and mortal and self._rng.random() < 0.4:
             self._cluster.kill(self._rng.choice(mortal), self._rng.uniform(0, 0.2))
@@ -192,7 +192,7 @@ class Nemesis:
     # --- followers ---------------------------------------------------------------------------------------------------
 
     def follower_refuses_connections(self) -> None:
-        """The broker in the clients' rack cannot be connected to; leaders go on naming it."""
+        """The broker in the clients' rack cannot be connected to, but leaders still name it."""
         self._cut_off(Route.REFUSED)
 
     def follower_is_silent(self) -> None:
@@ -205,12 +205,12 @@ class Nemesis:
         self._cluster.disconnect(follower)
 
     def follower_answers_errors(self) -> None:
-        """It accepts connections, and gives no records."""
+        """The follower accepts connections, but returns no records."""
         some = self._rng.choice([1, 1, 3])
         self._follower().refuses = Refusals(PRODUCE_REFUSALS, self._rng.sample(FOLLOWER_REFUSALS, some))
 
     def follower_is_frozen(self) -> None:
-        """It does not answer any more."""
+        """The follower no longer answers."""
         self._follower().freeze()
 
     def _follower(self) -> FaultyBroker:

@@ -243,7 +243,7 @@ class Links:
         return None
 
     def close_lane(self, node_id: int, lane: str) -> None:
-        """Have the next request go out on another connection: the name may lead to another broker."""
+        """Send the next request on another connection, because the name may resolve to another broker."""
         link = self._links.pop((node_id, lane), None)
         if link is not None:
             link.close(KafkaConnectionError("left"))
@@ -271,7 +271,7 @@ class Links:
         return NodeState.BACKOFF if late else NodeState.CONNECTABLE
 
     def changed(self, link: Link) -> None:
-        """React to a connection that was made, lost or not made, or that has room again."""
+        """Handle a connection that was made, failed or lost, or that accepts requests again."""
         if link in self._retired:
             if not link.in_flight:
                 self._retired.remove(link)
@@ -280,7 +280,7 @@ class Links:
             self._on_node(link.node_id)
 
     def close_all(self, error: KafkaError) -> None:
-        """Close every connection, also those being made."""
+        """Close every connection, including connections being made."""
         links = [*self._links.values(), *self._retired]
         self._links, self._retired = {}, []
         for link in links:

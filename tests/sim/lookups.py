@@ -1,4 +1,4 @@
-"""A reader's positions without tasks: ListOffsets for those that it lacks, OffsetForLeaderEpoch for those in doubt."""
+"""A reader's positions without tasks: ListOffsets for missing positions, OffsetForLeaderEpoch for doubtful ones."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Lookups:
             self._when_ready(node_id, self._client.timeline.now, asked, ask)
 
     def _when_ready(self, node_id: int, since: float, asked: Asked, ask: Ask) -> None:
-        """Wait for a connection; one try has to do."""
+        """Wait for a connection, which is attempted only once."""
         broker = self._client.snapshot.brokers.get(node_id)
         link = self._client.links.ready(node_id, "control")
         if link is not None:

@@ -170,7 +170,7 @@ class TransactionalCluster(Cluster):
     # --- faults of the coordinator -----------------------------------------------------------------------------------
 
     def move_coordinator(self) -> None:
-        """Move it to another broker, which has to read its state first."""
+        """Move the coordinator to another broker, which must read the state first."""
         running = [broker.broker_id for broker in self.running()]
         if running:
             self.coordinator = self.timeline.rng.choice(running)
@@ -184,7 +184,7 @@ class TransactionalCluster(Cluster):
             self.move_coordinator()
 
     def use_epochs_up(self, transactional_id: str) -> None:
-        """Leave only a few epochs before its producer starts, so that it gets another producer id soon."""
+        """Leave only a few epochs before a producer starts, so that it soon gets another producer id."""
         self.transactions.init_producer_id(transactional_id, 1000, -1, -1)
         self.transactions.transactions[transactional_id].epoch = EPOCH_MAX - 5
 

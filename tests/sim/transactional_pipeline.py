@@ -38,7 +38,7 @@ class SimPipeline:
         self._turn = 0
 
     def is_turn_of(self, member: PipelinedWriter) -> bool:
-        """Return True if it may begin a transaction now."""
+        """Return True if a transaction may begin now."""
         if self._open or not self._chain.calm:
             return False
         busy = {chained.member for chained in self._chain}
@@ -49,7 +49,7 @@ class SimPipeline:
         return self.members[self._turn :] + self.members[: self._turn]
 
     def begin(self, member: PipelinedWriter) -> tuple[int, SimChained]:
-        """Begin a block; returns its number."""
+        """Begin a block, and return its number."""
         chained = SimChained(member, [other.written for other in self._chain])
         self._turn = (self.members.index(member) + 1) % len(self.members)
         self._open = True
@@ -64,7 +64,7 @@ class SimPipeline:
         self._tell()
 
     def go_on(self) -> None:
-        """Have the first transaction committed if it is its turn."""
+        """Commit the first transaction if it is its turn."""
         self._chain.next()
         self._tell()
 
@@ -97,7 +97,7 @@ class SimPipeline:
 
 
 class PipelinedWriter(TransactionalWriter):
-    """One of a pipeline's producers."""
+    """A producer of a pipeline."""
 
     def __init__(
         self, pipeline: SimPipeline, timeline: Timeline, cluster: TransactionalCluster, config: ProducerConfig

@@ -63,7 +63,7 @@ class TransactionalReport:
     """Number of times that a producer with no epochs left got another id."""
     coordinator_moves: int = 0
     overlapping: int = 0
-    """Number of transactions that began while other ones of their pipeline were in flight."""
+    """Number of transactions that began while other transactions of their pipeline were in flight."""
 
 
 class TransactionalRun:

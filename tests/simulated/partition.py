@@ -94,7 +94,7 @@ class Partition:
         self.epoch += 1
 
     def learn(self, broker: int) -> None:
-        """Have a broker hear of the latest election."""
+        """Notify a broker of the latest election."""
         self._beliefs.pop(broker, None)
 
     def seen_by(self, broker: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The package as users bring it to a cluster that has nothing of it: a zip, and an archive of an environment."""
+"""The package as deployed to a cluster without it: as a zip, and in an archive of an environment."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def archived(folder: Path) -> Path:
     packages = bare_python(folder / "environment")
     link(packages, *_PURE, "crc32c", "cramjam")
     shutil.copytree(_ROOT / "aiokafka_lead", packages / "aiokafka_lead")
-    # A .tar would be refused: Spark unpacks it itself, without links that leave it, like the one to the base Python.
+    # A .tar would be refused: Spark unpacks it itself, and rejects links to the outside, such as to the base Python.
     found = folder / "lead.tar.gz"
     with tarfile.open(found, "w:gz", compresslevel=1) as made:
         for path in (folder / "environment").iterdir():

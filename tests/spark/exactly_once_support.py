@@ -34,7 +34,7 @@ def in_task(task: int, attempt: int, query: str, batch: int) -> Iterator[None]:
 
 
 class MicroBatch:
-    """One attempt at a micro-batch, by a driver of its own."""
+    """One attempt at a micro-batch, with a new driver."""
 
     def __init__(self, cluster: Servers, topic: str, number: int = 0, *, query: str = QUERY, **options: str) -> None:
         self.query, self.number = query, number

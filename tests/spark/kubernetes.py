@@ -1,8 +1,8 @@
-"""A server with those parts of Kubernetes' API that Spark uses. It runs pods as processes of this machine.
+"""A server with the parts of Kubernetes' API that Spark uses. It runs pods as processes of this machine.
 
-Spark builds its pods, their config maps and their services as for any cluster. Instead of a container each has a
-folder: the mounted volumes are in it, and their paths are replaced in arguments and environment. The commands are those
-of the entry point in Spark's images.
+Spark builds its pods, their config maps and their services as for any cluster. Each pod has a folder instead of a
+container: the mounted volumes are in it, and their paths are replaced in arguments and environment. The commands are
+the same as in the entry point of Spark's images.
 """
 
 from __future__ import annotations

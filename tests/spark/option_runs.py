@@ -86,7 +86,7 @@ def _columns(rows: str) -> list[str]:
 
 
 def end(query: StreamingQuery) -> None:
-    """Wait until it has ended by itself; raise its error."""
+    """Wait until the query ends by itself; raise its error."""
     try:
         if not query.awaitTermination(240):
             raise TimeoutError(f"the query does not end: {query.status}")

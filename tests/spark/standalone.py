@@ -1,4 +1,4 @@
-"""A standalone Spark cluster on this machine: a master and its workers, each a JVM of its own."""
+"""A standalone Spark cluster on this machine: a master and its workers, each in a separate JVM."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ LOCAL_SETTINGS = {**SETTINGS, "spark.driver.bindAddress": "127.0.0.1", "spark.dr
 def lean_home(folder: Path) -> Path:
     """Fill a folder with Spark without its zip of PySpark; return the folder.
 
-    Python workers would compile the zip's modules at each start, which takes three times as long as the import of the
-    installed ones; and Spark gives up a worker of a stream after 10 s.
+    Python workers would compile the zip's modules at each start, which takes three times as long as importing the
+    installed modules; and Spark abandons a stream's worker after 10 s.
     """
     folder.mkdir(exist_ok=True)
     for part in ("bin", "jars"):
@@ -82,7 +82,7 @@ def run_submit(
 class StandaloneSpark:
     """Starts the processes and finds them again. All methods block.
 
-    ``environment`` is added to the one of master and workers, and so of their executors.
+    ``environment`` is added to the environment of master and workers, and so of their executors.
     """
 
     def __init__(self, workers: int = 2, *, environment: Mapping[str, str] | None = None) -> None:
@@ -157,7 +157,7 @@ class StandaloneSpark:
         )  # fmt: skip
 
     def executors(self) -> list[int]:
-        """Return the processes of the executors that live."""
+        """Return the processes of the running executors."""
         children = _children()
         return [pid for worker in self._workers for pid in children[worker.pid] if "ExecutorBackend" in command_of(pid)]
 

@@ -1,4 +1,4 @@
-"""The process's event loop, and the clients that live on it."""
+"""The process's event loop, and its clients."""
 
 from __future__ import annotations
 

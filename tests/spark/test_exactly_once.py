@@ -1,4 +1,4 @@
-"""The sink exactly once: micro-batches in Spark's steps, each of which may be the last one of a process."""
+"""The exactly-once sink: micro-batches in Spark's steps, any of which may be a process's last."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_a_task_of_a_dead_driver_makes_a_run_fail_at_worst(cluster: ClusterThrea
 
 
 def test_a_task_that_comes_amid_the_begin_of_another_run(cluster: ClusterThread, new_topic: NewTopic) -> None:
-    """Before that run is in the ledger: the last one to request the main id continues, the other one never begins."""
+    """Before the run is in the ledger, the last run to request the main id continues, and the other never begins."""
     topic = new_topic()
     first = MicroBatch(cluster, topic)
     cluster.requests.clear()
@@ -384,7 +384,7 @@ def test_spark_copies_a_topic_and_repeats_a_batch(
 def test_a_second_query_on_a_checkpoint_takes_over(
     spark: SparkSession, cluster: ClusterThread, new_topic: NewTopic, tmp_path: Path
 ) -> None:
-    """Spark ends the first one, amid its work."""
+    """Spark ends the first query in the middle of its work."""
     here, there = new_topic(2), new_topic(2)
     servers = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
 

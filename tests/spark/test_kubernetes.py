@@ -1,4 +1,4 @@
-"""The ways of bringing the package to Kubernetes: Spark's own pods, run as processes."""
+"""Ways to deploy the package to Kubernetes, with Spark's pods run as processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outages of all brokers: queries and tasks that begin in one, or meet one, wait until their timeouts."""
+"""Outages of all brokers: queries and tasks wait until their timeouts, even if they begin during the outage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ways of bringing the package to a cluster that has nothing of it."""
+"""Ways to deploy the package to a standalone cluster."""
 
 from __future__ import annotations
 

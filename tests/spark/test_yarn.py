@@ -1,4 +1,4 @@
-"""The ways of bringing the package to YARN."""
+"""Ways to deploy the package to YARN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The APIs of administrators, and the ones that query positions of a log."""
+"""The APIs for administrators, and the APIs that query positions in a log."""
 
 from __future__ import annotations
 

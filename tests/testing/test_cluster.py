@@ -1,4 +1,4 @@
-"""The embedded cluster's own life: it starts, stops at once, leaves no traces, and reports errors."""
+"""The embedded cluster starts, stops at once, leaves no traces, and reports errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of the new protocol (KIP-848) by their own rules; the tests of Apache Kafka compare them with its own."""
+"""Groups of the new protocol (KIP-848) follow its rules; the tests on Apache Kafka compare them with Kafka's groups."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def groups(clock: FakeClock, cluster: ClusterState) -> GroupCoordinator:
 
 
 class Member:
-    """A member that obeys the coordinator: it gives up partitions at once, and reports that in its next heartbeat."""
+    """A member that obeys the coordinator: it revokes partitions at once, and reports that in its next heartbeat."""
 
     def __init__(self, groups: GroupCoordinator, name: str, *topics: str, instance_id: str | None = None) -> None:
         self._groups = groups
@@ -298,7 +298,7 @@ def test_a_group_moves_to_the_new_protocol_and_back(groups: GroupCoordinator, cl
     assert not classic.beat()
     assert classic.beat()
     classic.beat()
-    # The classic one does not come back: only the new one is in the group.
+    # The classic member does not come back: only the new member is in the group.
     again = Member(groups, "m2")
     again.beat()
     for _ in range(2):

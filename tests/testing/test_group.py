@@ -1,4 +1,4 @@
-"""The classic group's state machine, on a clock of its own."""
+"""The classic group's state machine, on a test clock."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def group(clock: FakeClock) -> Group:
 
 
 def stable(group: Group, *names: str, **request: Any) -> list[Member]:
-    """Return members of a stable group; the first one leads."""
+    """Return members of a stable group; the first leads."""
     members = [Member(group, name, **request) for name in names]
     for member in members:
         member.join()

@@ -1,4 +1,4 @@
-"""Share groups by their own rules; the tests of Apache Kafka compare them with its own."""
+"""Share groups follow their rules; the tests on Apache Kafka compare them with Kafka's share groups."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_lock_ends_and_wakes_those_who_wait(clock: FakeClock, shares: SharePar
     read = stored(3)
     assert acquire(shares, read) == [(0, 2, 1)]
     woken: list[int] = []
-    shares.watchers.add(lambda: woken.append(shares.next_offset))
+    shares.watchers[lambda: woken.append(shares.next_offset)] = None
     clock.advance(LOCK_S - 1)
     assert not woken
     clock.advance(1)

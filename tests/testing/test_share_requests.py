@@ -94,7 +94,7 @@ class World:
         self.epochs: dict[tuple[int, str], int] = {}
 
     def line(self) -> Line:
-        """Return a connection, now and then a new one."""
+        """Return a connection, sometimes a new connection."""
         if len(self.lines) < len(MEMBERS) or self.rng.random() < 0.05:
             member = MEMBERS[len(self.lines) % len(MEMBERS)]
             self.lines.append(Line(self.servers[self.rng.choice(BROKERS)], member))

@@ -1,4 +1,4 @@
-"""Sockets of the embedded brokers: each accepted one is closed, at whatever moment its broker stops."""
+"""Sockets of the embedded brokers: every accepted socket is closed, whenever its broker stops."""
 
 from __future__ import annotations
 

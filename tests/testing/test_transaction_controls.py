@@ -1,4 +1,4 @@
-"""Controls of an embedded cluster's transactions from outside."""
+"""Controls of an embedded cluster's transactions."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ async def test_a_feature_is_raised_and_lowered() -> None:
         lower = FeatureUpdateKey(feature="transaction.version", max_version_level=1, upgrade_type=2)
         assert (await client.call(UpdateFeaturesRequest(feature_updates=[lower]))).error_code == 0
         assert (await finalized())[1]["transaction.version"] == 1
-        # The coordinator's own abort has the lower version from then on: its producer cannot come back.
+        # The coordinator's aborts have the lower version from then on: the producer cannot come back.
         cluster.create_topic("t")
         producer = await begin(client)
         assert await write(client, *producer, 0) == 0

@@ -162,7 +162,7 @@ def test_what_takes_too_long_is_aborted(coordinator: Coordinator, partition: Par
     with pytest.raises(errors.InvalidTxnStateError):
         coordinator.end("tx", producer_id, epoch, committed=True, bump=True)
     assert coordinator.end("tx", producer_id, epoch, committed=False, bump=True) == (producer_id, epoch + 1)
-    # The next transaction has a timeout of its own.
+    # The next transaction has a new timeout.
     coordinator.add("tx", producer_id, epoch + 1, [partition])
     coordinator.clock.advance(0.9)
     assert coordinator.state() is TxnState.ONGOING
@@ -312,7 +312,7 @@ def test_the_first_sequence_of_an_epoch_is_0(partition: Partition) -> None:
 
 
 def test_a_later_batch_waits_for_the_one_that_was_refused(partition: Partition) -> None:
-    """Whatever the first answer was, the later batch must wait until the first one is repeated."""
+    """Whatever the first answer was, the later batch must wait until the first batch is repeated."""
     producers = partition.log.producers
     for sequence in (3, 4):
         producers.begin_verification(5, 0, sequence, from_zero=False)

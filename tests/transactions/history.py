@@ -1,8 +1,8 @@
 """Reports of writers on their transactions and reads of readers, checked for agreement, after Jepsen's queue checker.
 
-It detects an aborted read (a value of an aborted transaction), a lost write (an unseen value of a committed one), a
-torn transaction (one with an unknown outcome, seen in part), a value seen twice, an internal order (of one writer's
-values in a partition) that differs from its sends, and readers that disagree.
+It detects an aborted read (a value of an aborted transaction), a lost write (an unseen value of a committed
+transaction), a torn transaction (of unknown outcome, seen in part), a value seen twice, an internal order (of one
+writer's values in a partition) that differs from its sends, and readers that disagree.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ async def test_all_of_it_waits(cluster: EmbeddedCluster, transaction_version: in
     async with transactional(cluster) as producer, anyio.create_task_group() as tasks:
         with anyio.fail_after(20):
             await write(producer, b"a")
-            # Its answer about the completion of the transaction does not delay the next one either.
+            # Its answer about the completion of the transaction does not delay the next transaction either.
             cluster.faults.add("DescribeTransactions", error_code=UnknownServerError, count=1)
             await producer.begin_transaction()
             delivery = producer.send_nowait("events", b"b", partition=0)

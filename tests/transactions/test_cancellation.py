@@ -1,4 +1,4 @@
-"""Cancelled anywhere, a transaction is wholly committed or wholly aborted, as its outcome says; the next one works."""
+"""Cancelled anywhere, a transaction is wholly committed or aborted, as its outcome says; the next transaction works."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ async def test_what_was_aborted_before_the_consumer_read_is_no_concern_of_its(fi
 
 
 async def test_what_was_read_for_a_transaction_that_cannot_begin_comes_again(filled: EmbeddedCluster) -> None:
-    """The previous one is aborted late: the consumer has gone back, and read, when the next one raises that."""
+    """The previous transaction is aborted late, and the next raises its error after the consumer went back and read."""
     async with member(filled) as consumer, transactional(filled, max_block_ms=200) as producer:
         batches = consumer.batches()
         copied: list[bytes | None] = []

@@ -1,4 +1,4 @@
-"""A transaction that one process opens and another one ends, with producers in place of processes."""
+"""A transaction that one process opens and another ends, with producers in place of processes."""
 
 from __future__ import annotations
 

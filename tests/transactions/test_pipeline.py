@@ -285,7 +285,7 @@ async def test_what_it_refuses(cluster: EmbeddedCluster) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_cancellations_at_random(cluster: EmbeddedCluster, seed: int) -> None:
-    """Each is wholly committed or wholly aborted, in order, and the next one works."""
+    """Each transaction is wholly committed or aborted, in order, and the next works."""
     rng = random.Random(seed)
     written: list[tuple[bytes, Txn]] = []
     async with pipelined(cluster, in_flight=3) as pipeline:

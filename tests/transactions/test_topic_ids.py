@@ -1,4 +1,4 @@
-"""Offsets in transactions name topics by ids (KIP-1319): a recreated topic does not get the old one's offsets."""
+"""Offsets in transactions name topics by ids (KIP-1319): a recreated topic does not get the old topic's offsets."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ class Troublemaker:
             self._held.append(fault)
 
     def _let_go(self) -> None:
-        """Deliver requests that a slow network has held, even ones that the client has given up."""
+        """Deliver requests that a slow network has held, even if the client has given them up."""
         held, self._held = self._held, []
         for fault in held:
             fault.remove()

@@ -1,7 +1,7 @@
-"""Recognises peers that do not speak Kafka by their first bytes.
+"""Recognises peers with other protocols than Kafka's from their first bytes.
 
-A client that interprets foreign bytes as a frame's length reads nonsense: the ``HTTP`` of a web server is 1.2 GB, a TLS
-alert 352 MB. Both are far more common than a broker with a frame of that size, so they deserve a clear error.
+A client that interprets foreign bytes as a frame's length gets a wrong length: the ``HTTP`` of a web server means
+1.2 GB, a TLS alert 352 MB. Both are far more common than a broker with a frame of that size, so they get a clear error.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from ...errors import FrameTooLargeError, KafkaError, MalformedMessageError, NotKafkaError
 
 HANDSHAKE_MAX_BYTES = 1024 * 1024
-"""No answer before a connection is ready comes near this: a Kerberos token has at most 64 KiB, ApiVersions a few."""
+"""Maximum size of answers before a connection is ready, far above real sizes: a Kerberos token has at most 64 KiB,
+ApiVersions a few KiB."""
 
 _SHOWN_BYTES = 40
 
@@ -28,7 +29,7 @@ _GREETINGS = (
 
 
 def recognise(head: bytes) -> str | None:
-    """Describe the protocol of a connection's first bytes and its remedy, or return None if it is unknown."""
+    """Return a description of the protocol of these first bytes, and a remedy; None if it is unknown."""
     if len(head) >= 3 and head[0] in _TLS_RECORDS and head[1] == 3 and head[2] <= 4:
         return (
             f"the answer is a TLS {_TLS_RECORDS[head[0]]}: this listener uses TLS, "
@@ -58,7 +59,7 @@ def frame_length_error(head: bytes, length: int, max_bytes: int) -> KafkaError:
 
 
 def _shown(head: bytes) -> str:
-    """Return the first line with unprintable characters replaced: it is foreign, and ends up in logs."""
+    """Return the first line with unprintable characters replaced, because it is untrusted, and appears in logs."""
     line = head.splitlines()[0][:_SHOWN_BYTES] if head.splitlines() else b""
     return repr("".join(chr(byte) if 32 <= byte < 127 else "." for byte in line))
 

@@ -1,9 +1,9 @@
 """Splits a byte stream into frames: a big-endian 4-byte length, then that number of bytes.
 
 Sans-I/O: the transport requests a buffer, fills it, reports the number of bytes, and gets complete frames. A small
-frame is copied out of a reused buffer; the rest of a large one is read directly into separate memory, so that a slice
-of any frame stays valid as long as it is referenced. Compiled through ``framing.pxd`` if a compiler is available, which
-saves clearing that memory: that takes a tenth of the time of consuming.
+frame is copied out of a reused buffer. The rest of a large frame is read directly into separate memory. So a slice of
+any frame stays valid while it is referenced. Compiled through ``framing.pxd`` if a compiler is available. The compiled
+module does not clear that memory, which saves a tenth of the time of consuming.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ...errors import KafkaError
 from .foreign import frame_length_error
 
 SCRATCH_BYTES = 32 * 1024
-"""Frames that fit are collected in the reused buffer, large enough for a TLS record or many small answers."""
+"""Size of the reused buffer, which collects frames that fit: a TLS record or many small answers do."""
 FIRST_SCRATCH_BYTES = 4 * 1024
-"""Its size until more arrives at once: an idle connection, of which a client may have hundreds, needs no more."""
+"""Size of the reused buffer until more bytes arrive at once: a client may have hundreds of idle connections."""
 
 FREED_BYTES = 8 * 1024 * 1024
 """Once a block of this size has been freed, glibc keeps up to twice as much freed memory for later use."""
@@ -29,10 +29,10 @@ _unpack_length = Struct(">i").unpack_from
 
 @cache
 def _keep_freed_memory() -> None:
-    """Have glibc keep the memory of frames and records that are gone, once for the process.
+    """Have glibc keep the memory of freed frames and records, once for the process.
 
-    Otherwise it returns such memory to the system, which has to map and clear it again for the next frame: that takes
-    up to half of the time of consuming.
+    Otherwise it returns this memory to the system, which has to map and clear memory again for the next frame. That
+    takes up to half of the time of consuming.
     """
     raw.new_buffer(FREED_BYTES)
 
@@ -41,7 +41,7 @@ class FrameReader:
     """Collects frames of one connection.
 
     ``max_bytes`` bounds the announced length of a frame and is checked before memory is allocated; it may be raised
-    later. ``error`` is set once the stream is invalid: no more can be read after that.
+    later. ``error`` is set once the stream is invalid; no more bytes can be read after that.
     """
 
     __slots__ = ("_body", "_body_view", "_end", "_filled", "_scratch", "_scratch_view", "error", "max_bytes")
@@ -120,7 +120,7 @@ class FrameReader:
         return frames
 
     def _grown_scratch(self) -> memoryview:
-        """Read more at once from now on, because the connection filled the buffer."""
+        """Replace the buffer with a larger buffer, because the connection filled it."""
         grown = raw.new_buffer(SCRATCH_BYTES)
         grown[:FIRST_SCRATCH_BYTES] = self._scratch
         self._scratch = grown

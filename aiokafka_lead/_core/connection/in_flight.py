@@ -1,7 +1,7 @@
-"""The ledger of requests in flight on one connection.
+"""Tracks the requests in flight on one connection.
 
 A broker answers the requests of a connection in the order in which they came (Java: ``InFlightRequests``), so an answer
-belongs to the oldest request or the stream is broken. Compiled through ``in_flight.pxd`` if a compiler is available.
+belongs to the oldest request, or the stream is corrupt. Compiled through ``in_flight.pxd`` if a compiler is available.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class InFlight:
         self.request_class = request_class
         self.version = version
         self.deadline = deadline
-        """In monotonic seconds: without an answer by then, the connection is closed."""
+        """Time (monotonic seconds) at which the connection is closed without an answer."""
         self.on_done = on_done
         self.raw = raw
         """True if the answer is passed on as its undecoded frame."""
@@ -90,7 +90,7 @@ class InFlightLedger:
         return None
 
     def next_deadline(self) -> float:
-        """Return the earliest deadline, or infinity; a later request may have an earlier one."""
+        """Return the earliest deadline, or infinity. It need not be the oldest request's."""
         return min((entry.deadline for entry in self._entries), default=math.inf)
 
     def drain(self) -> list[InFlight]:

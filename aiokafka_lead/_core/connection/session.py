@@ -9,13 +9,13 @@ from random import random
 from ..._values import NamedTuple
 
 MIN_SESSION_S = 1.0
-"""Minimum interval of logins, however short sessions are: otherwise a client would do nothing but log in.
+"""Minimum interval of logins in seconds: with very short sessions, a client would otherwise only log in.
 
 If a session ends sooner, requests wait for the next login, because the broker would drop them.
 """
 
 LEAST_USE_S = 0.05
-"""A session is used for this long even if it ends sooner: only a request can show if it has ended."""
+"""Seconds for which a session is used even if it ends sooner: only a request can show if it has ended."""
 
 MAX_LIFETIME_S = 366 * 24 * 3600.0
 """A longer announced lifetime is reduced to this."""
@@ -26,16 +26,16 @@ _RENEWED_UNTIL = 0.93
 
 _RETIRED_AT = 0.97
 _LEAST_MARGIN_S, _LEAST_MARGIN_PART = 0.1, 1 / 3
-"""Minimum rest of a session after its last request: this time, or this fraction if it is short."""
+"""Minimum rest of a session after its last request: this time in seconds, or this fraction of a short session."""
 
 
 class Session(NamedTuple):
     """Times of a session, in monotonic seconds."""
 
     renew_at: float
-    """Time to open the connection that takes over; infinity for a session that is too short for one."""
+    """Time to open the connection that takes over; infinity for a session that is too short for that."""
     retire_at: float
-    """Time to stop accepting requests, even without a successor: after the end the broker does not answer."""
+    """Time to stop accepting requests, even without another connection: after the end the broker does not answer."""
     ends_at: float
     """End of the session, as announced by the broker."""
     next_login_at: float
@@ -47,9 +47,9 @@ ENDLESS = Session(math.inf, math.inf, math.inf, 0.0)
 
 
 def session_of(lifetime_ms: int, asked_at: float, ready_at: float, rng: Callable[[], float] = random) -> Session:
-    """Compute the times from the answer to a request of ``asked_at``; the connection is usable from ``ready_at`` on.
+    """Compute the times from the answer to a request sent at ``asked_at``; the connection is ready at ``ready_at``.
 
-    The times of clients, and of one client's connections, are spread, so that logins do not coincide.
+    The times of clients, and of one client's connections, vary, so that logins do not coincide.
     """
     if lifetime_ms <= 0:
         return ENDLESS

@@ -32,7 +32,7 @@ def pattern(name: str, value: Any) -> re.Pattern[str]:
 
 
 def listener(name: str, value: Any) -> Any:
-    """Return an object with any of `LISTENER_METHODS`, and without a name that is nearly one of them."""
+    """Return the object if it has any of `LISTENER_METHODS`, and no misspelt name of such a method."""
     for method in dir(value):
         if method.startswith("on_partition") and method not in LISTENER_METHODS:
             raise ConfigTypeError(

@@ -16,8 +16,8 @@ Record = ConsumerRecord[Any, Any]
 class Chunk:
     """Decoded records of one partition and leader epoch, handed out one by one or many at a time.
 
-    Invariant: ``records`` is iterated over by ``remaining`` only, which makes that the only cursor. A loop over it
-    costs no more than the list's own iterator, and the position follows from the iterator's remaining length.
+    Invariant: ``remaining`` is the only iterator over ``records``, and thus the only cursor. A loop over it costs no
+    more than a plain loop over the list, and the position follows from the iterator's remaining length.
     """
 
     __slots__ = ("_taken", "leader_epoch", "next_offset", "ready", "records", "remaining", "size_bytes", "start", "tp")
@@ -41,7 +41,7 @@ class Chunk:
         """The position after the last record."""
         self.leader_epoch = leader_epoch
         self.ready = len(records) if ready is None else ready
-        """Number of records that can be handed out as they are: the rest must be deserialized first."""
+        """Number of records that can be handed out unchanged; the rest must be deserialized first."""
         self.size_bytes = size_bytes
         """Decompressed size of the batches from which they were read."""
         self._taken: int | None = None
@@ -56,12 +56,12 @@ class Chunk:
         return self.ready - self.handed_out()
 
     def deserialized(self, at: int, record: Record) -> None:
-        """Replace the record at this index, the first one not ready, by its deserialized form."""
+        """Replace the record at this index, the first that is not ready, with its deserialized form."""
         self.records[at] = record
         self.ready = max(self.ready, at + 1)
 
     def drop(self, record: Record) -> None:
-        """Skip the next record to be handed out, if it still is this one."""
+        """Skip this record if it still is the next to be handed out."""
         at = self.handed_out()
         if at < len(self.records) and self.records[at] is record:
             del self.records[at]
@@ -80,7 +80,7 @@ class Chunk:
         return Position(self.records[-left].offset, self.leader_epoch)
 
     def ahead(self) -> list[Record]:
-        """Return the records that have not been handed out, and leave them here."""
+        """Return the records that have not been handed out, without taking them."""
         return self.records[self.handed_out() :]
 
     def take(self, limit: int | None) -> list[Record]:
@@ -92,7 +92,7 @@ class Chunk:
         return taken
 
     def withdraw(self) -> Chunk:
-        """Return the same chunk for later; an iteration over this one ends."""
+        """Return a chunk with the remaining records, and end any iteration over this chunk."""
         start = self.position()
         taken = self.handed_out()
         if self._taken is None:

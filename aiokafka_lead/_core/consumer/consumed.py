@@ -20,7 +20,7 @@ class Source(Protocol):
 
 
 class TransactionPart(Protocol):
-    """Offsets that one transaction commits. It must be informed of the end, once."""
+    """Offsets that a transaction commits. `ended` must be called once."""
 
     @property
     def source(self) -> Source:
@@ -29,7 +29,7 @@ class TransactionPart(Protocol):
 
     @property
     def offsets(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """The offset after the last record, by partition."""
+        """The offset after each partition's last record."""
         ...
 
     @property
@@ -38,7 +38,7 @@ class TransactionPart(Protocol):
         ...
 
     def ended(self, *, committed: bool) -> None:
-        """Record that the transaction is committed, or not, or that this is unknown: then the consumer goes back."""
+        """Record the end of the transaction. If it is not certainly committed, the consumer goes back."""
 
 
 class Consumed(Protocol):
@@ -47,6 +47,6 @@ class Consumed(Protocol):
     def _transaction_part(self) -> TransactionPart:
         """Return the offsets for a transaction that is about to be committed. Internal.
 
-        Raises `CommitFailedError` if the consumer no longer owns some of them: then the transaction must be aborted.
+        Raises `CommitFailedError` if the consumer no longer owns some partitions: the transaction must then be aborted.
         """
         ...

@@ -7,9 +7,9 @@ from ..leadership.patience import LeaderMoveCounters
 
 
 class ConsumerCounters(LeaderMoveCounters):
-    """Running counts since the consumer started, added to where things happen.
+    """Running counts since the consumer started.
 
-    `ConsumerMetrics` has those without a docstring under the same names, and says what they count.
+    `ConsumerMetrics` describes the attributes without a docstring under the same names.
     """
 
     def __init__(self) -> None:
@@ -23,10 +23,10 @@ class ConsumerCounters(LeaderMoveCounters):
         """Number of partitions in answers that were not requested."""
         self.bytes_fetched = 0
         self.topic_bytes: dict[str, int] = {}
-        """The same by topic."""
+        """Bytes of received record batches by topic."""
         self.fetch_latency = Latencies()
         self.request_latency = LatenciesByNode()
-        """The same by broker."""
+        """Latencies of requests by broker."""
         self.commit_latency = Latencies()
         self.rebalance_latency = Latencies()
         self.failed_fetches = 0

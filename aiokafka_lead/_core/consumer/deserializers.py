@@ -20,7 +20,7 @@ SEEK_ON = "; seek past it to go on"
 
 
 class Deserializers:
-    """The deserializers of the application's keys and values; None leaves the bytes alone."""
+    """The deserializers of the application's keys and values; None leaves the bytes unchanged."""
 
     __slots__ = ("_asks", "awaited", "key", "plain", "value", "waits")
 
@@ -39,16 +39,16 @@ class Deserializers:
         """True if there are no deserializers."""
         self._asks = any(one.asks for one in given)
         self.awaited = any(one.waits for one in given)
-        """True if one of them is a coroutine function."""
+        """True if a deserializer is a coroutine function."""
         self.waits = self.awaited or any(one_by_one or one.prepare is not None for one in given)
-        """True if a reader has to await something before records can be created: then `apply` leaves them alone."""
+        """True if a reader has to await deserialization: `apply` then leaves the records unchanged."""
 
     def apply(self, records: list[Record]) -> tuple[list[Record], RecordDeserializationError | None]:
         """Return the deserialized records, up to the first that fails, and its error."""
         return (records, None) if self.plain or self.waits else self.apply_prepared(records)
 
     def apply_prepared(self, records: list[Record]) -> tuple[list[Record], RecordDeserializationError | None]:
-        """Do the same with deserializers that are `Prepared` for these records."""
+        """Like `apply`, with deserializers that are `Prepared` for these records."""
         key_of = None if self.key is None else self.key.call
         value_of = None if self.value is None else self.value.call
         asks = self._asks
@@ -84,7 +84,7 @@ def never_awaited(contents: Iterable[Any]) -> TypeError:
 
 
 def bound(one: Function | None, topic: str, headers: Headers, *, is_key: bool) -> Callable[[bytes], Any] | None:
-    """Return a function of the bytes only, bound to the context of one record if the deserializer takes one."""
+    """Return a function of the bytes only, bound to one record's context if the deserializer takes a context."""
     if one is None or not one.asks:
         return None if one is None else one.call
     return partial(_with_context, one.call, SerializationContext(topic, headers, is_key))

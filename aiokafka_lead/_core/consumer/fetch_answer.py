@@ -1,7 +1,7 @@
 """Distributes a Fetch answer: records to the prefetch buffer, errors to their partitions.
 
-One partition's error holds back that partition only. An answer moves a partition only while none of its data is
-buffered: prefetched records are handed out first, then the same offset is fetched again, and the answer is believed.
+One partition's error delays that partition only. An answer moves a partition's position only while none of its data is
+buffered: prefetched records are handed out first, then the same offset is fetched again, and that answer counts.
 """
 
 from __future__ import annotations
@@ -106,14 +106,14 @@ STALE = HINT_ERRORS | {
 """Error codes after which metadata is refreshed (Java: FetchCollector)."""
 
 NO_NEWS = {UnknownLeaderEpochError.code, UnknownServerError.code}
-"""Error codes that do not hint at another leader: metadata is refreshed once the broker is in doubt (rule 23)."""
+"""Error codes that do not suggest another leader: metadata is refreshed once the broker is in doubt (rule 23)."""
 
 
 LAGGING = {UnknownLeaderEpochError.code, OffsetNotAvailableError.code}
-"""Error codes of a leader that has not caught up with its own election."""
+"""Error codes of a leader that has not caught up with its election."""
 
 LEADERS_WORD = {OffsetOutOfRangeError.code, CorruptRecordError.code}
-"""Error codes that end or move the reading of a partition, but not on the word of a follower."""
+"""Error codes that fail a partition or move its position, but only if they come from the leader."""
 
 
 class AnswerOptions(NamedTuple):
@@ -141,7 +141,7 @@ class FetchOutcome:
         self.doubt = False
         """True if the broker is in doubt as the leader of a partition."""
         self.missing = False
-        """True if the answer to a full request omits partitions: the session is unusable."""
+        """True if the answer to a full request omits partitions, so that the session is unusable."""
 
 
 class AnswerReader:
@@ -170,7 +170,7 @@ class AnswerReader:
     def read_committed_only(self, now: float) -> None:
         """Hide aborted transactions from now on; answers to earlier requests are void.
 
-        These may have records of open transactions, and no list of those that are aborted.
+        Such answers may have records of open transactions, and lack the list of aborted transactions.
         """
         self._options = self._options._replace(read_committed=True)
         self._void_to = now
@@ -211,7 +211,7 @@ class AnswerReader:
 
     @staticmethod
     def _is_stale(state: PartitionState, asked: PartitionFetch, snapshot: ClusterSnapshot) -> bool:
-        """Return True if the partition has moved since the request, by a seek or with a new topic of this name."""
+        """Return True if the partition's position was changed, or its topic was recreated, since the request."""
         if state.fetch_offset != asked.fetch_offset:
             return True
         topic_id = snapshot.topic_id(state.tp.topic)
@@ -219,9 +219,9 @@ class AnswerReader:
 
     @staticmethod
     def _is_leaders(state: PartitionState, planned: PlannedFetch, snapshot: ClusterSnapshot) -> bool:
-        """Return True if the answer is the leader's, which alone says where a log begins, ends and differs (KIP-392).
+        """Return True if the leader answered, which alone determines where a log begins, ends and diverges (KIP-392).
 
-        A follower may lag, have deleted more, or have a bad disk. Its answer may also come when the partition is no
+        A follower may lag, have deleted more, or have a bad disk. Its answer may also arrive when the partition is no
         longer read from it.
         """
         return snapshot.leader(*state.tp)[0] == planned.node_id
@@ -259,8 +259,8 @@ class AnswerReader:
         if data.preferred_read_replica < 0:
             self._followers.served(planned.node_id, state.tp)
         elif not self._follows(state, data.preferred_read_replica, planned, outcome, snapshot, now) and not records:
-            # Leaders answer this immediately: one that names the follower regardless of the rack would be asked in a
-            # loop.
+            # Leaders answer this immediately, so a leader that names the follower regardless of the rack would be asked
+            # in a tight loop.
             state.back_off(now, asked.leader_epoch, self._retry)
         if not records:
             return
@@ -297,7 +297,7 @@ class AnswerReader:
         snapshot: ClusterSnapshot,
         now: float,
     ) -> bool:
-        """Return True if the partition is read from the follower that the broker has named, from now on."""
+        """Read the partition from the follower that the broker has named, and return True; return False otherwise."""
         if replica == planned.node_id:
             # Only leaders name followers, so another broker is at the address that the client has for this one.
             outcome.refresh = True
@@ -330,7 +330,7 @@ class AnswerReader:
             self._prefetch.fail(state, error)
 
     def _believe(self, state: PartitionState) -> bool:
-        """Return True if an answer may move the partition now; if data is buffered, have it fetched again later."""
+        """Return True if the answer counts now; if data is buffered, return False and have it fetched again later."""
         if state.fetched:
             state.read_ahead = False
             state.touch()
@@ -348,10 +348,10 @@ class AnswerReader:
             self._truncated(state, end_offset, epoch)
 
     def epoch_ended(self, state: PartitionState, end_offset: int, epoch: int, leader_epoch: int) -> None:
-        """Handle the answer to OffsetForLeaderEpoch by the leader of ``leader_epoch``; -1 if it does not know."""
+        """Handle the answer of the leader of ``leader_epoch`` to OffsetForLeaderEpoch; -1 each without information."""
         if end_offset < 0 or epoch < 0 or end_offset >= state.fetch_offset:
-            # A leader that knows nothing of an epoch has shown no loss (Java resets the position). Apache Kafka answers
-            # so only if it keeps no epochs for the log; one that has lost the records names the end of the epoch.
+            # A leader without a record of the epoch has not proved data loss (Java resets the position). Apache Kafka
+            # answers this way only if it keeps no epochs for the log; after a loss it names the end of the epoch.
             state.validated(leader_epoch)
         elif self._believe(state):
             self._truncated(state, end_offset, epoch)

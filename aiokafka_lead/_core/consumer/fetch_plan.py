@@ -1,12 +1,12 @@
 """Decides which partitions are fetched from which broker, and when a request is sent.
 
-Every broker has one session request in flight as long as it has partitions to fetch; without records the broker holds
-it for ``fetch_max_wait_ms``. A partition that becomes fetchable in the meantime (after a seek, a new leader, or a read
-buffer) need not wait: it is fetched *beside* the session, by a request without a session on a separate connection. The
-session's next request includes it, too, even if the other one is unanswered: of two answers about the same offset the
-second is void, which is cheaper than waiting for both requests.
+Every broker with partitions to fetch has one session request in flight; without records the broker holds it for
+``fetch_max_wait_ms``. A partition that becomes fetchable in the meantime (after a seek, a new leader, or a read
+buffer) need not wait: it is fetched *beside* the session, in a request without a session on a separate connection. The
+session's next request includes it, too, even if that other request is unanswered. If two answers have the same offset,
+the second is void, which is cheaper than waiting for both requests.
 
-The planner examines only partitions touched since its last run, so that thousands of idle ones are free.
+The planner examines only partitions touched since its last run, so thousands of idle partitions cost no time.
 
 Memory: buffered and requested data together stay within ``fetch_max_bytes``, except that a broker always answers with
 at least one batch, however large. Each partition has at most two unread answers, and the second is requested only if
@@ -42,11 +42,11 @@ ANSWERS_AHEAD = 2
 """Maximum number of unread answers per partition."""
 
 BESIDE_AFTER_S = 0.01
-"""A session request in flight for this long is waiting for records at the broker, rather than for the network."""
+"""Seconds after which a session request in flight must be waiting for records at the broker, not for the network."""
 
 
 class FetchLimits(NamedTuple):
-    """Limits in bytes, from the options of these names."""
+    """Limits in bytes, from the options with these names."""
 
     fetch_max_bytes: int
     max_partition_fetch_bytes: int
@@ -76,7 +76,7 @@ class _Node:
     def __init__(self, session: FetchSession) -> None:
         self.session = session
         self.members: dict[TopicPartition, PartitionState] = {}
-        """Partitions to fetch from this broker; the ones that got records last come last, so that none starves."""
+        """Partitions to fetch from this broker. A partition with new records moves to the end, so that none starves."""
         self.changed: dict[TopicPartition, None] = {}
         """Partitions added, removed or advanced since the session's last request."""
         self.main: PlannedFetch | None = None
@@ -86,13 +86,13 @@ class _Node:
         """Topics of the session by id."""
         self.suspects = Suspects()
         self.starved = False
-        """True if its last request was held back for lack of memory."""
+        """True if its last request was delayed because memory was short."""
         self.wait_until = 0.0
-        """After an invalid answer: no request before this time."""
+        """Earliest time of the next request, set after an invalid answer."""
 
     @property
     def asked_bytes(self) -> int:
-        """The largest possible size of the pending answers."""
+        """Return the largest possible size of the pending answers."""
         return sum(planned.max_bytes for planned in (self.main, self.beside) if planned is not None)
 
 
@@ -101,10 +101,10 @@ def _starved_first(item: tuple[int, _Node]) -> bool:
 
 
 class FetchPlanner:
-    """Decides; the fetcher calls `plan`, sends, then calls `answered` or `failed` for each request."""
+    """Plans the fetches. The fetcher calls `plan`, sends the request, and then calls `answered` or `failed`."""
 
     def __init__(self, positions: Positions, prefetch: Prefetch, limits: FetchLimits, *, merged: bool = False) -> None:
-        """Plan within ``limits``. If ``merged``, requests can be recalled, and none goes beside the session."""
+        """Plan within ``limits``. If ``merged``, requests can be recalled, and none is sent beside the session."""
         self._positions = positions
         self._prefetch = prefetch
         self._limits = limits
@@ -115,16 +115,16 @@ class FetchPlanner:
         self._timers: list[tuple[float, int, PartitionState]] = []
         self._timer_ids = count()
         self.lookups: dict[PartitionState, None] = {}
-        """Partitions whose position must be found or confirmed; the fetcher takes them out."""
+        """Partitions whose position must be found or confirmed; the fetcher removes them."""
         self.leaderless: dict[PartitionState, None] = {}
         """Partitions to fetch whose leader is unknown."""
         self.starved = False
-        """True if `plan` held a request back for lack of memory."""
+        """True if `plan` delayed a request because memory was short."""
 
     # --- membership --------------------------------------------------------------------------------------------------
 
     def place(self, snapshot: ClusterSnapshot, now: float) -> None:
-        """Assign each touched or due partition to the broker to fetch it from, or to none."""
+        """Assign each touched or due partition to the broker to fetch it from, or to no broker."""
         timers = self._timers
         positions = self._positions
         while timers and timers[0][0] <= now:
@@ -189,7 +189,7 @@ class FetchPlanner:
             node.changed.update(dict.fromkeys(node.members))
 
     def _look_again(self, state: PartitionState, at: float) -> None:
-        # A partition is examined whenever it advances; without this check each time would leave a timer behind.
+        # A partition is examined whenever it advances; without this check, each time would add another timer.
         if not state.timer_at or at < state.timer_at:
             state.timer_at = at
             heapq.heappush(self._timers, (at, next(self._timer_ids), state))
@@ -228,9 +228,9 @@ class FetchPlanner:
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def waiting_nodes(self, now: float) -> list[tuple[int, bool]]:
-        """Return brokers that need a request now, each with True if it goes beside the session; starved ones first.
+        """Return brokers that need a request now, each with True if it is sent beside the session.
 
-        Otherwise, brokers without records, which return quickly, could keep the memory from the rest.
+        Starved brokers come first: otherwise brokers without records, whose requests soon end, could take all memory.
         """
         found: list[tuple[int, bool]] = []
         for node_id, node in sorted(self._nodes.items(), key=_starved_first):
@@ -316,9 +316,9 @@ class FetchPlanner:
     def _max_bytes(self, partitions: int, *, beside: bool) -> int | None:
         """Return the size limit of the next answer, or None if there is no memory for it now.
 
-        Each broker gets an equal share, and one share stays free for partitions that become fetchable in the meantime.
-        A request beside the session gets that share, but not the shares of brokers that have no request yet. A broker
-        that all partitions have left holds no share, though it may still answer: its records are not needed.
+        Each broker gets an equal share, and another share is reserved for partitions that become fetchable in the
+        meantime. A request beside the session gets the reserved share, but not the shares of brokers that have no
+        request yet. A broker without partitions has no share, even if it may still answer: its records are not needed.
         """
         limits = self._limits
         used, shares, idle = self._prefetch.total_bytes, 1, 0
@@ -334,7 +334,7 @@ class FetchPlanner:
         return min(share, partitions * limits.max_partition_fetch_bytes)
 
     def make_room(self, wanted: Container[TopicPartition] | None) -> None:
-        """Make room for a reader that waits for these partitions (None: all): drop other data if memory is short."""
+        """If memory is short, drop data that a reader of ``wanted`` (None: all partitions) does not wait for."""
         if self.starved:
             self.starved = False
             self._prefetch.evict(wanted)
@@ -342,22 +342,22 @@ class FetchPlanner:
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def answered(self, planned: PlannedFetch) -> FetchSession | None:
-        """Take in the arrival of an answer; return the session that must process it, if any."""
+        """Record the arrival of an answer; return the session that must process it, if any."""
         node = self._take(planned)
         node.suspects.cleared(planned.asked)
         return None if planned.request.sessionless else node.session
 
     def failed(self, planned: PlannedFetch) -> list[PartitionState]:
-        """Take in the failure of a request; return its partitions."""
+        """Record the failure of a request; return its partitions."""
         node = self._take(planned)
         if not planned.request.sessionless:
             node.session.failed()
         return [state for tp in planned.asked if (state := self._positions.get(tp)) is not None]
 
     def too_large(self, planned: PlannedFetch) -> PartitionState | None:
-        """Take in the failure of an answer that was too large; return the partition that caused it, if certain.
+        """Record an answer that was too large; return the partition that caused it, if certain.
 
-        Merged fetches find it out by themselves, and then answer as if it had been requested alone.
+        Merged fetches find that partition themselves, and then answer as if it had been requested alone.
         """
         if not self._merged:
             culprit = self._nodes[planned.node_id].suspects.accuse(planned.asked)
@@ -366,13 +366,13 @@ class FetchPlanner:
         return None if culprit is None else self._positions.get(culprit)
 
     def recall(self, node_id: int) -> None:
-        """Take back the session's pending request, to plan another one."""
+        """Withdraw the session's pending request, so that another can be planned."""
         planned = self._nodes[node_id].main
         if planned is not None:
             self._take(planned)
 
     def wait(self, node_id: int, until: float) -> None:
-        """Send this broker no request before then."""
+        """Send no request to this broker before ``until``."""
         self._nodes[node_id].wait_until = until
 
     def _take(self, planned: PlannedFetch) -> _Node:
@@ -386,7 +386,7 @@ class FetchPlanner:
     def next_time(self, now: float) -> float | None:
         """Return the next time to call `place` and `waiting_nodes` if no event occurs before.
 
-        Work that is already possible waits for another event: a connection, or memory.
+        A broker that needs a request now does not count: it waits for an event, such as a connection or free memory.
         """
         times = [self._timers[0][0]] if self._timers else []
         for node in self._nodes.values():
@@ -401,7 +401,7 @@ class FetchPlanner:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def closing(self) -> Iterator[tuple[int, SessionRequest]]:
-        """Yield the requests that close the sessions, by broker."""
+        """Yield each broker, and the request that closes its session."""
         for node_id, node in self._nodes.items():
             request = node.session.close()
             if request is not None:

@@ -1,9 +1,9 @@
-"""Fetch requests, and incremental fetch sessions: a broker's memory of a consumer's fetches (KIP-227).
+"""Fetch requests, and incremental fetch sessions, in which the broker remembers a consumer's partitions (KIP-227).
 
-The first request of a session names every partition; later ones name those that changed. The broker numbers requests
-by the session's epoch, so both sides notice when one was lost. Epoch 0 asks for a new session (with an id: instead of
-that one), epoch -1 for none (with an id: close it). Session id 0 in an answer means that the broker keeps no session:
-every request is full then, until one is granted.
+The first request of a session names every partition; later requests name the partitions that changed. Requests are
+numbered with the session's epoch, so both sides notice a lost request. Epoch 0 requests a new session (with an id: in
+place of that session), epoch -1 no session (with an id: close it). Session id 0 in an answer means that the broker has
+granted no session: every request is full then, until a session is granted.
 
     request sent        answer                         next request
     ------------------  -----------------------------  ---------------------------------------
@@ -38,17 +38,17 @@ FETCH_SESSION_ID_NOT_FOUND = FetchSessionIdNotFoundError.code
 
 
 def names_by_id(fetches: Mapping[TopicPartition, PartitionFetch], version: int) -> bool:
-    """Return True if a request of this version identifies topics by id: only if all of them have one."""
+    """Return True if a request of this version can identify topics by id, because all of them have an id."""
     return version >= FIRST_VERSION_WITH_TOPIC_IDS and all(fetch.topic_id != NO_TOPIC_ID for fetch in fetches.values())
 
 
 def version_to_send(version: int, by_topic_id: bool) -> int:
-    """Return the version of the request: an older one if it identifies topics by name."""
+    """Return the version of the request: an older version if it identifies topics by name."""
     return version if by_topic_id else min(version, FIRST_VERSION_WITH_TOPIC_IDS - 1)
 
 
 class TopicUse(NamedTuple):
-    """A partition that a session no longer needs, with the id of the topic at the time of its request."""
+    """A partition that a session no longer needs, and the id that its topic had when it was requested."""
 
     topic_id: UUID
     tp: TopicPartition
@@ -60,7 +60,7 @@ class SessionRequest(NamedTuple):
     session_id: int
     epoch: int
     send: Mapping[TopicPartition, PartitionFetch]
-    """Every partition (epoch 0 and -1), or those new or changed."""
+    """All partitions (epoch 0 and -1), or the new and changed partitions."""
     forget: list[TopicUse]
 
     @property
@@ -82,11 +82,11 @@ class FetchSession:
         self.epoch = INITIAL_EPOCH
         """Epoch of the next request."""
         self.known: dict[TopicPartition, PartitionFetch] = {}
-        """Partitions that the broker remembers once the pending request has arrived."""
+        """Partitions of the session at the broker once the pending request has arrived."""
         self.by_topic_id = True
         """True if the session's requests identify topics by id (Fetch 13)."""
         self.resets = 0
-        """Number of times that the broker no longer knew the session."""
+        """Number of times that the broker no longer had the session."""
 
     @property
     def is_full(self) -> bool:
@@ -103,7 +103,7 @@ class FetchSession:
     def incremental(
         self, changed: Mapping[TopicPartition, PartitionFetch], dropped: Iterable[TopicPartition]
     ) -> SessionRequest:
-        """A request that adds or changes some partitions of the session, and drops others."""
+        """Return a request that adds or changes some partitions of the session, and drops others."""
         send: dict[TopicPartition, PartitionFetch] = {}
         forget: list[TopicUse] = []
         known = self.known
@@ -134,7 +134,7 @@ class FetchSession:
         return request
 
     def answered(self, error_code: int, session_id: int) -> bool:
-        """Take in an answer; return True if its partitions may be read."""
+        """Process an answer; return True if its partitions may be read."""
         if error_code:
             self.resets += 1
             self._begin_anew(NO_SESSION if error_code == FETCH_SESSION_ID_NOT_FOUND else self.session_id)
@@ -152,7 +152,7 @@ class FetchSession:
         return True
 
     def failed(self) -> None:
-        """Take in a missing or invalid answer: it is unknown if the broker got the request."""
+        """Process a missing or invalid answer, after which it is unknown if the broker got the request."""
         self._begin_anew(self.session_id)
 
     def _begin_anew(self, session_id: int) -> None:
@@ -165,9 +165,9 @@ class FetchSession:
 
 
 class MergedSession(FetchSession):
-    """A consumer's session with the merger of fetches of several consumers, which forgets no partition.
+    """A consumer's session with the merger of several consumers' fetches, which loses no partition.
 
-    None of its requests is full, and no answer has to list every partition.
+    No request is full, and no answer has to list every partition.
     """
 
     def __init__(self) -> None:
@@ -192,14 +192,14 @@ class MergedSession(FetchSession):
 
 
 FIRST_VERSION_WITH_DIVERGING_EPOCH = 12
-"""From this version on, the broker compares the epoch of the last fetched record with its log (KIP-595)."""
+"""First version in which the broker compares the epoch of the last fetched record with its log (KIP-595)."""
 
 
 SHORTEST_BESIDE_MS = 10
 
 
 class FetchOptions(NamedTuple):
-    """Settings of every request, from the options of these names."""
+    """Settings of every request, from the options with these names."""
 
     fetch_max_wait_ms: int
     fetch_min_bytes: int
@@ -208,21 +208,21 @@ class FetchOptions(NamedTuple):
     client_rack: str | None
 
     def without_rack(self) -> FetchOptions:
-        """Return the same for a client without a rack."""
+        """Return the settings of a client without a rack."""
         return self._replace(client_rack=None)
 
 
 def wait_beside_ms(fetch_max_wait_ms: int) -> int:
-    """Return the longest time that a broker may hold a request beside its session.
+    """Return the milliseconds for which a broker may hold a request beside its session.
 
-    It is short, because the next partition that becomes fetchable there has no third way to go; all of them join the
-    session when its own request has been answered.
+    It is short, because the next partition that becomes fetchable must wait for this request or for the session's. All
+    of them are in the session's next request.
     """
     return min(fetch_max_wait_ms, max(SHORTEST_BESIDE_MS, fetch_max_wait_ms // 12))
 
 
 def fetch_request(session: SessionRequest, options: FetchOptions, max_bytes: int, version: int) -> FetchRequest:
-    """Return the request for a session's next step, with names and ids of topics, of which the version encodes one."""
+    """Return the request for a session's next step, with names and ids of topics; the version encodes either."""
     tells_epoch = version >= FIRST_VERSION_WITH_DIVERGING_EPOCH
     topics: dict[tuple[str, object], FetchTopic] = {}
     for tp, fetch in session.send.items():

@@ -29,22 +29,22 @@ Unreadable = CorruptRecordError | BatchTooLargeError
 _UNREADABLE = (CorruptRecordError, BatchTooLargeError)
 
 DEFAULT_JOINED_RECORDS = 500
-"""Number of records up to which successive batches are handed out as one: most of the cost of a batch does not depend
-on its size, and producers that wait for each record write batches of one."""
+"""Number of records up to which successive batches are joined: most of the cost of a batch does not depend on its size,
+and producers that wait for each record write batches of a single record."""
 
 LOADED_AT_ONCE_BYTES = 512 * 1024
-"""A batch whose decompressed size is at most this is decompressed on the event loop: gzip takes 2 ms for it, other
-codecs less than one, and a thread beside a busy loop up to 5."""
+"""Batches up to this decompressed size are decompressed on the event loop: gzip takes 2 ms for it, other codecs less
+than 1 ms, and a thread beside a busy loop up to 5 ms."""
 
 MESSAGES_LOADED_AT_ONCE_BYTES = 64 * 1024
-"""The same limit for a set of messages of formats 0 and 1, which take a microsecond or more each."""
+"""Like `LOADED_AT_ONCE_BYTES`, for messages of formats 0 and 1, which take a microsecond or more each."""
 
 JOINED_BYTES = 1024 * 1024
-"""The same limit in stored bytes."""
+"""Stored size up to which successive batches are joined."""
 
 
 class NotLoaded(Exception):
-    """The next batch is large: its ``load`` must run elsewhere before the batch is requested again."""
+    """Raised for a large next batch: call its ``load`` in a thread before the batch is requested again."""
 
     def __init__(self, view: BatchView | MessageSet) -> None:
         super().__init__()
@@ -106,9 +106,9 @@ class FetchedData:
         self._error: CorruptBatchError | BatchTooLargeError | None = None
         """The error that ended the batches."""
         self._tail: tuple[BatchView, list[Record], int] | None = None
-        """The batch with the last of the records from the first failed one on, these records, and the batches' size."""
+        """After a failed record: the last decoded batch, the records from the failed record on, the batches' size."""
         self._ahead: deque[BatchView | MessageSet | Unreadable] = deque()
-        """Batches that the application may see, already examined, with any error after them; the last item may be an
+        """Examined batches that the application may see, followed by an error if there is one; the last item may be an
         unexamined set of messages."""
         self._hidden: BatchView | None = None
         """The last examined batch that is hidden from the application, or empty."""
@@ -125,9 +125,9 @@ class FetchedData:
         self._filter = None if self._aborted is None else AbortedFilter(self._aborted)
 
     def detach(self) -> None:
-        """Keep only these bytes in memory while the application does not read on.
+        """Copy the records out of the answer, for an application that does not continue to read soon.
 
-        They are a slice of the answer, which may hold many other partitions' records.
+        A slice keeps the whole answer in memory, which may have many other partitions' records.
         """
         if memoryview(self._records.obj).nbytes > 2 * self.size_bytes:
             self._records = memoryview(bytes(self._records))
@@ -136,7 +136,7 @@ class FetchedData:
     # --- handing out -------------------------------------------------------------------------------------------------
 
     def next_batch(self, deserializers: Deserializers) -> RecordBatch[Any, Any] | None:
-        """Return the next records as columns, from the position on, or None at the end; raises like `next_chunk`."""
+        """Return the next records as columns, from the position on, or None at the end. Raises like `next_chunk`."""
         while views := self._next_views():
             found, last = self._columns(views)
             if found:
@@ -258,9 +258,9 @@ class FetchedData:
         return views
 
     def _load(self, views: list[BatchView], at: int) -> bool:
-        """Decompress one of the drawn batches, or put it and the ones after it back.
+        """Decompress one of the drawn batches, or put it and all batches after it back.
 
-        Raises `NotLoaded` for the first one if it is too large for the event loop.
+        Raises `NotLoaded` for the first batch if it is too large for the event loop.
         """
         if views[at].load_within(LOADED_AT_ONCE_BYTES):
             return True
@@ -295,7 +295,7 @@ class FetchedData:
         return None
 
     def _put_back(self, drawn: Sequence[BatchView | Unreadable]) -> None:
-        """Put these back in front."""
+        """Put drawn batches back in front of the other batches."""
         self._ahead.extendleft(reversed(drawn))
         self._hidden = None  # it may be after them
 
@@ -316,13 +316,13 @@ class FetchedData:
     # --- errors ------------------------------------------------------------------------------------------------------
 
     def _end_before(self, error: Unreadable, at: int) -> None:
-        """Handle an unreadable batch at this index of the drawn ones: its error comes after the batches before it."""
+        """Handle an unreadable batch at this index of the drawn batches: its error follows the batches before it."""
         if not at:
             raise self._ended_by(error)
         self._put_back([error])
 
     def _ended_by(self, error: Unreadable) -> KafkaError:
-        """Return the error for the application, which also ends this data: it is raised again by each read."""
+        """Return the error for the application. It also ends this data: each later read raises it again."""
         topic, partition = self._partition.tp
         offset = self._position().offset
         text = f"{self._partition.tp} cannot be read at offset {offset}: {error.message}"
@@ -370,7 +370,7 @@ class AbortedFilter:
 
     def __init__(self, transactions: Iterable[AbortedTransaction]) -> None:
         self._coming = sorted(((t.first_offset, t.producer_id) for t in transactions), reverse=True)
-        """Transactions that begin after the batches seen so far; the next one last."""
+        """Transactions that begin after the batches seen so far, in descending order of their first offset."""
         self._aborting: set[int] = set()
         """Producers whose abort marker has not been seen yet."""
 

@@ -1,8 +1,8 @@
 """Decides which followers to read from (KIP-392), and when a partition goes back to its leader (rule 34).
 
-A leader names a follower in the client's rack, and gives no records to a client that says its rack, whether or not
-the client can reach that follower. So an abandoned follower is remembered, and a leader that keeps naming it is fetched
-from as if the client had no rack.
+A leader names a follower in the client's rack, and sends no records to a client that reports its rack, whether or not
+the client can reach that follower. So an abandoned follower is remembered, and a leader that keeps naming it gets
+fetches without a rack.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ..metadata.types import ClusterSnapshot
 from ..trust import Trust
 
 CONNECTS_WITHIN_S = 0.5
-"""A follower not connected within this time is abandoned: its leader has the same records, and needs no connection."""
+"""Seconds after which a follower without connection is abandoned: its leader has the same records, and answers now."""
 
 
 def may_serve(node_id: int, tp: TopicPartition, snapshot: ClusterSnapshot) -> bool:
-    """Return True if metadata knows the broker, and does not say that its replica of the partition is offline."""
+    """Return True if the broker is in the metadata, and its replica of the partition is not listed as offline."""
     partition = snapshot.partition(*tp)
     return partition is not None and node_id in snapshot.brokers and node_id not in partition.offline_replicas
 
@@ -30,12 +30,12 @@ class _Left(NamedTuple):
 
 
 class Followers:
-    """Tracks the followers to which one consumer was sent. Times are monotonic seconds."""
+    """Tracks the followers to which leaders redirect one consumer. Times are monotonic seconds."""
 
     def __init__(
         self, max_age_s: float, patience_s: float, max_wait_s: float, reached_since: Callable[[int, float], bool]
     ) -> None:
-        """Abandon followers for ``max_age_s``; ``max_wait_s`` is the longest time that one may hold a fetch.
+        """Abandon followers for ``max_age_s``. ``max_wait_s`` is the longest time that a follower may hold a fetch.
 
         ``reached_since`` returns True if a connection to a node became ready at this time or later.
         """
@@ -46,18 +46,18 @@ class Followers:
         self.named: set[int] = set()
         """The followers that leaders have named so far."""
         self._connecting: dict[int, float] = {}
-        """Start of the wait for a connection, by follower."""
+        """Time at which the wait for each follower's connection began."""
         self._unreachable: dict[int, _Left] = {}
         self._refusals: dict[tuple[int, TopicPartition], Trust] = {}
         self._useless: dict[tuple[int, TopicPartition], _Left] = {}
         """Followers that came into doubt by their answers for one partition."""
         self._ignored: dict[int, set[tuple[int, TopicPartition]]] = {}
-        """Abandoned followers that were named again, by leader."""
+        """Abandoned followers that each leader has named again."""
 
     # --- reaching them -----------------------------------------------------------------------------------------------
 
     def connecting(self, node_id: int, now: float, *, failed: bool) -> bool:
-        """Record that there is no connection, and if the last try ``failed``; return True if it must be abandoned."""
+        """Record that a follower is not connected; return True if it must be abandoned, at once if it ``failed``."""
         since = self._connecting.setdefault(node_id, now)
         return failed or now >= since + CONNECTS_WITHIN_S
 
@@ -75,11 +75,11 @@ class Followers:
         return min(self._connecting.values()) + CONNECTS_WITHIN_S if self._connecting else None
 
     def leave(self, node_id: int, now: float) -> None:
-        """Abandon it until it has been reached again, or ``max_age_s`` has passed."""
+        """Abandon a follower until it has been reached again, or ``max_age_s`` has passed."""
         self._connecting.pop(node_id, None)
         self._unreachable[node_id] = _Left(now, now + self._max_age_s)
 
-    # --- what they answer --------------------------------------------------------------------------------------------
+    # --- their answers -----------------------------------------------------------------------------------------------
 
     def refused(self, node_id: int, tp: TopicPartition, now: float) -> None:
         """Count an error, or a lost connection, instead of records of this partition."""
@@ -100,7 +100,7 @@ class Followers:
     def follows(self, leader_id: int, node_id: int, tp: TopicPartition, now: float, *, known: bool = True) -> bool:
         """Return True if the partition should be read from the follower that its leader has named.
 
-        One that is not ``known`` to metadata (see `may_serve`) is abandoned until metadata may have caught up.
+        A follower that is not ``known`` to metadata (see `may_serve`) is abandoned until metadata may have caught up.
         """
         key = (node_id, tp)
         self.named.add(node_id)
@@ -114,7 +114,7 @@ class Followers:
         return False
 
     def hides_rack(self, leader_id: int, now: float) -> bool:
-        """Return True if this leader should be fetched from as if the client had no rack."""
+        """Return True if fetches from this leader should not contain the rack."""
         ignored = self._ignored.get(leader_id)
         if not ignored:
             return False

@@ -22,7 +22,7 @@ NAMED_AT_MOST = 20
 
 
 class Facts(NamedTuple):
-    """Facts for the judgement, in seconds."""
+    """Facts for `judge`; times are in seconds."""
 
     unusable: str | None
     """Reason why the consumer cannot be used at all."""
@@ -48,9 +48,9 @@ class Facts(NamedTuple):
     refused: str | None = None
     """Refusals by brokers that `run` tolerates."""
     doubted_s: float | None = None
-    """Time since the coordinator came into doubt; None if it is not."""
+    """Time since the coordinator came into doubt; None without doubt."""
     doubted_for: str = ""
-    """Answers of the brokers asked since."""
+    """Answers of the brokers asked since then."""
 
 
 class Limits(NamedTuple):
@@ -133,15 +133,15 @@ class Standstill:
         end_of: Callable[[PartitionState], int | None],
         explain: Callable[[int], str | None],
     ) -> None:
-        """Report partitions that stand still for ``limit_s``. ``end_of`` returns the end that reads may go to.
+        """Report partitions that stand still for ``limit_s``. ``end_of`` returns the end up to which reads may go.
 
-        ``explain`` says why a node cannot be reached, or returns None if it can.
+        ``explain`` returns the reason why a node cannot be reached, or None if it can.
         """
         self._limit_s = limit_s
         self._end_of = end_of
         self._explain = explain
         self._stands: dict[PartitionState, tuple[int, float]] = {}
-        """Fetch offset by partition, and the time since when it is unchanged."""
+        """Fetch offset by partition, and the time since which it has been unchanged."""
         self._records_taken = 0
         self._read_at = -math.inf
         """Time of the last known read."""

@@ -1,4 +1,4 @@
-"""Tracks the records that the application was given and may still be working on.
+"""Tracks the records that were handed to the application, which may still be working on them.
 
 Automatic commits exclude them, and a group's rebalance waits for them.
 """
@@ -19,37 +19,38 @@ def _nothing() -> None:
 
 
 class InHand:
-    """A record is done when the application comes back for more, not when it gets the record; or commits it.
+    """The records in hand: handed to the application, and not done.
 
-    So a handler that fails, is cancelled or dies gets its record again after a restart.
+    A record is done when the application commits it or reads again, not when it gets the record. So a handler that
+    fails, is cancelled or dies gets its record again after a restart.
     """
 
     def __init__(self, on_release: Callable[[], None] = _nothing) -> None:
         self._many: dict[TopicPartition, Position] = {}
-        """Positions of partitions before the records that were handed out together."""
+        """Each partition's position before the records that were handed out together."""
         self._one_by_one: Chunk | None = None
-        """The chunk being iterated over: the last record taken is in hand."""
+        """The chunk being iterated over; the last record taken is in hand."""
         self._covered: int | None = None
         """Offset up to which the application has committed while it iterates over ``_one_by_one``."""
         self._abandoned: set[TopicPartition] = set()
-        """Partitions in ``_many`` whose work was abandoned, though it is not done."""
+        """Partitions in ``_many`` whose records were abandoned before they were done."""
         self._lost: set[TopicPartition] = set()
         """Partitions taken away while the application had records of them in hand."""
         self._stored: dict[TopicPartition, Position] = {}
         """Latest committed positions."""
         self._in_transactions: dict[object, Mapping[TopicPartition, OffsetAndMetadata]] = {}
-        """Offsets in unfinished transactions, by part."""
+        """Offsets of each part of an unfinished transaction."""
         self._uncommitted: dict[TopicPartition, frozenset[object]] = {}
-        """Partitions taken away with records that were neither committed nor part of a transaction, since the last
-        transaction; with the parts that existed then."""
+        """Partitions taken away since the last transaction with records that were neither committed nor part of a
+        transaction, and the parts that existed then."""
         self.times_back = 0
-        """Number of times that an aborted transaction has made the consumer go back to earlier records."""
+        """Number of times that the consumer went back to earlier records because a transaction was aborted."""
         self._back_at_read = 0
         """``times_back`` at the application's latest read."""
         self.first_read_at = float("inf")
-        """Time of its first read (``time.monotonic()``)."""
+        """Time of the application's first read (``time.monotonic()``)."""
         self._on_release = on_release
-        """Called when less is in hand."""
+        """Called when fewer records are in hand."""
 
     # --- handing out and releasing -----------------------------------------------------------------------------------
 
@@ -58,20 +59,20 @@ class InHand:
         self._many.setdefault(tp, before)
 
     def handing_out(self, chunk: Chunk) -> None:
-        """Record that the chunk is handed out one by one; at any time, its last record taken is in hand."""
+        """Record that the chunk is handed out one record at a time; the last record taken is in hand."""
         if self._one_by_one is not chunk:
             self._one_by_one = chunk
             self._covered = None
 
     def release(self) -> None:
-        """Mark everything as done."""
+        """Mark all records in hand as done."""
         self._many.clear()
         self._abandoned.clear()
         self._lost.clear()
         chunk = self._one_by_one
         if chunk is not None:
             if chunk.left():
-                # A loop may continue with it after another call has read: the records to come are in hand again.
+                # A loop may continue with the chunk after another call has read; its next records are in hand again.
                 self._covered = chunk.position().offset
             else:
                 self._one_by_one = None
@@ -84,7 +85,7 @@ class InHand:
 
     @property
     def comes_again(self) -> bool:
-        """True if all records in hand will be delivered again: the consumer was taken back, and has not read since."""
+        """True if all records in hand will be delivered again: the consumer went back, and has not read since."""
         return self._back_at_read != self.times_back
 
     def abandon(self, tp: TopicPartition) -> None:
@@ -94,7 +95,7 @@ class InHand:
             self._on_release()
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """Forget partitions that the consumer no longer owns, or does not own yet: their state is meaningless."""
+        """Drop the state of partitions that the consumer no longer owns, or does not own yet."""
         for tp in partitions:
             self._many.pop(tp, None)
             self._stored.pop(tp, None)
@@ -103,12 +104,12 @@ class InHand:
                 self._one_by_one = None
 
     def give_back(self, partitions: Iterable[TopicPartition]) -> None:
-        """Forget partitions that continue from their committed offsets."""
+        """Drop the state of partitions that continue from their committed offsets."""
         self.forget(partitions)
         self._on_release()
 
     def taken_away(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
-        """Forget these partitions; return the ones with records in hand."""
+        """Drop the state of these partitions; return the partitions with records in hand."""
         held = {tp for tp in self._many if tp in partitions}
         if self._one_by_one is not None and self._iterates(partitions):
             held.add(self._one_by_one.tp)
@@ -136,7 +137,7 @@ class InHand:
         self._in_transactions[part] = offsets
 
     def transaction_ended(self, part: object) -> None:
-        """End a part, committed or aborted. Partitions taken away while it was open may be missing in the next one."""
+        """End a part, committed or aborted. Partitions taken away meanwhile may be missing in the next transaction."""
         if part in self._in_transactions:
             self._uncommitted = {tp: parts for tp, parts in self._uncommitted.items() if part in parts}
             del self._in_transactions[part]
@@ -150,7 +151,7 @@ class InHand:
                 self._uncommitted[state.tp] = frozenset(self._in_transactions)
 
     def _is_covered(self, tp: TopicPartition, position: Position) -> bool:
-        """Return True if an open transaction commits everything before this position."""
+        """Return True if an open transaction commits all records before this position."""
         return any(
             tp in offsets and offsets[tp].offset >= position.offset for offsets in self._in_transactions.values()
         )
@@ -192,7 +193,7 @@ class InHand:
         return before
 
     def done(self, states: Iterable[PartitionState]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return positions to commit: after everything that is done, if that has changed."""
+        """Return positions to commit, after the records that are done, of partitions for which they have changed."""
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         for state in states:
             position = self._done_to(state)
@@ -229,7 +230,7 @@ class InHand:
 
 
 class PollInterval:
-    """Measures the time since the application last asked for records. A waiting read counts as progress.
+    """Measures the time since the application's last read. A waiting read counts as progress.
 
     No task watches for its expiry in a consumer without a group.
     """
@@ -242,8 +243,8 @@ class PollInterval:
         self._waiting = False
         """True while the application is within a read."""
         self.oldest_work: Callable[[], float | None] | None = None
-        """Set while records are handled in parallel to reads: returns the start of the oldest running handler, or
-        None if none runs. Only handlers count then."""
+        """Set while records are handled in parallel to reads, when only handlers count. Returns the start of the oldest
+        running handler, or None if no handler runs."""
         self._mark: Any = None
         """Position of the application at the last `look`."""
 
@@ -257,13 +258,13 @@ class PollInterval:
         self._waiting = True
 
     def look(self, mark: object, now: float) -> None:
-        """Detect progress of iteration, which hands out records silently, by a new ``mark`` such as their number."""
+        """Detect progress of iteration, which hands out records silently, from a new ``mark`` such as their number."""
         if mark != self._mark:
             self._mark = mark
             self._progressed_at = now
 
     def expires_at(self) -> float | None:
-        """Return the time at which the application will have taken too long; None while it waits."""
+        """Return the time at which the interval expires; None while the application waits."""
         if self.oldest_work is not None:
             began_at = self.oldest_work()
             return None if began_at is None else began_at + self.interval_s
@@ -271,15 +272,15 @@ class PollInterval:
 
 
 class ParallelWork(Protocol):
-    """One run in progress."""
+    """A run in progress, as used by the consumer."""
 
     @property
     def transactional(self) -> bool:
-        """True if it commits in transactions, next to which other commits are forbidden."""
+        """True if it commits in transactions, so that other commits are forbidden."""
         ...
 
     def problem(self, now: float) -> str | None:
-        """Return the problem that it currently tolerates."""
+        """Return the problem that it currently tolerates, or None."""
 
     async def release(self, partitions: Collection[TopicPartition], deadline: float) -> None:
         """Give up these partitions: wait for their handlers until the deadline, and commit finished records."""
@@ -295,11 +296,11 @@ class ParallelWork(Protocol):
         """End the run if the consumer has no more partitions to read."""
 
     async def finish(self, ready_by: float, end_by: float) -> None:
-        """End the run of a stopping consumer. Handlers have until ``ready_by``, the rest until ``end_by``."""
+        """End the run of a stopping consumer. Handlers have until ``ready_by``, all other work until ``end_by``."""
 
 
 class CurrentRun:
-    """The run of one consumer, which determines finished records; otherwise they follow from those in hand."""
+    """The run of one consumer, which determines the records that are done. Without a run, `InHand` does."""
 
     __slots__ = ("on_subscription", "work")
 

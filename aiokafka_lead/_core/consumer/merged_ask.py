@@ -17,7 +17,7 @@ from .fetch_session import SessionRequest
 from .partition_fetch import PartitionFetch
 
 AWAY_AFTER_S = 0.1
-"""A consumer that has not asked for this long, for example for lack of memory, is left out of fetches."""
+"""Seconds after which a consumer that has not asked, for example for lack of memory, is left out of fetches."""
 
 
 class Asker(Protocol):
@@ -49,7 +49,7 @@ class Answered(NamedTuple):
 
 
 class AskingConsumer:
-    """The state of one consumer: its wishes, its ask, and data kept for it."""
+    """The state of one consumer: its wanted partitions, its ask, and data kept for it."""
 
     __slots__ = ("ask", "away", "closed_at", "given", "kept", "kept_endpoints", "owner", "seen", "since", "wants")
 
@@ -60,15 +60,15 @@ class AskingConsumer:
         self.given: set[TopicPartition] = set()
         """Partitions for which it was given records, or an error, since its latest ask."""
         self.seen: set[TopicPartition] = set()
-        """Partitions whose log end it knows."""
+        """Partitions whose log end it was given."""
         self.ask: PlannedFetch | None = None
         """The open ask."""
         self.since = 0.0
-        """Time at which it was opened."""
+        """Time at which the ask was opened."""
         self.closed_at = 0.0
         """Time at which its last ask was closed."""
         self.away = False
-        """True if its last ask was closed long before, so that it is left out of fetches."""
+        """True if its last ask was closed long ago, so that it is left out of fetches."""
         self.kept: dict[TopicPartition, PartitionData] = {}
         """Data that arrived while no ask was open."""
         self.kept_endpoints: list[NodeEndpoint] = []
@@ -90,7 +90,7 @@ class Asks:
         """Total size limit of the open asks."""
 
     def __iter__(self) -> Iterator[AskingConsumer]:
-        """Iterate over the open ones, which may be closed during the iteration."""
+        """Iterate over the consumers with open asks, which may be closed during the iteration."""
         return iter(list(self._open))
 
     def __bool__(self) -> bool:
@@ -102,7 +102,7 @@ class Asks:
         return bool(self._closed)
 
     def open(self, consumer: AskingConsumer, planned: PlannedFetch, now: float) -> None:
-        """Open an ask, replacing any earlier one of the consumer."""
+        """Open an ask, replacing any earlier ask of the consumer."""
         self.close(consumer, now)
         self._closed.pop(consumer, None)
         consumer.ask, consumer.since = planned, now

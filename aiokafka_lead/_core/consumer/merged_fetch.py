@@ -1,18 +1,18 @@
 """Merges the fetches of several consumers from one broker into one session.
 
 A consumer's request is an *ask*: it stays open until there is data for this consumer, possibly for a long time. One
-request of the session is in flight at a time, the *main* one; the broker holds it while no partition has records. The
-session includes every partition that a consumer wants, also while that consumer's ask is briefly closed: data that
-arrives then is *kept* for its next ask. A consumer does not want data that it was given before that ask, and one that
-does not ask again is left out.
+request of the session is in flight at a time, the *main* request; the broker holds it while no partition has records.
+The session includes every partition that a consumer wants, even while that consumer's ask is briefly closed: data that
+arrives then is *kept* for its next ask. A consumer that was given data of a partition does not want the partition until
+its next ask. A consumer that does not ask again is left out.
 
-A partition that is requested while the main request is in flight need not wait for it: a *probe* without a session,
-which the broker answers immediately, fetches it, repeatedly until the session's next request includes it, too. Two
-consumers at the same offset of a partition share its data. If they are at different offsets, the session's requests
+A partition that is requested while the main request is in flight need not wait for it. A *probe*, a request without a
+session that the broker answers immediately, fetches it, repeatedly until the session's next request includes it, too.
+Two consumers at the same offset of a partition share its data. If they are at different offsets, the session's requests
 take turns, and probes fetch the other offsets.
 
-No request iterates over all consumers, or over all partitions of one. The size limit of a request is the sum of the
-limits of the open asks: memory is bounded for all consumers together.
+No request iterates over all consumers, or over all partitions of a consumer. The size limit of a request is the sum of
+the limits of the open asks: memory is bounded for all consumers together.
 """
 
 from __future__ import annotations
@@ -33,20 +33,23 @@ from .partition_fetch import PartitionFetch
 from .suspects import Suspects
 
 PROBE_AGAIN_S = 0.04
-"""First delay between a probe without data and the next one."""
+"""First delay in seconds between a probe without data and the next probe."""
 
 PATIENCE_S = 0.002
-"""Time that the session's next request waits for the asks of consumers that have just been answered."""
+"""Seconds for which the session's next request waits for the asks of consumers that have just been answered."""
 
 VIRTUAL_SESSION_ID = 1
-"""The session id in answers to asks: each consumer has its own session with the merger."""
+"""The session id in answers to asks: each consumer has a separate session with the merger."""
 
 
 class MergedFetches:
-    """Decides for one broker; the caller sends the results of `main` and `probe`, then calls `answered` or `failed`."""
+    """Plans the merged fetches from one broker.
+
+    The caller sends the results of `main` and `probe`, then calls `answered` or `failed`.
+    """
 
     def __init__(self, hold_s: float, max_wait_s: float, max_bytes: int, backoff: Backoff) -> None:
-        """Keep asks open for ``hold_s`` although brokers answer; one answer may hold ``max_bytes``."""
+        """Begin empty. Asks stay open for ``hold_s`` even if brokers answer; an answer may have ``max_bytes``."""
         self._hold_s = hold_s
         self._max_wait_s = max_wait_s
         self._max_bytes = max_bytes
@@ -55,9 +58,9 @@ class MergedFetches:
         self._consumers: dict[Asker, AskingConsumer] = {}
         self._asks = Asks()
         self._by_tp: dict[TopicPartition, list[AskingConsumer]] = {}
-        """The consumers that want a partition, in turn."""
+        """The consumers that want a partition, in the order of their turns."""
         self._dirty: dict[TopicPartition, None] = {}
-        """Partitions whose current wishes the session's latest request may not include."""
+        """Partitions that the session's latest request may lack, or have with another offset."""
         self._session = FetchSession()
         self._names: dict[UUID, str] = {}
         self._ends: dict[TopicPartition, tuple[int, int, int]] = {}
@@ -72,7 +75,7 @@ class MergedFetches:
         """Counts useless answers."""
         self._wait_until = 0.0
         self._patient_until = 0.0
-        """The session's next request waits until then for asks."""
+        """Time until which the session's next request waits for asks."""
 
     # --- asks --------------------------------------------------------------------------------------------------------
 
@@ -122,7 +125,7 @@ class MergedFetches:
         )
 
     def recall(self, owner: Asker, now: float) -> None:
-        """Close the consumer's ask without an answer: it will ask for something else."""
+        """Close the consumer's ask without an answer, because it will ask for other partitions."""
         consumer = self._consumers.get(owner)
         if consumer is not None:
             self._asks.close(consumer, now)
@@ -180,7 +183,7 @@ class MergedFetches:
         return max(self._probe_at, self._main.sent_at + BESIDE_AFTER_S)
 
     def next_time(self, now: float) -> float | None:
-        """Return the next time to look again if no event occurs before."""
+        """Return the next time at which a request or an answer may be due if no event occurs before."""
         if self._main is None:
             at = self._main_at()
             return at if at > now and self.asked else None
@@ -189,7 +192,7 @@ class MergedFetches:
         return None
 
     def main(self, version: int, now: float) -> MergedRequest | None:
-        """Return the session's next request, or one about a suspect; None if there is no ask. It counts as sent."""
+        """Return the session's next request, or a request for a suspect; None without an ask. It counts as sent."""
         session = self._session
         for consumer in self._asks.send_away(now):
             self._dirty.update(dict.fromkeys(consumer.wants))
@@ -284,7 +287,7 @@ class MergedFetches:
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def answered(self, sent: MergedRequest, response: FetchResponse, now: float) -> list[Answered]:
-        """Return the asks that this answer completes, because it has data for them or they were open long enough."""
+        """Return the results of asks that end now: the answer has data for them, or they were open long enough."""
         self._take(sent)
         self._suspects.cleared(sent.asked)
         readable = not response.error_code
@@ -378,7 +381,7 @@ class MergedFetches:
         return found
 
     def give_up(self, error: KafkaError, now: float) -> list[Answered]:
-        """Fail every ask: the broker cannot be reached."""
+        """Fail all asks, because the broker cannot be reached."""
         found = []
         for consumer in self._asks:
             assert consumer.ask is not None

@@ -1,6 +1,6 @@
-"""ListOffsets and OffsetForLeaderEpoch: requests per leader, and readers of the answers.
+"""ListOffsets and OffsetForLeaderEpoch: builds requests per leader, and reads the answers.
 
-Both are sent on behalf of positions (a reset, a validation), and ListOffsets also for the application.
+They reset and validate positions. The application uses ListOffsets, too.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class ListedOffset(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """The end of the requested epoch in a leader's log: -1 each if the leader does not know."""
+    """The end of the requested epoch in a leader's log: -1 each if the leader has no record of the epoch."""
 
     end_offset: int
     leader_epoch: int
 
 
 class LookupAnswer(Generic[T]):
-    """One leader's answer about its partitions. Missing ones should be requested again."""
+    """One leader's answer about its partitions. Missing partitions should be requested again."""
 
     __slots__ = ("failed", "found")
 
@@ -55,7 +55,7 @@ class LookupAnswer(Generic[T]):
         self.failed: dict[TopicPartition, KafkaError] = {}
 
     def fail(self, tp: TopicPartition, code: int) -> None:
-        """Keep the error for one partition."""
+        """Store the error of one partition."""
         kind = error_for_code(code)
         self.failed[tp] = kind(f"{tp}: {kind.__doc__}")
 
@@ -68,7 +68,7 @@ class LookupAnswer(Generic[T]):
 def by_leader(
     partitions: Iterable[TopicPartition], snapshot: ClusterSnapshot
 ) -> tuple[dict[int, list[TopicPartition]], list[TopicPartition]]:
-    """Group the partitions by the broker to ask about them; return those without a known leader separately."""
+    """Return the partitions grouped by leader, and the partitions without a known leader."""
     found: dict[int, list[TopicPartition]] = {}
     leaderless: list[TopicPartition] = []
     for tp in partitions:
@@ -83,7 +83,10 @@ def by_leader(
 def list_offsets_request(
     timestamps: Mapping[TopicPartition, int], snapshot: ClusterSnapshot, *, read_committed: bool, timeout_ms: int
 ) -> ListOffsetsRequest:
-    """Request from one leader the first offset at or after each timestamp (or a special one, see `reset_policy`)."""
+    """Return a request to one leader for the first offset at or after each timestamp, or special timestamp.
+
+    See `reset_policy` for special timestamps.
+    """
     topics: dict[str, ListOffsetsTopic] = {}
     for tp, timestamp in timestamps.items():
         topic = topics.get(tp.topic)
@@ -121,7 +124,7 @@ def read_listed_offsets(response: ListOffsetsResponse) -> LookupAnswer[ListedOff
 
 
 def epoch_end_request(epochs: Mapping[TopicPartition, int], snapshot: ClusterSnapshot) -> OffsetForLeaderEpochRequest:
-    """Request from one leader the ends of these epochs in its log (KIP-320)."""
+    """Return a request to one leader for the ends of these epochs in its log (KIP-320)."""
     topics: dict[str, OffsetForLeaderTopic] = {}
     for tp, epoch in epochs.items():
         topic = topics.get(tp.topic)

@@ -1,7 +1,7 @@
 """The entry for one partition in a Fetch request.
 
-One is kept per partition, and one is created for each request that includes it: when compiled, the garbage collector
-does not track them.
+One entry is kept per partition, and one is created for each request that includes it, so the garbage collector does not
+track entries when compiled.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from uuid import UUID
 
 
 class PartitionFetch:
-    """The entry for one partition in a request; the broker remembers it within a session. Immutable."""
+    """The entry for one partition in a request; the broker keeps it within a session. Immutable."""
 
     __slots__ = ("fetch_offset", "last_fetched_epoch", "leader_epoch", "topic_id")
 

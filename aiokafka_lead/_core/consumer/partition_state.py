@@ -1,7 +1,7 @@
 """The state of one assigned partition: its position, and its readiness to be fetched.
 
-Every change of position goes through `PartitionState.move` or `PartitionState.reset`, which change ``incarnation``:
-answers to requests of an earlier incarnation are void, so a seek never has to chase requests in flight.
+Every change of position goes through `PartitionState.move` or `PartitionState.reset`, which change ``incarnation``.
+Answers to requests of an earlier incarnation are void, so a seek never has to cancel requests in flight.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class FetchEvent(Enum):
     """Events that lead from state to state."""
 
     MOVE = "move"
-    """The position is known: it was committed, found, sought, or is the offset of a truncation."""
+    """The position is known: it was committed, found, set by a seek, or is the offset of a truncation."""
     RESET = "reset"
-    """The position must be found: none is committed, it is out of range, or an end of the log is sought."""
+    """The position must be found: no offset is committed, it is out of range, or the seek is to an end of the log."""
     RETURN = "return"
     """Return to the committed offset: a transaction was aborted, or the application requested it."""
     DOUBT = "doubt"
-    """The new leader does not check positions by itself (before Fetch 12)."""
+    """The new leader does not check positions itself (before Fetch 12)."""
     CONFIRM = "confirm"
     """The leader has confirmed the position."""
     POSTPONE = "postpone"
@@ -91,7 +91,7 @@ BEYOND_ANY_LOG = 2**63 - 1
 
 
 class PartitionState:
-    """One assigned partition. Owned by `Positions`; fetches and their answers update it through its methods."""
+    """One assigned partition. `Positions` owns it; fetches and their answers update it through its methods."""
 
     __slots__ = (
         "_on_settle",
@@ -134,29 +134,29 @@ class PartitionState:
         self.tp = tp
         self.state = TRANSITIONS.first
         self.incarnation = 0
-        """Increases whenever the position is set from outside: earlier requests are then void."""
+        """Increases whenever the position is set from outside, so that earlier requests are void."""
         self.paused = False
         """True if paused by the application."""
         self.withheld = False
         """True if withheld by the group: it is being given up, or the listener has not been notified of it yet."""
         self.still = False
-        """True if either of these stops fetching and handing out."""
+        """True if ``paused`` or ``withheld``: it is not fetched, and nothing is handed out."""
         self.is_late = False
         """True if created while its topic was already being read: "latest" then misses no record."""
         self.error: KafkaError | None = None
-        """The error that stops this partition until the application moves it; raised from its reads."""
+        """The error that stops this partition until the application seeks; raised from its reads."""
         self.reset_policy: ResetPolicy | None = None
         """In RESETTING: the target."""
         self.base: Position | None = None
-        """Position up to which everything is committed, as far as known; or else the start of reading."""
+        """Position up to which all records are committed, as far as known; otherwise the start of reading."""
         self._position: Position | None = None
         self._touch = touch
         self._on_settle = on_settle
 
         self.chunk: Chunk | None = None
-        """Decoded records that are being handed out, which then determine the position."""
+        """Decoded records that are being handed out. While set, they determine the position."""
         self.fetched: list[FetchedData] = []
-        """Answers not yet fully handed out, in offset order. A few at most: a deque takes ten times the memory."""
+        """Answers not yet fully handed out, in offset order. A deque would take ten times the memory for these few."""
         self.buffered_bytes = 0
         """The size of ``fetched``, as received."""
         self.queued = False
@@ -169,8 +169,8 @@ class PartitionState:
         self.home: int | None = None
         """The broker whose fetches include this partition. Written by the planner."""
         self.read_ahead = True
-        """True if it may be fetched while data is buffered. False after an answer that moves the position, true or not:
-        it is requested again, and believed, when the application has everything before it."""
+        """True if it may be fetched while data is buffered. False after an answer that would move the position: it is
+        requested again once the application has all records before it, and counts then."""
         self.looked_up = False
         """True while a request for this incarnation's position (committed, reset, validation) is in flight."""
         self.validated_epoch = -1
@@ -182,7 +182,7 @@ class PartitionState:
         """Decides when it may be fetched, or looked up, again."""
         self.move_clock = MoveClock()
         self.timer_at = 0.0
-        """Time of the planner's next look at this partition. Written by the planner."""
+        """Time at which the planner examines this partition next. Written by the planner."""
         self.preferred_replica = -1
         """The follower to read from (KIP-392), or -1 for the leader."""
         self.preferred_until = 0.0
@@ -200,7 +200,7 @@ class PartitionState:
         return self._position
 
     def advance(self, offset: int, leader_epoch: int) -> None:
-        """Record that everything before this offset has been handed out, or has no records."""
+        """Record that all records before this offset have been handed out, or do not exist."""
         self._position = Position(offset, leader_epoch)
 
     def move(self, offset: int, leader_epoch: int = -1) -> None:
@@ -215,7 +215,7 @@ class PartitionState:
         self._on_settle()
 
     def reset(self, policy: ResetPolicy) -> None:
-        """Find the position again. The caller has dropped the buffered data."""
+        """Find the position again with this policy. The caller has dropped the buffered data."""
         self._take(FetchEvent.RESET)
         self.reset_policy = policy
         self._position = self.base = None
@@ -235,7 +235,7 @@ class PartitionState:
 
     @property
     def log_is_gone(self) -> bool:
-        """True if the position belongs to a log that no longer exists, and none was found in its successor yet."""
+        """True if the position belongs to a log that no longer exists, and was not found yet in the new log."""
         return self.fetch_offset == BEYOND_ANY_LOG
 
     def _take(self, event: FetchEvent) -> None:
@@ -252,7 +252,7 @@ class PartitionState:
         self._touch(self)
 
     def fail(self, error: KafkaError) -> None:
-        """Stop until the application seeks, and raise this from its reads."""
+        """Stop until the application seeks, and raise this error from its reads."""
         self.error = error
         self._touch(self)
         self._on_settle()
@@ -260,15 +260,15 @@ class PartitionState:
     # --- fetching ----------------------------------------------------------------------------------------------------
 
     def received(self, offset: int, leader_epoch: int) -> None:
-        """Record that everything up to this offset has been fetched."""
+        """Record that all records before this offset have been fetched."""
         self.fetch_offset = offset
         self.fetch_epoch = leader_epoch
         self._touch(self)
 
     def rewind(self) -> None:
-        """Fetch again from the position: the data beyond it has been dropped, with any doubt about it.
+        """Fetch again from the position: the data beyond it has been dropped, and with it any pending validation.
 
-        If the log has been replaced, the position is meaningless: the fetch that finds this out stays.
+        After `log_replaced` do nothing: the position is meaningless, and the fetch beyond any log must stay.
         """
         position = self._position
         if position is not None:
@@ -276,7 +276,7 @@ class PartitionState:
             self._fetch_from(FetchEvent.REWIND, offset, leader_epoch)
 
     def log_replaced(self) -> None:
-        """Handle a recreated topic: no offset or epoch of the old log is valid in the new one.
+        """Handle a recreated topic: no offset or epoch of the old log is valid in the new log.
 
         Buffered records are still handed out. The next fetch requests an offset beyond any log, so that the broker
         reports it as out of range, and ``auto_offset_reset`` decides.
@@ -285,18 +285,18 @@ class PartitionState:
             self._fetch_from(FetchEvent.LOG_REPLACED, BEYOND_ANY_LOG, -1)
 
     def _fetch_from(self, event: FetchEvent, offset: int, leader_epoch: int) -> None:
-        """Fetch from this offset instead; answers about the former one are void."""
+        """Fetch from this offset; answers about the former fetch offset are void."""
         self._take(event)
         self.incarnation += 1
         self.looked_up = False
         self.received(offset, leader_epoch)
 
     def touch(self) -> None:
-        """Have the fetcher look at this partition again."""
+        """Have the fetcher examine this partition again."""
         self._touch(self)
 
     def validate(self) -> None:
-        """Have the leader confirm that ``fetch_epoch`` is part of its log before fetching on (KIP-320)."""
+        """Have the leader confirm that ``fetch_epoch`` is part of its log before the next fetch (KIP-320)."""
         self._take(FetchEvent.DOUBT)
         self.looked_up = False
         self._touch(self)
@@ -310,7 +310,7 @@ class PartitionState:
         self._touch(self)
 
     def validate_later(self) -> None:
-        """Ask again once everything before ``fetch_offset`` has been handed out; only then does the answer count."""
+        """Ask again once all records before ``fetch_offset`` have been handed out; only then does the answer count."""
         self._take(FetchEvent.POSTPONE)
         self.looked_up = False
         self._touch(self)
@@ -321,7 +321,7 @@ class PartitionState:
         self._rest()
 
     def withhold(self, withheld: bool) -> None:
-        """The same, for the group."""
+        """Like `pause`, for the group."""
         self.withheld = withheld
         self._rest()
 
@@ -333,7 +333,7 @@ class PartitionState:
     # --- failures ----------------------------------------------------------------------------------------------------
 
     def back_off(self, now: float, leader_epoch: int, retry: RetryPolicy, *, lagging_leader: bool = False) -> None:
-        """Delay the next request after a failure, or repeat it immediately when the leader epoch passes this one.
+        """Delay the next request after a failure; a leader epoch after ``leader_epoch`` ends the delay.
 
         ``lagging_leader`` is True if the broker itself has said that it lags behind its election.
         """

@@ -1,7 +1,7 @@
 """A position in a partition's log.
 
-Several are kept per partition, and some are created for each answer: when compiled, the garbage collector does not
-track them.
+Several are kept per partition, and some are created for each answer, so the garbage collector does not track them when
+compiled.
 """
 
 from __future__ import annotations
@@ -36,5 +36,5 @@ class Position:
         return f"Position({self.offset}, {self.leader_epoch})"
 
     def to_commit(self) -> OffsetAndMetadata:
-        """Return it in the form of a commit."""
+        """Return the position as an offset to commit."""
         return OffsetAndMetadata(self.offset, leader_epoch=None if self.leader_epoch < 0 else self.leader_epoch)

@@ -19,24 +19,24 @@ def _nothing() -> None:
 class Positions:
     """The assignment: the partitions to read, and the state of each.
 
-    The owner of the assignment (the user by `Consumer.assign`, a subscription without group, a group's task) calls
-    `assign`; no other code adds or removes partitions.
+    The source of the assignment (`Consumer.assign`, a subscription without group, or a group's task) calls `assign`; no
+    other code adds or removes partitions.
     """
 
     def __init__(self, on_touch: Callable[[], None] = _nothing, on_settle: Callable[[], None] = _nothing) -> None:
         self._states: dict[TopicPartition, PartitionState] = {}
         self.by_topic: dict[str, list[PartitionState]] = {}
-        """The same states; replaced at each change."""
+        """The states by topic; replaced at each change."""
         self._topic_ids: dict[str, UUID] = {}
         """The ids of the topics that the positions belong to, as far as known."""
         self.touched: dict[PartitionState, None] = {}
-        """Partitions whose fetches may have to change; the planner takes them out. A dict, for its order."""
+        """Partitions whose fetches may have to change; the planner removes them. A dict, for its order."""
         self._on_touch = on_touch
         """Called when `touched` becomes non-empty."""
         self._on_settle = on_settle
         """Called when a partition has got a position, or an error instead, or is no longer read."""
         self._companions: Mapping[str, Sequence[str]] = {}
-        """Topics whose partitions accompany the partitions of a topic, by that topic."""
+        """For each topic, the topics whose partitions accompany its partitions."""
         self._accompanying: frozenset[str] = frozenset()
 
     def _touch(self, state: PartitionState) -> None:
@@ -74,19 +74,19 @@ class Positions:
         return state
 
     def accompany(self, companions: Mapping[str, Sequence[str]]) -> None:
-        """From the next `assign` on, read the same partitions of these topics with each partition of a topic.
+        """From the next `assign` on, read with each partition of a topic the same partition of its companion topics.
 
-        The group does not assign the companions: the member with the partition itself has them, under every assignor.
+        The group does not assign companions, so the member with the partition reads them under every assignor.
         """
         self._companions = companions
         self._accompanying = frozenset(name for names in companions.values() for name in names)
 
     def own(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Return these partitions without companions of others."""
+        """Return these partitions without companions of other partitions."""
         return [tp for tp in partitions if tp[0] not in self._accompanying]
 
     def with_companions(self, partitions: Collection[TopicPartition]) -> Collection[TopicPartition]:
-        """Return these partitions with their companions, and without companions of others."""
+        """Return these partitions with their companions, and without companions of other partitions."""
         if not self._companions:
             return partitions
         own = self.own(partitions)
@@ -95,7 +95,7 @@ class Positions:
 
     @property
     def companions(self) -> Iterator[PartitionState]:
-        """The states of partitions that accompany others."""
+        """Yield the states of partitions that accompany other partitions."""
         return (state for state in self._states.values() if state.tp.topic in self._accompanying)
 
     def policy_of(self, state: PartitionState, policy: ResetPolicy | None) -> ResetPolicy | None:
@@ -111,7 +111,7 @@ class Positions:
         Companions come and go with their partitions.
         """
         partitions = self.with_companions(partitions)
-        # There may be thousands, so the group's assignment and this one share the same objects.
+        # There may be thousands, so this assignment shares the objects of the group's assignment.
         wanted = dict.fromkeys(tp if type(tp) is TopicPartition else TopicPartition(*tp) for tp in partitions)
         removed = [state for tp, state in self._states.items() if tp not in wanted]
         for state in removed:
@@ -132,7 +132,7 @@ class Positions:
         return added, removed
 
     def touch_moved(self, moved: Moved) -> None:
-        """Touch the partitions about which the client has got news."""
+        """Touch the partitions that new metadata may affect."""
         self._find_replaced(moved.before)  # which may be news, too: partitions have been assigned since
         self._find_replaced(moved.after)
         if moved.brokers:
@@ -152,7 +152,7 @@ class Positions:
                     state.touch()
 
     def _touch_all(self, partitions: Collection[tuple[str, int]]) -> None:
-        """Touch the assigned ones. Either set may have thousands, so the smaller is looked up in the larger."""
+        """Touch these partitions if assigned. Both sets may be large, so the smaller is looked up in the larger."""
         states = self._states
         if len(partitions) > len(states):
             for tp, state in states.items():

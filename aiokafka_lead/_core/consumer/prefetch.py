@@ -1,8 +1,9 @@
-"""Fetched data that is not handed out yet, over all partitions, in turns.
+"""Fetched data of all partitions that was not handed out yet; partitions take turns.
 
-Partitions take turns by fetch answer: one answer's records of a partition are handed out before the next partition's.
-Memory is bounded by the planner of fetches (see `fetch_plan`), based on `total_bytes`. Decompressed records that are
-not handed out have a separate limit: beyond it, waiting partitions drop them, and decompress them again in their turn.
+A partition's turn lasts for one fetch answer: all its records in that answer are handed out before the next
+partition's. The planner of fetches (see `fetch_plan`) bounds the memory, based on `total_bytes`. Decompressed records
+that were not handed out have a separate limit: beyond it, waiting partitions drop them, and decompress them again in
+their turn.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .record_batch import RecordBatch
 
 
 class BatchAhead(NamedTuple):
-    """An examined batch, and the position before it."""
+    """A batch returned by `look_at_batch`, and the partition's position before it."""
 
     state: PartitionState
     position: Position
@@ -33,10 +34,11 @@ class BatchAhead(NamedTuple):
 
 
 class Prefetch:
-    """The queue of partitions that have something to hand out: records, or an error.
+    """The queue of partitions with records to hand out, or an error to raise.
 
-    Invariant: a partition is in the queue exactly if ``queued`` is set; a paused or withheld one never is. Handing data
-    out moves a partition's position, so data that was not taken, for example by a cancelled reader, stays here.
+    Invariant: a partition is in the queue exactly if ``queued`` is set; a paused or withheld partition never is.
+    Handing data out moves a partition's position, so data that was not taken, for example by a cancelled reader, stays
+    here.
     """
 
     def __init__(
@@ -48,18 +50,18 @@ class Prefetch:
         self.total_bytes = 0
         """Received sizes of all held data, including paused partitions."""
         self.deserializers = deserializers
-        """Applied to the held records; a reader awaits those that must be awaited."""
+        """Applied to the held records; a reader awaits deserializers that are coroutine functions."""
         self._queue: deque[PartitionState] = deque()
         self._holders: dict[PartitionState, None] = {}
-        """Partitions with data here, including paused ones."""
+        """Partitions with data here, including paused partitions."""
         self._reports: dict[Hashable, KafkaError] = {}
-        """Errors to raise once, by subject."""
+        """Each subject's error to raise once."""
         self._chunks_bytes = 0
         """Sizes of the partitions' chunks."""
         self._loading: PartitionState | None = None
-        """The last partition with a batch to be decompressed elsewhere, which may hold it since then."""
+        """The last partition with a batch that is decompressed elsewhere, and that it may hold decompressed by now."""
         self._loaded: dict[str, int] = {}
-        """Number of records put into chunks, or handed out as batches, minus dropped ones; by topic."""
+        """Each topic's number of records put into chunks, or handed out as batches, minus dropped records."""
 
     @property
     def records_taken(self) -> int:
@@ -67,7 +69,7 @@ class Prefetch:
         return sum(self.records_by_topic().values())
 
     def records_by_topic(self) -> dict[str, int]:
-        """Return the same number by topic."""
+        """Return each topic's number of records that have been handed out."""
         taken = dict(self._loaded)
         for state in list(self._holders):
             if state.chunk is not None:
@@ -81,7 +83,7 @@ class Prefetch:
     # --- filling -----------------------------------------------------------------------------------------------------
 
     def add(self, state: PartitionState, data: FetchedData) -> None:
-        """Add a partition's records after the ones already held."""
+        """Add a partition's records after its held records."""
         state.fetched.append(data)
         state.buffered_bytes += data.size_bytes
         self.total_bytes += data.size_bytes
@@ -91,12 +93,12 @@ class Prefetch:
         self._enqueue(state)
 
     def fail(self, state: PartitionState, error: KafkaError) -> None:
-        """Raise this error after the partition's records, until the partition is moved."""
+        """Raise this error to readers after the partition's records, until the partition's position is set."""
         state.fail(error)
         self._enqueue(state)
 
     def report(self, about: Hashable, error: KafkaError) -> None:
-        """Raise this to the reader, once; a later error about the same subject replaces an unseen one."""
+        """Raise this error to the reader once; it replaces an unraised error about the same subject."""
         self._reports[about] = error
         self._on_ready()
 
@@ -149,9 +151,9 @@ class Prefetch:
             self._enqueue(state)
 
     def evict(self, wanted: Container[TopicPartition] | None) -> None:
-        """Drop data that is not being read, to make room for ``wanted``; it is fetched again later.
+        """Drop data that is not being read, to free memory for ``wanted``; it is fetched again later.
 
-        These are the paused partitions' records, and those outside ``wanted`` if it is not None.
+        Drops the records of paused partitions and, if ``wanted`` is not None, of partitions outside it.
         """
         for state in list(self._holders):
             if state.still or (wanted is not None and state.tp not in wanted):
@@ -167,16 +169,16 @@ class Prefetch:
     # --- handing out -------------------------------------------------------------------------------------------------
 
     def decode_with(self, deserializers: Deserializers) -> None:
-        """Use these deserializers from now on, also for held data."""
+        """Use these deserializers from now on, for held data, too."""
         self.deserializers = deserializers
         for state in self._holders:
             if state.chunk is not None:
                 self._give_up(state)
 
     def chunk(self, wanted: Container[TopicPartition] | None = None) -> Chunk | None:
-        """Return the records whose turn it is, at least one, or None; with ``wanted``, only of these partitions.
+        """Return the next records, at least one, or None; with ``wanted``, only of these partitions.
 
-        Records taken from the chunk count as handed out. Raises a partition's error when its turn comes; other
+        Records taken from the chunk count as handed out. Raises a partition's error in the partition's turn; other
         partitions still get their turns.
         """
         while (state := self._turn(wanted)) is not None:
@@ -191,7 +193,7 @@ class Prefetch:
             try:
                 chunk = data.next_chunk(self.deserializers)
             except KafkaError:
-                # The error is raised on each turn until a seek, so the other partitions have to get theirs first.
+                # The error is raised in each turn until a seek, so the other partitions have to get their turns first.
                 self._queue.rotate(-1)
                 raise
             except NotLoaded:
@@ -206,12 +208,15 @@ class Prefetch:
         return None
 
     def batch(self, wanted: Container[TopicPartition] | None = None) -> RecordBatch[Any, Any] | None:
-        """Return the batch whose turn it is, which then counts as handed out, or None; raises like `chunk`."""
+        """Return the next batch, which then counts as handed out, or None. Raises errors like `chunk`."""
         found = self._next_batch(wanted)
         return None if found is None else self._hand_out(*found)
 
     def look_at_batch(self) -> BatchAhead | None:
-        """Return the next result of `batch`, for a reader that has to wait before; raises like `chunk`."""
+        """Return the next result of `batch` without handing it out, for a reader that has to wait before.
+
+        Raises errors like `chunk`.
+        """
         found = self._next_batch(None)
         if found is None:
             return None
@@ -221,7 +226,7 @@ class Prefetch:
         return BatchAhead(state, state.position, batch)
 
     def take_batch(self, ahead: BatchAhead) -> RecordBatch[Any, Any] | None:
-        """Hand out this batch, if its partition is unchanged."""
+        """Hand out this batch; return None if its partition's position has changed since."""
         state = ahead.state
         if state not in self._holders or state.still or state.position != ahead.position:
             return None
@@ -231,7 +236,7 @@ class Prefetch:
         return self._hand_out(state, ahead.batch)
 
     def pass_turn(self, tp: TopicPartition) -> None:
-        """Let other partitions be read first, if it is the turn of this one, which cannot be read."""
+        """Let other partitions be read first if it is the turn of ``tp``, which cannot be read now."""
         if self._queue and self._queue[0].tp == tp:
             self._queue.rotate(-1)
 
@@ -264,12 +269,12 @@ class Prefetch:
         return None
 
     def raise_report(self) -> None:
-        """Raise a reported error, if there is one."""
+        """Raise a reported error, if any."""
         if self._reports:
             raise self._reports.pop(next(iter(self._reports)))
 
     def _turn(self, wanted: Container[TopicPartition] | None) -> PartitionState | None:
-        """Return the partition whose turn it is, which then is the first in the queue."""
+        """Return the partition that has its turn, and move it to the front of the queue."""
         queue = self._queue
         if wanted is not None:
             for index, state in enumerate(queue):
@@ -291,7 +296,7 @@ class Prefetch:
         return None
 
     def _make_room(self, state: PartitionState) -> None:
-        """Before more data is decompressed for a partition, drop other decompressed data beyond the limit."""
+        """Drop other decompressed data beyond the limit, before more is decompressed for this partition."""
         loading = self._loading
         if loading is not None and loading is not state:
             self._loading = None
@@ -310,7 +315,7 @@ class Prefetch:
             state.fetched[0].restart()
 
     def _settle(self, state: PartitionState) -> None:
-        """Take over the position from the chunk, and end any iteration over it."""
+        """Set the position from the chunk, and end any iteration over the chunk."""
         chunk = state.chunk
         if chunk is not None:
             state.advance(*chunk.position())
@@ -322,7 +327,7 @@ class Prefetch:
             self._chunks_bytes -= chunk.size_bytes
 
     def _finish(self, state: PartitionState, data: FetchedData) -> None:
-        """End this answer and begin the next partition's turn."""
+        """Remove an answer's exhausted data and begin the next partition's turn."""
         del state.fetched[0]
         state.buffered_bytes -= data.size_bytes
         self.total_bytes -= data.size_bytes

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Reading:
     """The positions of partitions, their prefetched data, the records in hand, and the counters.
 
-    A partition leaves its position, or the assignment, only together with the data fetched from there.
+    Whenever a partition's position is changed, or the partition removed, its fetched data is dropped.
     """
 
     __slots__ = ("counters", "in_hand", "positions", "prefetch", "read_committed")
@@ -53,7 +53,10 @@ class Reading:
         return added, removed
 
     def accompany(self, companions: Mapping[str, Sequence[str]]) -> None:
-        """Read partitions of these topics together with the same partitions of others; see `Positions.accompany`."""
+        """Read partitions of these topics together with the same partitions of other topics.
+
+        See `Positions.accompany`.
+        """
         own = self.positions.own(self.positions.assigned)
         self.positions.accompany(companions)
         self.assign(own)
@@ -64,14 +67,14 @@ class Reading:
         state.move(*to)
 
     def seek(self, state: PartitionState, to: Position) -> None:
-        """Continue from a position of the application: earlier commits are no place to return to."""
+        """Continue from a position set by the application, which is the start of reading from now on: see `go_back`."""
         state.base = None
         self.move(state, to)
 
     def go_back(self, states: Iterable[PartitionState]) -> None:
         """Continue from the committed offsets, fetched again, or from the start of reading if there are none.
 
-        Their records are no longer in hand. Answers to earlier requests are void, and so is prefetched data.
+        Their records are no longer in hand. Answers to earlier requests are void, and prefetched data is dropped.
         """
         states = list(states)
         for state in states:
@@ -85,11 +88,11 @@ class Reading:
         state.reset(policy)
 
     def end_of(self, state: PartitionState) -> int | None:
-        """Return the end that this consumer may read to, as of the last fetch."""
+        """Return the end up to which this consumer may read, as of the last fetch."""
         return state.last_stable_offset if self.read_committed else state.high_watermark
 
     def counted(self) -> dict[str, Any]:
-        """Values of `ConsumerMetrics` that are counted."""
+        """Return the counted values of `ConsumerMetrics`."""
         from ...metrics import ConsumerMetrics, ConsumerTopicMetrics
 
         taken = self.prefetch.records_by_topic()
@@ -115,7 +118,7 @@ class Reading:
         return snapshot(ConsumerMetrics, values)
 
     def lag_of(self, state: PartitionState) -> int | None:
-        """Return the offsets between the position and the end; None if either is unknown."""
+        """Return the number of offsets between the position and the end; None if either is unknown."""
         position, end = state.position, self.end_of(state)
         return None if position is None or end is None else max(0, end - position.offset)
 

@@ -38,18 +38,21 @@ class Lease(Protocol):
 
 
 Bury = Callable[[Sequence[RecordDeserializationError]], Coroutine[Any, Any, None]]
-"""Is awaited before records that cannot be deserialized are left out."""
+"""Awaited before records that cannot be deserialized are left out."""
 
 
 class RecordBatch(Generic[K, V]):
-    """Successive records of one partition, in offset order and never empty.
+    """Successive records of one partition, in offset order; never empty.
 
-    They come from one batch of its log, or several buffered ones, joined up to ``max_poll_records``, or 500 if that is
-    None. The columns are lists of equal length, created on first use and kept; do not modify them. ``keys`` and
-    ``values`` are deserialized as a whole at first use, or before the batch is handed out if that may wait, and raise
-    `RecordDeserializationError` if one of them cannot be, unless ``on_bad_record`` leaves such records out. Iterating
-    over the batch yields its records one by one. A batch may keep the bytes of its whole fetch answer in memory, so
-    keep columns, not batches, for long.
+    They come from one batch of the log, or from several buffered batches, joined up to ``max_poll_records`` records
+    (500 if that is None). Iterate over the batch for its records, or use its columns: lists of equal length, created on
+    first use and kept. Do not modify them.
+
+    ``keys`` and ``values`` are deserialized as a whole on first use, or before the batch is handed out if a
+    deserializer must be awaited. They raise `RecordDeserializationError` if a record cannot be deserialized, unless
+    ``on_bad_record`` leaves such records out.
+
+    A batch may keep the bytes of its whole fetch answer in memory, so store columns, not batches, for long.
     """
 
     __slots__ = ("_columns", "_key_of", "_keys", "_last", "_tp", "_value_of", "_values", "bury", "lease")
@@ -74,11 +77,11 @@ class RecordBatch(Generic[K, V]):
         """Set by a consumer that leaves bad records out. Internal."""
 
     async def commit(self, *, timeout_ms: float | None = None) -> bool:
-        """Commit this batch, that is the offset after it: everything before it in its partition counts as done, too.
+        """Commit the offset after this batch; all earlier records of its partition count as done, too.
 
-        Returns True if it is stored, and the batch no longer in hand. Returns False if it is lost: the consumer was
-        not, or is no longer, the owner of the partition, and the owner gets the records again. Other errors are those
-        of `Consumer.commit`, which also has this ``timeout_ms``, and `IllegalStateError` without a ``group_id``.
+        Returns True if the offset is stored; the batch is then no longer in hand. Returns False if the consumer was
+        not, or is no longer, the owner of the partition: the owner gets the records again. Raises `IllegalStateError`
+        without a ``group_id``, and otherwise the errors of `Consumer.commit`, which also describes ``timeout_ms``.
         """
         given: float | None = TIMEOUT("timeout_ms", timeout_ms)
         if self.lease is None:
@@ -103,7 +106,7 @@ class RecordBatch(Generic[K, V]):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Topic and partition together, as the consumer's methods accept them."""
+        """Topic and partition, for the consumer's methods."""
         return self._tp
 
     @property
@@ -191,7 +194,7 @@ class RecordBatch(Generic[K, V]):
         self._columns = self._columns.only(rows)
 
     def to_arrow(self) -> pyarrow.RecordBatch:
-        """Return the batch for Apache Arrow, keys and values as bytes; needs the ``arrow`` extra (pyarrow).
+        """Return the batch for Apache Arrow, with keys and values as bytes; needs the ``arrow`` extra (pyarrow).
 
         Columns: ``offset`` int64, ``timestamp`` timestamp[ms, UTC] (null if there is none), ``key`` and ``value``
         binary, ``headers`` list of struct of ``key`` string and ``value`` binary.

@@ -1,4 +1,4 @@
-"""The start position in a partition without one: ``auto_offset_reset`` (KIP-1106)."""
+"""The start position of a partition without a committed offset: ``auto_offset_reset`` (KIP-1106)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNIT_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds"
 
 
 class ResetPolicy(NamedTuple):
-    """The request to ListOffsets: a special timestamp, or the current time minus a duration."""
+    """The timestamp for ListOffsets: a special timestamp, or the current time minus a duration."""
 
     name: str
     timestamp: int = LATEST_TIMESTAMP

@@ -1,6 +1,6 @@
 """The application's choice of topics or partitions, and the resulting partitions.
 
-Without a group, a subscription includes every partition of its topics. With one, the group decides.
+Without a group, a subscription includes every partition of its topics. With a group, the group assigns them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 
 
 REFUSALS_APART_S = 1.0
-"""Minimum interval between reports of a refusal, however often the application asks."""
+"""Minimum interval in seconds between reports of the same refusal, however often the application reads."""
 
 
 class SubscriptionKind(Enum):
-    """Ways to decide which partitions are read."""
+    """Ways of choosing the partitions to read."""
 
     NONE = "none"
     ASSIGNED = "assigned"
@@ -29,11 +29,11 @@ class SubscriptionKind(Enum):
     TOPICS = "topics"
     """The application names topics."""
     PATTERN = "pattern"
-    """Topics with a matching name."""
+    """The application gives a pattern for topic names."""
 
 
 class Subscription:
-    """One kind at a time; `assign`, `topics` and `pattern` replace the previous choice."""
+    """The current choice: `assign`, `subscribe` and `match` replace the previous choice."""
 
     def __init__(self, *, exclude_internal_topics: bool, patience_s: float) -> None:
         self.kind = SubscriptionKind.NONE
@@ -46,7 +46,7 @@ class Subscription:
         """The application's listener, if any: called at a group's rebalances."""
         self._exclude_internal = exclude_internal_topics
         self._patience_s = patience_s
-        """Time that a topic may be unknown before that is an error."""
+        """Seconds for which a topic may be unknown before that is an error."""
         self._tell_at: dict[str, float] = {}
         """Time at which a missing topic becomes an error, or is reported again."""
 
@@ -68,7 +68,7 @@ class Subscription:
         self.topics = frozenset(topics)
 
     def match(self, pattern: re.Pattern[str], listener: object | None = None) -> None:
-        """Read the topics whose whole name matches, now and later."""
+        """Read all present and future topics whose full name matches."""
         self._become(SubscriptionKind.PATTERN)
         self.listener = listener
         self.pattern = pattern
@@ -111,8 +111,8 @@ class Subscription:
     def problems(self, snapshot: ClusterSnapshot, now: float) -> list[tuple[str, KafkaError]]:
         """Return topics, and partitions of other topics, that cannot be read, each with an error.
 
-        They may be unknown for a while, because they may be about to be created; refusals by the cluster are reported
-        immediately. Either is reported again as long as it lasts.
+        They may be unknown for a while, because they may be about to be created. Refusals by the cluster are reported
+        immediately. Both are reported again while they last.
         """
         former, self._tell_at = self._tell_at, {}
         found: list[tuple[str, KafkaError]] = []
@@ -136,5 +136,5 @@ class Subscription:
                 yield str(tp), UnknownTopicOrPartitionError
 
     def next_problem(self) -> float | None:
-        """Return the next time at which `problems` may have news if no event occurs before."""
+        """Return the next time at which `problems` may have another result if no event occurs before."""
         return min(self._tell_at.values(), default=None)

@@ -1,7 +1,7 @@
 """Finds the partition whose next batch is larger than any frame may be.
 
-Brokers send one batch whole, however large it is. A frame that is too large is not read, so that any of the requested
-partitions may be the cause: they are fetched one by one, until it is found. The remaining partitions are read on.
+Brokers send the first batch whole, however large it is. A frame that is too large is not read, so any of the requested
+partitions may be the cause. They are fetched one by one until it is found, while all other partitions are read further.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ class Suspects:
         self._left: dict[TopicPartition, None] = {}
 
     def accuse(self, asked: Collection[TopicPartition]) -> TopicPartition | None:
-        """Record that the answer about these was too large; return the culprit, once certain.
+        """Record that the answer about these partitions was too large; return the cause, once certain.
 
-        It is certain if the partition was fetched alone for that reason: a single frame may be garbage of another
-        origin.
+        It is certain if the partition was fetched alone as a suspect: a single large frame may be garbage.
         """
         if len(asked) == 1 and not self._left.keys().isdisjoint(asked):
             self._left.clear()
@@ -41,7 +40,7 @@ class Suspects:
         return None
 
     def cleared(self, asked: Collection[TopicPartition]) -> None:
-        """Record that an answer about these has been read."""
+        """Record that an answer about these partitions has been read."""
         if self._left:
             for tp in asked:
                 self._left.pop(tp, None)

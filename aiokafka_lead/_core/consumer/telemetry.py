@@ -11,7 +11,7 @@ from .reading import Reading
 
 
 class ConsumerPlace(NamedTuple):
-    """Location of a consumer, and its membership in a group; None for each that does not apply."""
+    """Location of a consumer, and its membership in a group; fields that do not apply are None."""
 
     client_rack: str | None
     group_id: str | None
@@ -31,7 +31,7 @@ class ConsumerPlace(NamedTuple):
 
 
 class ConsumerTelemetry:
-    """Metrics of Java's that this consumer counts in the same way: fields of the metrics, and some others."""
+    """Metrics of Java's consumer that this consumer counts in the same way: fields of its metrics, and some others."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""Member that speaks the newest protocol its brokers serve for the group (``group_protocol="auto"``).
+"""Member that uses the newest protocol that its brokers serve for the group (``group_protocol="auto"``).
 
-It joins by KIP-848 first. A coordinator refuses if it does not serve KIP-848, or does not convert the live group to it.
-Then the member joins by the classic protocol and keeps to it while the consumer lives: a group is converted by
-restarting its members one at a time (KIP-848, "Migration").
+It joins with KIP-848 first. A coordinator refuses if it does not serve KIP-848, or does not convert the live group to
+it. Then the member joins with the classic protocol, and uses it until the consumer stops: a group is converted when its
+members are restarted one at a time (KIP-848, "Migration").
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .member import Assign, GroupMember, Lose, Partitions, Revoke, Step, Wanted
 from .offsets import GroupIdentity
 
 REFUSALS = (UnsupportedVersionError, GroupIdNotFoundError)
-"""Answers of a coordinator without KIP-848, or one that keeps the group on the classic protocol because of its
-configuration, or because the members' assignors cannot be converted."""
+"""Answers of a coordinator without KIP-848, or of a coordinator that keeps the group on the classic protocol because of
+its configuration, or because the members' assignors cannot be converted."""
 
 
 class AutoProtocolMember:
-    """`GroupMember` that delegates to a KIP-848 member and, once that was refused, to a classic one."""
+    """`GroupMember` that delegates to a KIP-848 member and, once that was refused, to a classic member."""
 
     def __init__(
         self, config: ConsumerConfig, assignors: Sequence[GroupAssignor], rng: Callable[[], float] = random
@@ -122,7 +122,7 @@ class AutoProtocolMember:
         self._member.leave(reason, orderly=orderly, now=now)
 
     def join(self, now: float) -> None:
-        """Join with the latest subscription: the present member may be newer than that and not know it."""
+        """Join with the latest subscription, which the present member lacks if it is newer than that."""
         if self._wanted is not None:
             self.subscribe(self._wanted, now)
 

@@ -1,7 +1,7 @@
 """Member of a classic group (Java: ``AbstractCoordinator``, ``ConsumerCoordinator``).
 
-Its phases are in `classic_protocol`. It keeps its partitions while joining if the assignor of the ending generation is
-cooperative.
+Its phases are in `classic_protocol`. It keeps its partitions while joining if the assignor of the previous generation
+is cooperative.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ OUTDATED = (IllegalGenerationError, RebalanceInProgressError, UnknownMemberIdErr
 
 
 class ClassicMember:
-    """`GroupMember` that speaks JoinGroup and SyncGroup.
+    """`GroupMember` that uses JoinGroup and SyncGroup.
 
     Invariant: ``_asked`` is the only request in flight, and its answer concerns the present phase.
     """
@@ -95,7 +95,7 @@ class ClassicMember:
         """Reason that all owned partitions are lost, or None."""
         self._leaving = ""
         self._orderly = True
-        """In LEAVING: the reason, and True if partitions are given up in order rather than lost."""
+        """In LEAVING: True if partitions are given up in order, False if they are lost."""
         self._come_back = False
         """In LEAVING: join again afterwards."""
 
@@ -124,7 +124,7 @@ class ClassicMember:
 
     @property
     def out(self) -> bool:
-        """True if it is not a member and has no step left to do about that."""
+        """See `GroupMember.out`."""
         return self._phase is Phase.OUT and not self.owned
 
     @property
@@ -134,7 +134,7 @@ class ClassicMember:
 
     @property
     def kept_out(self) -> None:
-        """None: a static member takes the place of its predecessor at once."""
+        """None: a static member replaces its predecessor at once."""
         return
 
     @property
@@ -153,9 +153,9 @@ class ClassicMember:
 
     @property
     def _is_new(self) -> bool:
-        """True while the coordinator is about to give this member its first id.
+        """True while this member waits for its first id from the coordinator.
 
-        If the member left before it knew that id, the group would wait for it until its session ends (KIP-394).
+        If the member left without that id, the group would wait for it until its session ends (KIP-394).
         """
         request = None if self._asked is None else self._asked.request
         return isinstance(request, JoinGroupRequest) and not (request.member_id or request.group_instance_id)
@@ -171,14 +171,14 @@ class ClassicMember:
             self._rejoin = "the subscription changed"
 
     def topics_changed(self, snapshot: ClusterSnapshot, now: float) -> None:
-        """Take in newer metadata; a leader requests a rebalance if partitions were added."""
+        """Process newer metadata; a leader requests a rebalance if partitions were added."""
         self._snapshot = snapshot
         syncs = self._phase is Phase.SYNCING and self._to_sync is not None  # it made the assignment from older metadata
         if syncs or self._phase in (Phase.CHECKING, Phase.ADOPTING, Phase.STABLE):
             self._rejoin = self._rejoin or self._leader.outdated(snapshot)
 
     def leave(self, reason: str, *, orderly: bool, now: float) -> None:
-        """Leave. A static member sends no request: its place is kept until its session ends (KIP-345)."""
+        """Leave. A static member sends no request: it stays in the group until its session ends (KIP-345)."""
         if self._phase is Phase.OUT:
             return
         self._take(Event.LEAVE)
@@ -188,7 +188,7 @@ class ClassicMember:
             self._asked = None
 
     def join(self, now: float) -> None:
-        """Join again. A fenced member stays out, since another process has its place."""
+        """Join again. A fenced member stays out, since another process has taken over its instance id."""
         if isinstance(self.error, FencedInstanceIdError):
             return
         self.error = None
@@ -199,9 +199,9 @@ class ClassicMember:
             self._come_back = True
 
     def commit_refused(self, identity: GroupIdentity, error: KafkaError, now: float) -> None:
-        """React to the refusal of a commit as to a refused heartbeat.
+        """Handle the refusal of a commit like a refused heartbeat.
 
-        Except between JoinGroup and SyncGroup, when a commit is refused because the group has no assignment yet.
+        Between JoinGroup and SyncGroup do nothing: a commit is refused then because the group has no assignment yet.
         """
         syncing = self._phase is Phase.SYNCING and isinstance(error, RebalanceInProgressError)
         if identity == self.identity and not syncing:
@@ -300,7 +300,7 @@ class ClassicMember:
             return
         self.owned -= step.partitions
         if isinstance(step, Revoke) and self._phase is Phase.ADOPTING:
-            self._rejoin = "partitions were given up"  # only now may other members have them (KIP-429)
+            self._rejoin = "partitions were given up"  # only now may other members get them (KIP-429)
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
@@ -349,16 +349,16 @@ class ClassicMember:
             self._fail(error)
             return
         self._schedule.succeeded()
-        # Topics no longer wanted are not taken over: the rebalance requested for that gives them to others.
+        # Unsubscribed topics are not taken over: a rebalance was requested, which assigns them to other members.
         self._target = frozenset(tp for tp in assigned if tp.topic in self._wanted.topics)
         if self._cooperative and not self._target:
-            self._schedule.probe(now)  # members that give partitions up for this one join again as soon as they have
-        # A leader has computed its own assignment, so it need not doubt it.
+            self._schedule.probe(now)  # members that give up partitions for this member join again right after that
+        # A leader has computed its assignment itself, so it need not doubt it.
         doubts = not self._to_sync and self._fit.doubts(assigned, self._snapshot)
         self._adopt_unless(self._fit.misfit(assigned), Event.DOUBTED if doubts else Event.SYNCED)
 
     def _adopt_unless(self, misfit: str | None, event: Event) -> None:
-        """Continue with the assignment by this event, or join again if there is a ``misfit``."""
+        """Continue with the assignment through this event, or join again if there is a ``misfit``."""
         if misfit is None:
             self._take(event)
         else:
@@ -369,7 +369,7 @@ class ClassicMember:
         """Handle a request to join or synchronise that was refused or lost."""
         joining = self._phase is Phase.JOINING
         if self._refused(error):
-            # Another rebalance has begun during this one: that is neither a failure nor a reason to wait.
+            # Another rebalance has begun during this rebalance: that is neither a failure nor a reason to wait.
             if joining or not isinstance(error, RebalanceInProgressError):
                 self._schedule.failed(now)
         elif error.retriable:
@@ -387,7 +387,7 @@ class ClassicMember:
         if not isinstance(error, OUTDATED):
             return False
         if self._asked is not None:
-            return True  # the request in flight brings the present state; this error may concern an earlier one
+            return True  # the request in flight brings the present state; this error may concern an earlier state
         if isinstance(error, UnknownMemberIdError):
             self._member_id = ""
             self._lose(Event.LOST, f"the coordinator does not know this member any more: {error.message}")
@@ -415,13 +415,13 @@ class ClassicMember:
 
     def _left(self) -> None:
         self._member_id = ""
-        self._leader = Leader(self._log)  # metadata of topics without a subscription is forgotten, so learn it again
+        self._leader = Leader(self._log)  # metadata of unsubscribed topics is dropped, so they count as new
         self._lose(Event.LEFT, self._leaving)
         if self._come_back:
             self._take(Event.JOIN)
 
     def _fail(self, error: KafkaError) -> None:
-        """Fail, but keep the id: a member with a new id would wait for this one's session to end."""
+        """Fail, but keep the id: a member with a new id would wait for the old member's session to end."""
         self.error = error
         self._asked = None
         self._lose(Event.FAIL, error.message)
@@ -429,7 +429,7 @@ class ClassicMember:
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
     def heartbeat_at(self) -> float | None:
-        """See `GroupMember.heartbeat_at`. Heartbeats go on before JoinGroup, to detect a lost coordinator."""
+        """See `GroupMember.heartbeat_at`. Heartbeats continue before JoinGroup, to detect a lost coordinator."""
         return None if self.identity is None or self._schedule.heartbeat_out else self._schedule.heartbeat_at
 
     def heartbeat_timeout_s(self) -> float:
@@ -469,5 +469,5 @@ class ClassicMember:
             return
         self._schedule.unanswered(now)
         if self._asked is not None and isinstance(error, RequestTimedOutError):
-            # The coordinator is silent, so that its answer to the request will not come either.
+            # The coordinator is silent, so it will not answer the pending request either.
             self.answered(self._asked.request, None, error, now)

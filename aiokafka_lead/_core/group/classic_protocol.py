@@ -29,13 +29,13 @@ class Phase(Enum):
     OUT = "out"
     """Inactive."""
     JOINING = "joining"
-    """Gives up the partitions it must not keep, then asks to join."""
+    """Gives up the partitions that it must not keep, then sends JoinGroup."""
     SYNCING = "syncing"
-    """Computes the assignment if it leads, and asks for its own."""
+    """Computes all assignments if it leads, and requests its assignment with SyncGroup."""
     CHECKING = "checking"
-    """A static member that came back: asks which topics it got no part of are assigned to other members."""
+    """A returning static member: requests the assignments of all members, because it got no partition of a topic."""
     ADOPTING = "adopting"
-    """Gives up the partitions taken from it, then takes over the new ones."""
+    """Gives up the partitions that it lost, then takes over the new partitions."""
     STABLE = "stable"
     """Sends heartbeats, as it does in the other phases while it is a member."""
     LEAVING = "leaving"
@@ -52,9 +52,9 @@ class Event(Enum):
     SYNCED = "synced"
     """SyncGroup was answered with an assignment."""
     DOUBTED = "doubted"
-    """The assignment may be the one for an earlier subscription."""
+    """The assignment may belong to an earlier subscription."""
     CHECKED = "checked"
-    """The assignment fits, as far as can be known."""
+    """The assignment fits, as far as known."""
     ADOPTED = "adopted"
     """The assignment has been carried out."""
     REBALANCE = "rebalance"
@@ -62,13 +62,13 @@ class Event(Enum):
     RETRY = "retry"
     """JoinGroup or SyncGroup failed, and may succeed later."""
     LOST = "lost"
-    """The coordinator no longer knows the member or its generation."""
+    """The coordinator has ended the membership or its generation."""
     LEAVE = "leave"
     """The member is to leave."""
     LEFT = "left"
     """The coordinator has been informed, or need not be."""
     FAIL = "fail"
-    """An error that the application has to know."""
+    """An error that must be reported to the application."""
 
 
 _FROM_EACH_BUT_OUT = {Event.LEAVE: Phase.LEAVING, Event.FAIL: Phase.OUT}
@@ -103,16 +103,16 @@ AWAITS = {
     Phase.STABLE: "a rebalance, since the subscription changed",
     Phase.LEAVING: "to leave, and to join again",
 }
-"""Event that the first assignment for the present subscription waits for, by phase."""
+"""For each phase, the event that the first assignment for the present subscription waits for."""
 AWAITS_AS_LEADER = "metadata of the subscribed topics, whose partitions it assigns as the group's leader"
-"""The same for a leader that has not assigned yet."""
+"""Event that a leader's first assignment waits for before it has assigned."""
 
 
 class NewTopics:
     """Newly matching topics of a pattern, which other members may have seen first.
 
-    A member that joined without them would get no part of them, and the group would rebalance again when the member
-    learns of them. So it asks for newer metadata first (Java's ``ConsumerCoordinator.poll``).
+    A member that joined without them would get no partitions of them, and the group would rebalance again when the
+    member finds them. So it requests newer metadata first (Java's ``ConsumerCoordinator.poll``).
     """
 
     def __init__(self, timeout_s: float) -> None:
@@ -143,7 +143,7 @@ class NewTopics:
 FIRST_LEAVE_WITH_MEMBERS = 3
 
 REVOKE_WITHIN = 0.8
-"""Share of the rebalance timeout for the work in hand; the commit and the later steps need the rest."""
+"""Fraction of the rebalance timeout for the work in hand; the commit and the later steps need the rest."""
 
 
 def rebalance_timeout_ms(config: ConsumerConfig) -> float:
@@ -252,18 +252,18 @@ def fitted(request: Request[Any], version: int) -> Request[Any]:
 
 
 ANSWER_BEYOND_S = 5.0
-"""Time beyond the longest rebalance that its answers are waited for (as in Java)."""
+"""Seconds beyond the longest rebalance for which its answers are waited for (as in Java)."""
 
 
 class ClassicSchedule:
-    """Times of one member, in seconds, by the clock of its steps."""
+    """Times of one member, in seconds; points in time are monotonic."""
 
     def __init__(self, config: ConsumerConfig, rng: Callable[[], float]) -> None:
         request_s = config.request_timeout_ms / 1000
         self.request_s = request_s
         """Time limit of a request that the coordinator answers at once."""
         self.answer_s = max(request_s, rebalance_timeout_ms(config) / 1000 + ANSWER_BEYOND_S)
-        """Time limit of a request that it answers once all members are present."""
+        """Time limit of a request that the coordinator answers once all members are present."""
         self.revoke_s = revoke_timeout_s(config)
         """Time limit of the work in hand when partitions are given up."""
         self.heartbeat_timeout_s = min(config.session_timeout_ms / 1000, request_s)
@@ -274,10 +274,10 @@ class ClassicSchedule:
         self.retry_at = 0.0
         """Earliest time to ask to join again."""
         self.heartbeat_at = 0.0
-        """Time of the next heartbeat, unless one is in flight."""
+        """Time of the next heartbeat, unless a heartbeat is in flight."""
         self.heartbeat_out = False
         self._probes = 0
-        """Number of early heartbeats that are left."""
+        """Remaining number of early heartbeats."""
 
     def failed(self, now: float) -> None:
         """Note that a request to join or synchronise has failed."""

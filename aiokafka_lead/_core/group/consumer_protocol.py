@@ -1,8 +1,8 @@
 """Member of a KIP-848 group (Java: ``ConsumerMembershipManager``, ``ConsumerHeartbeatRequestManager``).
 
-Heartbeats do all the work: they join and report the owned partitions; their answers carry the member's epoch and its
-target. The member approaches the target step by step, and the next heartbeat acknowledges each step. `OWNING` has its
-phases.
+All requests are heartbeats: they join and report the owned partitions; their answers carry the member's epoch and its
+target. The member approaches the target step by step, and the next heartbeat acknowledges each step. `OWNING` is the
+table of its phases.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from .offsets import GroupIdentity
 NOTHING_NAMED: frozenset[str] = frozenset()
 
 RELEASE_BEYOND_S = 15.0
-"""Time beyond ``session_timeout_ms`` that a static member waits for its predecessor's session to end."""
+"""Seconds beyond ``session_timeout_ms`` for which a static member waits for its predecessor's session to end."""
 
 
 class Subscribed(NamedTuple):
     """Subscription as sent to the coordinator."""
 
     topics: tuple[str, ...]
-    """Sorted."""
+    """Topic names, sorted."""
     pattern: str | None
     """Pattern in RE2 syntax, for the broker to match."""
 
 
 class Subscription:
-    """The application's subscription, with the choice of who matches its pattern: the broker, or this client."""
+    """The application's subscription. Its pattern is matched by the broker or, if that refuses, by this client."""
 
     def __init__(self) -> None:
         self.wanted: Wanted | None = None
         self._broker_matches = True
-        """True while the broker is to match a pattern; False once it has refused to."""
+        """True if the broker should match a pattern; False once it has refused to."""
 
     def change(self, wanted: Wanted) -> bool:
-        """Replace the subscription; return True if the coordinator has to learn of it."""
+        """Replace the subscription; return True if it must be sent to the coordinator."""
         before = self.subscribed
         if self.wanted is None or wanted.pattern is None or wanted.pattern != self.wanted.pattern:
             self._broker_matches = True
@@ -72,9 +72,9 @@ class Subscription:
         return self.wanted is not None and self.wanted.pattern is not None
 
     def pattern_refused(self, error: KafkaError) -> bool:
-        """Switch to matching here if this is the reason of the error; return True if it is.
+        """Match the pattern in this client if the error is a refused pattern; return True in this case.
 
-        Brokers before 4.0 match no patterns, and later ones only those in RE2 syntax.
+        Brokers before 4.0 match no patterns; later brokers match only patterns in RE2 syntax.
         """
         refused = isinstance(error, (UnsupportedVersionError, InvalidRegularExpressionError))
         if not refused or self.subscribed.pattern is None:
@@ -136,7 +136,7 @@ class HeartbeatFields:
         return request
 
     def bare(self, member_id: str, epoch: int) -> ConsumerGroupHeartbeatRequest:
-        """Return a heartbeat with the required fields only, such as one that leaves the group (epoch -1 or -2)."""
+        """Return a heartbeat with the required fields only, for example to leave the group (epoch -1 or -2)."""
         return ConsumerGroupHeartbeatRequest(
             group_id=self._group_id, member_id=member_id, member_epoch=epoch, instance_id=self._instance_id
         )
@@ -150,7 +150,7 @@ def _by_topic(owned: Mapping[TopicPartition, UUID]) -> list[RequestTopicPartitio
 
 
 class ConsumerProtocolMember(HeartbeatMember):
-    """`GroupMember` that speaks ConsumerGroupHeartbeat.
+    """`GroupMember` that uses ConsumerGroupHeartbeat.
 
     Invariant: ``epoch`` is positive exactly in JOINED and RELEASING.
     """
@@ -165,9 +165,9 @@ class ConsumerProtocolMember(HeartbeatMember):
         self._revoke_s = revoke_timeout_s(config)
         self._subscription = Subscription()
         self._sent_subscribed = self._subscribed = self._subscription.subscribed
-        """Subscriptions in the last heartbeat sent, and in the last one answered."""
+        """Subscriptions in the last heartbeat sent, and in the last heartbeat answered."""
         self._owned: dict[TopicPartition, UUID] = {}
-        """Owned partitions, with the id of their topic: a topic that was deleted and created again is another one."""
+        """Owned partitions, with the id of their topic, since a recreated topic with the same name is another topic."""
         self._step: Revoke | Assign | None = None
         """Step in progress towards the target; a newer target waits for its end (Java: reconciliation in progress)."""
         self._assigning: Mapping[TopicPartition, UUID] = {}
@@ -176,7 +176,7 @@ class ConsumerProtocolMember(HeartbeatMember):
         """Reason that the owned partitions are lost, or empty."""
         self._leaving = ""
         self._unreleased_since: float | None = None
-        """Time at which a static member's predecessor was found in its place."""
+        """Time at which a static member found that its predecessor is still in the group."""
 
     # --- state --------------------------------------------------------------------------------------------------------
 
@@ -207,7 +207,7 @@ class ConsumerProtocolMember(HeartbeatMember):
 
     @property
     def stable(self) -> bool:
-        """True if the member owns its target and has reported that."""
+        """True if the member owns its target and has reported this to the coordinator."""
         return (
             self._phase is Phase.JOINED
             and self._step is None
@@ -219,7 +219,7 @@ class ConsumerProtocolMember(HeartbeatMember):
 
     @property
     def out(self) -> bool:
-        """True if it is not a member and has no step left to do about that."""
+        """See `GroupMember.out`."""
         return self._phase is Phase.OUT and not self._lost and not self._owned
 
     @property
@@ -237,7 +237,7 @@ class ConsumerProtocolMember(HeartbeatMember):
         """Empty: the coordinator assigns only subscribed topics."""
         return NOTHING_NAMED
 
-    # --- the application's wishes -------------------------------------------------------------------------------------
+    # --- calls of the application -------------------------------------------------------------------------------------
 
     def subscribe(self, wanted: Wanted, now: float) -> None:
         """Join with this subscription, or continue with it."""
@@ -259,7 +259,7 @@ class ConsumerProtocolMember(HeartbeatMember):
                 self._begin_to_join(now)
 
     def leave(self, reason: str, *, orderly: bool, now: float) -> None:
-        """Leave: give up all partitions, then inform the coordinator; in the reverse order if there is no time."""
+        """Leave: give up all partitions, then leave the group; in the reverse order if not ``orderly``."""
         self._come_back = False
         self._leaving = reason
         self._unreleased_since = None
@@ -273,18 +273,18 @@ class ConsumerProtocolMember(HeartbeatMember):
                 self._lost = reason
 
     def topics_changed(self, snapshot: ClusterSnapshot, now: float) -> None:
-        """Take in newer metadata, which may name more topic ids."""
+        """Process newer metadata, which may name more topic ids."""
         self._target.learn(snapshot, self._owned.values())
 
     def commit_refused(self, identity: GroupIdentity, error: KafkaError, now: float) -> None:
-        """Send a heartbeat now: its answer has the newer epoch, or tells that the member is fenced."""
+        """Send a heartbeat now: its answer has the newer epoch, or fences the member."""
         if self._phase in (Phase.JOINED, Phase.RELEASING) and identity == self.identity:
             self._schedule.hurry(now)
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
     def step(self, now: float) -> Step:
-        """Return the next step: the same one until it is done, unless the member is fenced meanwhile."""
+        """Return the next step: the same step until it is done, unless the member is fenced meanwhile."""
         if self._lost:
             return Lose(self.owned, self._lost)
         if self._phase is Phase.RELEASING:
@@ -296,7 +296,7 @@ class ConsumerProtocolMember(HeartbeatMember):
         return self._step or Wait(None)
 
     def _next_step(self) -> Revoke | Assign | None:
-        """Return the next step towards the target: give up first, then take over."""
+        """Return the next step towards the target: give up partitions first, then take over new partitions."""
         target = self._resolved()
         gone = frozenset(tp for tp, topic_id in self._owned.items() if target.get(tp) != topic_id)
         if gone:
@@ -361,7 +361,7 @@ class ConsumerProtocolMember(HeartbeatMember):
         return self._may_be_released(error, now)
 
     def _may_be_released(self, error: KafkaError, now: float) -> bool:
-        """Return True while the wait for another process in this static member's place is worthwhile.
+        """Return True while this static member should wait for another process with its instance id to leave.
 
         The other process may have died, and its session then ends soon.
         """
@@ -394,7 +394,7 @@ class ConsumerProtocolMember(HeartbeatMember):
         if self.epoch > 0:
             self._schedule.forgive()
         else:
-            # Brokers before 4.2 refuse a member's own return until its session ends (KAFKA-19233).
+            # Brokers before 4.2 refuse the return of the same member id until its session ends (KAFKA-19233).
             self.member_id = str(uuid4())
         self._forget_membership()
         self._take(Event.FENCED)
@@ -433,6 +433,6 @@ class ConsumerProtocolMember(HeartbeatMember):
     # --- topics ------------------------------------------------------------------------------------------------------
 
     def _resolved(self) -> Mapping[TopicPartition, UUID]:
-        """Return the target by name. Brokers match patterns against internal topics, too, so those may be left out."""
+        """Return the target by name. Brokers match patterns against internal topics, too, so these may be left out."""
         excluded = self._subscription.by_pattern and self._config.exclude_internal_topics
         return self._target.resolved(internal=not excluded)

@@ -1,7 +1,7 @@
-"""Member whose heartbeats do all the work: of KIP-848 groups, and of share groups (KIP-932).
+"""Base of members whose only requests are heartbeats: of KIP-848 groups, and of share groups (KIP-932).
 
-Heartbeats join and report changes; their answers carry the member's epoch and its target, which is the partitions to
-own or to fetch. Each kind handles its target itself (`consumer_protocol`, `_core.share.member`). Java:
+Heartbeats join and report changes; their answers carry the member's epoch and its target, the partitions to own or to
+fetch. Each kind handles its target itself (`consumer_protocol`, `_core.share.member`). Java:
 ``AbstractMembershipManager`` and ``AbstractHeartbeatRequestManager``.
 """
 
@@ -46,28 +46,28 @@ class Phase(Enum):
     RELEASING = "releasing"
     """Sends heartbeats, and gives up all its partitions."""
     PARTING = "parting"
-    """Sends one heartbeat of epoch -1 (-2 if it is a static member)."""
+    """Sends a heartbeat of epoch -1 (-2 if it is a static member)."""
 
 
 class Event(Enum):
     """Event that leads from phase to phase."""
 
     JOIN = "join"
-    """The application wants to be in the group, and an earlier membership has been cleared away."""
+    """The application wants to be in the group, and an earlier membership has ended."""
     ACCEPTED = "accepted"
     """The first heartbeat was answered with an epoch."""
     FENCED = "fenced"
-    """The coordinator no longer knows the member, or not at its epoch."""
+    """The coordinator has removed the member, or has it at another epoch."""
     DROPPED = "dropped"
     """The partitions of a fenced member have been dropped."""
     RELEASE = "release"
     """The member is to leave in order."""
     PART = "part"
-    """The member owns no partitions any longer, or has no time to give them up: the coordinator is informed."""
+    """The member owns no partitions any longer, or has no time to give them up: it must inform the coordinator."""
     LEFT = "left"
-    """The coordinator has been informed, or never knew this member."""
+    """The coordinator has been informed, or never had this member."""
     FAIL = "fail"
-    """An error that the application has to know."""
+    """An error that must be reported to the application."""
 
 
 _GET_OUT = {Event.FENCED: Phase.FENCED, Event.PART: Phase.PARTING, Event.FAIL: Phase.OUT}
@@ -107,8 +107,8 @@ FIRST_INTERVAL_S = 3.0
 """Interval of heartbeats until a broker specifies one (its default is 5 s)."""
 
 INTERVALS_S = (0.05, 60.0)
-"""Shortest and longest interval that is accepted from a broker, which may name 5 to 15 s by default: a shorter one only
-costs, and after a long one the member would go on reading partitions that others have."""
+"""Shortest and longest interval in seconds that is accepted from a broker, whose default limits are 5 to 15 s. Shorter
+intervals only cost, and with longer intervals the member would continue to read partitions that others have."""
 
 SESSION_INTERVALS = 9
 """Length of a session in heartbeat intervals. Brokers send the interval, but not the session's length, so this is
@@ -119,17 +119,17 @@ PROBES = 4
 """Number of early heartbeats of a new member without an assignment, at intervals that double from ``retry_backoff_ms``.
 
 A coordinator that has assigned partitions within ``group.consumer.assignment.interval.ms`` (1 s) gives a new member an
-empty assignment first (KIP-1263), and its real one with the next heartbeat, which is not due for 5 s. In a classic
-group it gets partitions once those who have to give them up have joined again, and learns of that by a heartbeat.
+empty assignment first (KIP-1263), and the real assignment with the next heartbeat, which is not due for 5 s. In a
+classic group a new member gets partitions once the members that give them up have joined again; a heartbeat shows that.
 """
 
 AWAITED_PROBES = 20
-"""Number of early heartbeats of a share group's member without partitions whose topics have some. Every member gets
+"""Number of early heartbeats of a share group's member that has no partitions although its topics have some. It gets
 partitions once the coordinator has initialized their state, which takes seconds in a new cluster (KIP-932)."""
 
 ANSWER_WITHIN_S = 10.0
-"""Time limit of a heartbeat's answer unless ``request_timeout_ms`` is shorter; then the heartbeat is sent again. The
-shortest session of a group is much longer."""
+"""Seconds within which a heartbeat must be answered, unless ``request_timeout_ms`` is shorter; then it is sent again.
+The shortest session of a group is much longer."""
 
 
 def refusal(response: Any, error: KafkaError | None) -> KafkaError | None:
@@ -142,24 +142,24 @@ def refusal(response: Any, error: KafkaError | None) -> KafkaError | None:
 
 
 class HeartbeatSchedule:
-    """Schedule of one member's heartbeats: at the broker's interval, earlier with news, later after failures."""
+    """Schedule of one member's heartbeats: at the broker's interval, earlier with changes, later after failures."""
 
     def __init__(self, config: ClientConfig, rng: Callable[[], float], session_timeout_ms: float = 0) -> None:
-        """``session_timeout_ms`` is the lower bound for the estimated length of a session."""
+        """Begin with nothing due. ``session_timeout_ms`` is the least estimated length of a session."""
         self._request_timeout_s = config.request_timeout_ms / 1000
         self._session_timeout_s = session_timeout_ms / 1000
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self.due_at: float | None = None
         """Time of the next heartbeat."""
         self._hurried = False
-        """True if there is news to send, so that the interval does not apply."""
+        """True if there are changes to send, so that the interval does not apply."""
         self._sent_at = 0.0
         self._failures = 0
         self._interval_s = FIRST_INTERVAL_S
         self._probes = 0
         """Number of early heartbeats since it joined."""
         self.probing = False
-        """True while a new member may have an assignment it has not received."""
+        """True while a new member may have an assignment that it has not received."""
         self._joined_at_epoch = 0
 
     @property
@@ -177,12 +177,12 @@ class HeartbeatSchedule:
         self.due_at = now if not self._failures else max(now, self.due_at or now)
 
     def hurry(self, now: float) -> None:
-        """Send the next heartbeat now, or as soon as the one in flight has been answered."""
+        """Send the next heartbeat now, or as soon as the heartbeat in flight has been answered."""
         self._hurried = True
         self.due_at = now
 
     def sent(self, now: float) -> None:
-        """Note that a heartbeat was sent, with all news."""
+        """Note that a heartbeat was sent, with all changes."""
         self._sent_at = now
         self._hurried = False
 
@@ -193,7 +193,7 @@ class HeartbeatSchedule:
         self.probing = True
 
     def accepted(self, interval_ms: int, epoch: int, *, has_target: bool, awaits_target: bool = False) -> None:
-        """Note an accepted heartbeat. ``awaits_target``: a later one is bound to bring partitions."""
+        """Note an accepted heartbeat. ``awaits_target``: a later answer will bring partitions."""
         self._failures = 0
         if interval_ms > 0:
             self._interval_s = min(max(interval_ms / 1000, INTERVALS_S[0]), INTERVALS_S[1])
@@ -233,7 +233,7 @@ class Target:
         self._partitions: dict[UUID, frozenset[int]] = {}
         self._snapshot = ClusterSnapshot(0)
         self._names: dict[UUID, str] = {}
-        """Names of the topics in the target and of owned ones: kept while metadata lacks them."""
+        """Names of the topics in the target and of owned topics, kept while metadata lacks them."""
 
     def aim(self, assignment: Iterable[_TopicPartitions], owned: Iterable[UUID]) -> None:
         """Replace the target; ``owned`` are the ids of the topics with owned partitions."""
@@ -242,12 +242,12 @@ class Target:
         self._learn_names(owned)
 
     def forget(self) -> None:
-        """Forget the target until the coordinator sends one."""
+        """Clear the target until the coordinator sends another."""
         self.known = False
         self._partitions = {}
 
     def learn(self, snapshot: ClusterSnapshot, owned: Iterable[UUID]) -> None:
-        """Take in newer metadata, which may name more topic ids."""
+        """Process newer metadata, which may name more topic ids."""
         self._snapshot = snapshot
         self._learn_names(owned)
 
@@ -258,12 +258,12 @@ class Target:
 
     @property
     def empty(self) -> bool:
-        """True if the target has no partitions, as far as it is known."""
+        """True if the target, as far as known, has no partitions."""
         return not any(self._partitions.values())
 
     @property
     def unnamed(self) -> bool:
-        """True if the target has partitions of topics that metadata does not name."""
+        """True if the target has topic ids that are not in the metadata."""
         return any(topic_id not in self._names for topic_id in self._partitions)
 
     def resolved(self, *, internal: bool) -> Mapping[TopicPartition, UUID]:
@@ -284,7 +284,7 @@ class Target:
 
 
 class HeartbeatMember(ABC):
-    """Decides about heartbeats. Every method is synchronous, takes the time, and decides at once.
+    """Decides about heartbeats. All methods are synchronous and get the time as an argument.
 
     A heartbeat's answer counts only while it is `_sent`: after a leave, the answer to an earlier heartbeat concerns a
     membership that has ended (KAFKA-19335).
@@ -307,15 +307,15 @@ class HeartbeatMember(ABC):
         self._come_back = False
         """While leaving: join again afterwards."""
         self._known = False
-        """True if the coordinator may know this member, so that a leave has to inform it."""
+        """True if the coordinator may have this member, so that it must be informed of a leave."""
         self._sent: Request[Any] | None = None
         """Heartbeat in flight."""
         self.error: KafkaError | None = None
-        """Error that put the member out of the group, if the application has to know it."""
+        """Error that ended the membership, if it must be reported to the application."""
 
     @property
     def unknown_topics(self) -> bool:
-        """True if its target has topics that metadata does not name: newer metadata is wanted."""
+        """True if its target has topic ids that are not in the metadata, so that newer metadata is needed."""
         return self._target.unnamed
 
     @property
@@ -326,7 +326,7 @@ class HeartbeatMember(ABC):
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
     def heartbeat_at(self) -> float | None:
-        """Return the time at which the next heartbeat is due; None: not before another event."""
+        """Return the time at which the next heartbeat is due; None if not before another event."""
         if self._phase in (Phase.OUT, Phase.FENCED) or (self._phase is Phase.JOINING and not self._may_join()):
             return None
         return None if self._sent is not None and self._phase is not Phase.PARTING else self._schedule.due_at
@@ -342,7 +342,7 @@ class HeartbeatMember(ABC):
         self.heartbeats += 1
         request = self._request()
         if self._phase is Phase.PARTING:
-            # Not after the answer: whatever that says, the member is out.
+            # Without waiting for the answer: whatever it is, the member is out.
             self._get_out(now)
             return request
         self._sent = request
@@ -359,7 +359,7 @@ class HeartbeatMember(ABC):
         *,
         reconnected: bool = False,
     ) -> None:
-        """Take in the answer to a heartbeat, or why there is none."""
+        """Process the answer to a heartbeat, or the error if there is no answer."""
         if request is not self._sent:
             return
         self._sent = None
@@ -377,7 +377,7 @@ class HeartbeatMember(ABC):
             self._forget_told()
 
     def _accepted(self, response: Any) -> None:
-        """Take in the answer to an accepted heartbeat."""
+        """Process the answer to an accepted heartbeat."""
         self.epoch = response.member_epoch
         if response.assignment is not None:
             self._target.aim(response.assignment.topic_partitions, self._owned_topics())
@@ -410,7 +410,7 @@ class HeartbeatMember(ABC):
         self._phase = self._transitions.after(self._phase, event)
 
     def _part(self, now: float) -> None:
-        """Inform the coordinator, if it knows this member at all."""
+        """Inform the coordinator that the member leaves, if the coordinator may have it."""
         if self._known:
             self._take(Event.PART)
             self._schedule.due_at = now
@@ -447,22 +447,22 @@ class HeartbeatMember(ABC):
 
     @abstractmethod
     def _forget_told(self) -> None:
-        """Send all fields with the next heartbeat: the last one may have been lost."""
+        """Send all fields with the next heartbeat, because the last heartbeat may have been lost."""
 
     @abstractmethod
     def _fenced(self, error: KafkaError, now: float) -> None:
-        """Handle a coordinator that no longer knows the member, or not at this epoch."""
+        """Handle a coordinator that has removed the member, or has it at another epoch."""
 
     def _may_join(self) -> bool:
-        """True if there is something to join for."""
+        """Return True if there is a subscription to join with."""
         return True
 
     def _bears_with(self, error: KafkaError, now: float) -> bool:
-        """Return True if an error that is not retriable may pass nevertheless."""
+        """Return True if a heartbeat should be repeated although the error is not retriable."""
         return False
 
     def _awaits_target(self) -> bool:
-        """Return True if a later heartbeat is bound to bring partitions."""
+        """Return True if a later heartbeat's answer will bring partitions."""
         return False
 
     def _owned_topics(self) -> Iterable[UUID]:

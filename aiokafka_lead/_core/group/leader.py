@@ -1,4 +1,4 @@
-"""Assignment by the leader of a classic group, and the check that it fits the member receiving it."""
+"""Assignment by the leader of a classic group, and a member's check that its assignment fits."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from .assignors.types import Claim, Claims
 class Fit:
     """Compares a member's assignment with the topics it joined with.
 
-    The coordinator gives a returning static member its place and its former assignment without a rebalance, even if its
-    subscription has changed (KIP-345, KAFKA-12759). Such a member would get no part of its new topics, and hold
-    partitions of topics it no longer reads, until the group rebalances for another reason. So it requests a rebalance,
-    once for each subscription: a misfit after that comes from the group's leader, and further requests would never end.
-    Java requests one if the assignment has topics to which the member is not subscribed (the end of
+    The coordinator gives a returning static member its former assignment without a rebalance, even if its subscription
+    has changed (KIP-345, KAFKA-12759). The member would get no partitions of its new topics, and keep partitions of
+    topics that it no longer reads, until the group rebalances for another reason. So it requests a rebalance, once for
+    each subscription: a misfit after that comes from the group's leader, and requests would never end. Java requests a
+    rebalance if the assignment has topics to which the member is not subscribed (the end of
     ``ConsumerCoordinator.onJoinComplete``), and does nothing about missing topics.
     """
 
@@ -45,7 +45,7 @@ class Fit:
         """Topics of which the member got no partition, after `doubts`."""
 
     def joins(self, topics: frozenset[str], *, comes_back: bool) -> None:
-        """Note the topics of a request to join. ``comes_back``: it may be given a place that it had before."""
+        """Note the topics of a request to join. ``comes_back``: the member may get its former assignment."""
         self.topics, self._comes_back = topics, comes_back
 
     def misfit(self, assigned: Iterable[TopicPartition]) -> str | None:
@@ -99,7 +99,7 @@ LEARN_WITHIN_S = 2.0
 
 
 class Leader:
-    """Leader's part of a member: knows the group in generations that it leads, and is empty in others."""
+    """The leader's work of a member; holds the group's members in generations that it leads, else nothing."""
 
     def __init__(self, log: ClientLog) -> None:
         self._log = log
@@ -111,7 +111,7 @@ class Leader:
         self._learn_by = 0.0
         """Time until which metadata is waited for."""
         self._waited_for: frozenset[str] = frozenset()
-        """Topics of the group that were waited for, or assigned, in this generation or an earlier one."""
+        """Topics of the group that were waited for, or assigned, in this generation or an earlier generation."""
 
     def joined(self, response: JoinGroupResponse, snapshot: ClusterSnapshot, now: float) -> bool:
         """Begin a generation; return True if the member has to assign all partitions in it."""
@@ -119,15 +119,15 @@ class Leader:
         if response.leader != response.member_id:
             return False
         self._begin(response.members, now)
-        if response.skip_assignment:  # the group goes on with the assignment that it has (KIP-814)
+        if response.skip_assignment:  # the group keeps its assignment (KIP-814)
             self._counts = TopicPartitions.from_snapshot(snapshot, self.topics).counts
         return not response.skip_assignment
 
     def _begin(self, members: Sequence[JoinGroupResponseMember], now: float) -> None:
         self._members = [_subscription(member, self._log) for member in members]
         self.topics = frozenset(topic for member in self._members for topic in member.topics)
-        # One that had partitions is missing only if it was deleted: several answers said so. Metadata of a topic that
-        # no member subscribed to for a while was forgotten, so it counts as new.
+        # A topic that had partitions is missing only if several answers said that it was deleted. Metadata of a topic
+        # that no member subscribed to for a while was dropped, so the topic counts as new.
         self._waited_for |= {topic for topic, count in self._counts.items() if count}
         self._waited_for &= self.topics
         self._counts = {}
@@ -139,7 +139,7 @@ class Leader:
         self.topics = frozenset()
 
     def waits_until(self, snapshot: ClusterSnapshot, now: float) -> float | None:
-        """Return the time to ask again for lack of metadata, or None if there is no more to wait for."""
+        """Return the time until which to wait for metadata, or None if no topic is waited for."""
         lacking = frozenset(topic for topic in self.topics if not snapshot.partition_count(topic)) - self._waited_for
         if lacking and now < self._learn_by:
             return self._learn_by
@@ -156,12 +156,15 @@ class Leader:
             raise
         except Exception as cause:
             raise AssignorError(f"the assignor {assignor.name!r} has failed: {cause!r}") from cause
-        # Members that came from a cooperative generation to an eager one still own the partitions they report.
+        # Members that changed from a cooperative to an eager assignor still own the partitions that they report.
         claims = Claims([Claim(member.member_id, member.owned, member.generation) for member in self._members], topics)
         return claims.withhold({member.member_id: assignment.get(member.member_id, []) for member in self._members})
 
     def outdated(self, snapshot: ClusterSnapshot) -> str | None:
-        """Return the reason that the assignment no longer fits the cluster. A missing topic is none: it may return."""
+        """Return the reason that the assignment no longer fits the cluster, or None.
+
+        A missing topic is no reason: it may return.
+        """
         for topic in sorted(self.topics):
             count = snapshot.partition_count(topic)
             before = self._counts.get(topic, 0)

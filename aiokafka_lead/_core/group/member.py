@@ -1,8 +1,8 @@
 """Interface of a consumer group's member, independent of its protocol.
 
-Two tasks drive one member: the rebalancing task asks for its next `step` and carries it out; the other sends its
-heartbeats, which go on while a step waits for the application. Every method is synchronous, takes the time, and decides
-at once. The caller of a method wakes both tasks, so a member needs no callbacks.
+Two tasks drive a member. The rebalancing task gets its next `step` and carries it out; the heartbeat task sends its
+heartbeats, also while a step waits for the application. All methods are synchronous and get the time as an argument.
+The caller of a method wakes both tasks, so a member needs no callbacks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Ask(NamedTuple):
     request: Request[Any]
     timeout_s: float
     held: bool = True
-    """True if the coordinator may withhold the answer, which also delays later ones on the same connection."""
+    """True if the coordinator may delay the answer, and with it later answers on the same connection."""
 
 
 class Revoke(NamedTuple):
@@ -46,7 +46,7 @@ class Lose(NamedTuple):
 
 
 class Assign(NamedTuple):
-    """Step: take over partitions, which means to begin to read them and to call the listener."""
+    """Step: take over partitions: begin to read them, and call the listener."""
 
     partitions: Partitions
     """All partitions owned from now on."""
@@ -54,11 +54,11 @@ class Assign(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Step: do nothing before this time, or until an event if it is None."""
+    """Step: do nothing until this time, or until an event if it is None."""
 
     until: float | None
     refresh: bool = False
-    """True if it waits for newer metadata, which has to be requested."""
+    """True if it waits for newer metadata, which the caller has to request."""
 
 
 Step = Ask | Revoke | Lose | Assign | Wait
@@ -68,13 +68,13 @@ class Wanted(NamedTuple):
     """Subscription of the application."""
 
     topics: frozenset[str]
-    """Subscribed topics; with a pattern, those that this client found to match."""
+    """Subscribed topics; with a pattern, the topics that this client found to match."""
     pattern: str | None = None
-    """Pattern, for brokers that match by themselves (KIP-848)."""
+    """Pattern, for brokers that match patterns themselves (KIP-848)."""
 
 
 class GroupMember(Protocol):
-    """Member, as its two tasks use it."""
+    """Member of a consumer group, as used by its two tasks."""
 
     @property
     def identity(self) -> GroupIdentity | None:
@@ -88,17 +88,17 @@ class GroupMember(Protocol):
 
     @property
     def error(self) -> KafkaError | None:
-        """Error that put the member out of the group, if the application has to know it."""
+        """Error that ended the membership, if it must be reported to the application."""
         ...
 
     @property
     def kept_out(self) -> str | None:
-        """Reason that the group does not admit the member yet, while it keeps trying."""
+        """Reason that the group does not admit the member yet; the member keeps trying."""
         ...
 
     @property
     def awaits(self) -> str | None:
-        """Event that the first assignment waits for, for messages; None once there is one, even if it is empty."""
+        """Event that the first assignment waits for, for messages; None after an assignment, even if it was empty."""
         ...
 
     @property
@@ -108,48 +108,48 @@ class GroupMember(Protocol):
 
     @property
     def out(self) -> bool:
-        """True if it is not a member and has no step left to do about that."""
+        """True if it is not a member and has no more steps to leave."""
         ...
 
     @property
     def session_s(self) -> float:
-        """Time that the coordinator keeps a silent member, in seconds, as far as the member knows."""
+        """Seconds for which the coordinator keeps a silent member, as far as known."""
         ...
 
     @property
     def interest(self) -> frozenset[str]:
-        """Topics whose metadata the member needs beyond those it subscribes to."""
+        """Topics whose metadata the member needs in addition to its subscription."""
         ...
 
     @property
     def unknown_topics(self) -> bool:
-        """True if its assignment has topics that metadata does not name, so that newer metadata is needed."""
+        """True if its assignment has topic ids that are not in the metadata, so that newer metadata is needed."""
         ...
 
     def subscribe(self, wanted: Wanted, now: float) -> None:
         """Join with this subscription, or continue with it."""
 
     def topics_changed(self, snapshot: ClusterSnapshot, now: float) -> None:
-        """Take in newer metadata of the cluster."""
+        """Process newer metadata."""
 
     def leave(self, reason: str, *, orderly: bool, now: float) -> None:
-        """Leave, until `subscribe` or `join`. In order: give up the partitions first; otherwise lose them at once."""
+        """Leave, until `subscribe` or `join`. If ``orderly``, give up the partitions first, else lose them at once."""
 
     def join(self, now: float) -> None:
         """Join again, after `leave` or an error that may have passed."""
 
     def step(self, now: float) -> Step:
-        """Return the next step: the same one until it is done, unless something more urgent happens."""
+        """Return the next step: the same step until it is done, unless a more urgent step is due."""
         ...
 
     def answered(self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float) -> None:
-        """Take in the outcome of an `Ask`."""
+        """Process the outcome of an `Ask`."""
 
     def done(self, step: Revoke | Lose | Assign, now: float) -> None:
         """Note that the step has been carried out."""
 
     def heartbeat_at(self) -> float | None:
-        """Return the time at which the next heartbeat is due; None: not before another event."""
+        """Return the time at which the next heartbeat is due; None if not before another event."""
         ...
 
     def heartbeat_timeout_s(self) -> float:
@@ -169,7 +169,7 @@ class GroupMember(Protocol):
         *,
         reconnected: bool = False,
     ) -> None:
-        """Take in the outcome of a heartbeat. ``reconnected``: by another connection than the one before."""
+        """Process the outcome of a heartbeat. ``reconnected``: its connection was not the previous heartbeat's."""
 
     def commit_refused(self, identity: GroupIdentity, error: KafkaError, now: float) -> None:
-        """Take in the coordinator's refusal of a commit under this identity."""
+        """Process the coordinator's refusal of a commit under this identity."""

@@ -32,7 +32,7 @@ FIRST_OFFSET_FETCH_WITH_STABLE = 7
 FIRST_OFFSET_COMMIT_WITH_INSTANCE = 7
 
 NO_GROUP = GroupIdNotFoundError.code
-"""Error for a group that does not exist. Kafka answers with no offsets instead; other brokers use this error."""
+"""Error of other brokers for a group that does not exist; Apache Kafka answers without offsets instead."""
 
 
 class _Committed(Protocol):
@@ -46,7 +46,7 @@ class _Committed(Protocol):
 
 
 class GroupIdentity(NamedTuple):
-    """Member on whose behalf offsets are committed. Brokers refuse commits of an outdated membership."""
+    """Member for which offsets are committed. Brokers refuse commits of an outdated membership."""
 
     generation_or_epoch: int = -1
     member_id: str = ""
@@ -58,7 +58,7 @@ NOT_A_MEMBER = GroupIdentity()
 
 
 def ids_of(topics: Iterable[str], snapshot: ClusterSnapshot) -> dict[str, UUID] | None:
-    """Return the id of every topic, or None if any is unknown, since a request names all topics in the same way."""
+    """Return the id of every topic, or None if any is unknown: a request uses either ids or names for all topics."""
     ids: dict[str, UUID] = {}
     for name in topics:
         topic = snapshot.topics.get(name)

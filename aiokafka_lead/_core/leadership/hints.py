@@ -12,7 +12,7 @@ FIRST_PRODUCE_WITH_HINTS = 10
 """First version of Produce whose answers name leaders."""
 
 FIRST_FETCH_WITH_HINTS = 16
-"""First version of Fetch whose answers have ``NodeEndpoints``. Earlier ones may name a leader, but not its address."""
+"""First version of Fetch whose answers have ``NodeEndpoints``. Earlier ones may name a leader without address."""
 
 
 class _CurrentLeader(Protocol):
@@ -42,10 +42,10 @@ class HintReader:
         """The endpoints by node id, indexed lazily because most answers have no hint."""
 
     def read(self, topic: str, topic_id: UUID, partition: int, error_code: int, leader: _CurrentLeader) -> None:
-        """Add the broker's statement about the leader of one partition, if it is a hint at all (rule 1).
+        """Add the broker's statement about the leader of one partition, if it is a hint (rule 1).
 
-        ``topic_id`` is the incarnation that the request was sent for (rule 5), ``leader`` the partition's
-        ``CurrentLeader``: without leader and epoch (-1 each) it says nothing.
+        ``topic_id`` is the incarnation that the request was sent for (rule 5). ``leader`` is the partition's
+        ``CurrentLeader``; if its leader and epoch are both -1, it is no hint.
         """
         if not self.tells_leaders or error_code not in HINT_ERRORS:
             return
@@ -58,6 +58,6 @@ class HintReader:
         self.hints.append(LeaderHint(topic, topic_id, partition, leader_id, leader_epoch, endpoint, error_code))
 
     def take(self, topic: str, topic_id: UUID, partition: int, error_code: int, leader: _CurrentLeader) -> None:
-        """Call `read`, and remove the hint, which each client that gets the answer would otherwise merge again."""
+        """Call `read`, and remove the hint, because each client that gets the answer would merge it again."""
         self.read(topic, topic_id, partition, error_code, leader)
         leader.leader_id = leader.leader_epoch = -1

@@ -1,11 +1,11 @@
 """Decides how long a failed batch, or a partition's failed fetch, waits before it is retried; measures leader moves.
 
-Its refusals are counted by `Trust` (rule 33), as everywhere that a broker may be wrong.
+`Trust` counts the refusals (rule 33), as everywhere that a broker may be wrong.
 
-The delay belongs to the batch or fetch that failed, so it holds back only its own partition (rule 16). There are two
-kinds. The normal one is ``retry_backoff_ms``, doubling (KIP-580). The one for a leader that has only not caught up with
-its own election begins with a few milliseconds (rule 11). An advance of the leader epoch ends either: a refusal at the
-older epoch says nothing about the new leader (rules 11 to 13, KIP-951).
+The delay belongs to the batch or fetch that failed, so it delays only that partition (rule 16). There are two kinds.
+The normal delay is ``retry_backoff_ms``, doubling (KIP-580). The delay for a leader that only has not caught up with
+its election begins with a few milliseconds (rule 11). An advance of the leader epoch ends both: a refusal at the older
+epoch says nothing about the new leader (rules 11 to 13, KIP-951).
 
 Compiled through ``patience.pxd`` if a compiler is available.
 """
@@ -24,7 +24,7 @@ FREE_RETRIES = 10
 time at a higher epoch, are asked at the rate of the normal backoff from then on."""
 
 CATCH_UP_MS = 10
-"""The first delay for a leader that does not know yet that it is one: brokers need a few milliseconds for that."""
+"""First delay for a leader that has not processed its election yet: brokers need a few milliseconds for that."""
 
 
 class RetryPolicy:
@@ -49,13 +49,13 @@ class Patience(Trust):
         self.refusals = 0
         self.refused_since = 0.0
         self.retry_at = 0.0
-        """No try before this time, unless the leader epoch passes ``epoch``."""
+        """Earliest time of the next try, unless the leader epoch passes ``epoch``."""
         self.epoch = -1
         """The highest leader epoch of a try."""
         self.free_retries = 0
         """Number of consecutive times that a newer leader epoch has ended the wait."""
         self._confirmed = False
-        """True if the known leader is certainly the right one."""
+        """True if the known leader is certainly right."""
         self._catch_ups = 0
         """Number of waits for the leader of ``epoch`` to catch up."""
         self._sent_at = 0.0
@@ -66,8 +66,8 @@ class Patience(Trust):
     def waits_until(self, now: float, leader_epoch: int) -> float:
         """Return the time of the next try, or 0 if it may be made now.
 
-        A later leader epoch than at the failure is a free retry, once: a failure at that epoch waits. (Java:
-        ``ProducerBatch.hasLeaderChangedForTheOngoingRetry``, which sets no limit to their number.)
+        A later leader epoch than at the failure allows one free retry: a failure at that epoch waits. (Java:
+        ``ProducerBatch.hasLeaderChangedForTheOngoingRetry``, which does not limit their number.)
         """
         if now >= self.retry_at or (leader_epoch > self.epoch and self.free_retries < FREE_RETRIES):
             return 0.0
@@ -81,7 +81,7 @@ class Patience(Trust):
         return True
 
     def sent(self, now: float, leader_epoch: int) -> bool:
-        """Record a try of this leader epoch, the only one in flight; return True if it is a free retry."""
+        """Record the only try in flight, of this leader epoch; return True if it is a free retry."""
         free = self.skipped(now, leader_epoch)
         self._sent_at = now
         self._note(leader_epoch)
@@ -99,9 +99,9 @@ class Patience(Trust):
     def failed(self, now: float, leader_epoch: int, policy: RetryPolicy, by_leader: bool, certain: bool) -> bool:
         """Record a failed try of this leader epoch; return True if it waits for a leader that has not caught up.
 
-        ``by_leader`` is True if the leader of the known epoch was asked, and a leader that does not know of its
-        election yet would fail this way. That this is the reason is ``certain`` if the broker has said so, or would
-        have named another leader; else once the epoch has advanced between two tries.
+        ``by_leader`` is True if the leader of the known epoch was asked, and a leader that has not processed its
+        election yet would fail this way. ``certain`` is True if this must be the reason, because the broker said so or
+        would have named another leader. Otherwise it becomes certain once the epoch has advanced between two tries.
         """
         self._note(leader_epoch)
         self.refused(self._sent_at or now, now, policy.patience_s)
@@ -116,7 +116,7 @@ class Patience(Trust):
         return catch_up
 
     def failed_for_another(self, now: float) -> None:
-        """Record a try that failed because of an earlier one, which determines the delay."""
+        """Record a try that failed because an earlier try failed; the earlier try determines the delay."""
         self.refused(now, now, math.inf)
         self.retry_at = now
 
@@ -169,9 +169,9 @@ class MoveClock:
 
     def __init__(self) -> None:
         self._since = 0.0
-        """Time of its leader's first refusal; 0 if there was none."""
+        """Time of the leader's first refusal; 0 if there was none."""
         self._refused_by = -1
-        """The broker that refused then."""
+        """The broker that refused first."""
 
     def refused(self, node_id: int, now: float) -> None:
         """Record that the broker does not lead the partition, or cannot be reached."""
@@ -180,9 +180,9 @@ class MoveClock:
             self._refused_by = node_id
 
     def served(self, node_id: int, at: float, counters: LeaderMoveCounters) -> None:
-        """Record that the broker serves the partition, which ends a move if another one refused before.
+        """Record that the broker serves the partition, which ends a move if another broker refused before.
 
-        The same broker, elected again, is not another leader and is not counted.
+        The same broker, elected again, does not count as a move.
         """
         if not self._since:
             return

@@ -1,1 +1,1 @@
-"""The client's knowledge of the cluster: snapshots merged by epoch, times of refreshes and bootstraps."""
+"""The client's view of the cluster: snapshots merged by epoch, and the times of refreshes and bootstraps."""

@@ -1,7 +1,7 @@
 """Reads a broker's description of the cluster in small steps.
 
-Reading an answer about thousands of topics takes longer than an event loop may be blocked. And nearly all of it equals
-the last answer, byte for byte: such topics are not read again.
+Reading an answer about thousands of topics takes longer than an event loop may be blocked. Topics with the same
+bytes as in the last answer, usually nearly all, are not read again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ClusterAnswer(NamedTuple):
 def topic_metadata(answer: MetadataResponseTopic, version: int) -> TopicMetadata:
     """Return the metadata of a topic; partitions missing from its answer have no leader.
 
-    Runs for every partition of every answer, thousands at a time: hence one tuple per partition and little else.
+    It creates one tuple per partition and little else, because an answer may have thousands of partitions.
     """
     name, entries = answer.name, answer.partitions
     assert name is not None  # topics are requested by name
@@ -78,7 +78,7 @@ def topic_metadata(answer: MetadataResponseTopic, version: int) -> TopicMetadata
 
 
 def missing_partition(name: str, index: int) -> PartitionMetadata:
-    """Return a partition that must exist, because higher ones do, but is not in the answer."""
+    """Return a partition that must exist, because higher numbers do, but is not in the answer."""
     return PartitionMetadata(name, index, error_code=LEADER_NOT_AVAILABLE)
 
 
@@ -101,7 +101,7 @@ class MetadataReader:
         self._version = -1
         """Version of the last answer."""
         self._last: list[tuple[bytes, TopicMetadata]] = []
-        """Bytes and metadata of each topic in it, in its order."""
+        """Bytes and metadata of each topic in the last answer, in its order."""
 
     def read(self, frame: Buffer, version: int) -> Generator[None, None, ClusterAnswer]:
         """Read a response's frame in steps of a millisecond or two. Raises `MalformedMessageError`."""

@@ -16,25 +16,25 @@ from .types import NO_EPOCH, NO_LEADER, NO_TOPIC_ID, Broker, PartitionMetadata, 
 #
 # Decides between two views of a partition.
 #
-# A partition's leaders are numbered by the leader epoch, within one topic id. Brokers hear of a move at different
-# times, so that some answers are older than the client's view; the epoch shows that. Three memories are kept in
-# addition to the epochs:
+# A partition's leaders are numbered by the leader epoch, within one topic id. Brokers learn of a move at different
+# times, so that some answers are older than the client's view; the epoch shows that. In addition to the epochs, these
+# are remembered:
 #
 # - a *pin*: a leader that only a hint has named so far. Its address stays known, and an answer at the same epoch
-#   without any leader does not undo it, until Metadata has reached that epoch. A useless address is given up earlier.
+#   without any leader does not undo it, until Metadata has reached that epoch. A useless address is dropped earlier.
 # - a *suspect*: a partition whose answers have been older for some time. Brokers may have lost the newer epoch for good
 #   (an unclean recovery), so after enough answers and enough time the old epoch is accepted.
 
 
 REWIND_ANSWERS = 10
-"""Number of consecutive answers older than the known one after which an older epoch is believed."""
+"""Number of consecutive answers with an epoch older than the known epoch after which the older epoch is accepted."""
 
 REWIND_AFTER_S = 5.0
-"""Minimum age of the first of those answers: a single lagging broker may answer many times in a moment."""
+"""Minimum age in seconds of the first of these answers: a single lagging broker may answer many times in a moment."""
 
 
 class _Suspect:
-    """Answers about one partition that were older than the known one, and came after the last that was not."""
+    """Consecutive answers about one partition that were older than the client's view of it."""
 
     __slots__ = ("answers", "epoch", "since")
 
@@ -45,7 +45,7 @@ class _Suspect:
 
 
 class _Memory:
-    """The memory of a topic's partitions, by partition."""
+    """The pins and suspects of one topic's partitions."""
 
     __slots__ = ("pins", "suspects")
 
@@ -64,12 +64,12 @@ class LeaderEpochs:
         """Only topics that have a pin or a suspect."""
 
     def watched(self, topic: str) -> Collection[int]:
-        """Return the topic's partitions with a pinned hint or a suspect: even an answer without news changes those."""
+        """Return the topic's partitions with a pin or a suspect, which even an answer without news can change."""
         memory = self._topics.get(topic)
         return () if memory is None else memory.pins.keys() | memory.suspects.keys()
 
     def pinned_brokers(self) -> Iterator[Broker]:
-        """Yield leaders of hints that Metadata has not confirmed; of two with the same node, the later comes last."""
+        """Yield the leaders of hints that Metadata has not confirmed; of two addresses of a node, the later is last."""
         for memory in self._topics.values():
             for _, broker in memory.pins.values():
                 if broker is not None:
@@ -90,15 +90,15 @@ class LeaderEpochs:
                     memory.pins[partition] = (epoch, None)
 
     def forget(self, topic: str) -> None:
-        """Drop the memory of a topic that is deleted, or replaced under the same name."""
+        """Drop the pins and suspects of a topic that was deleted or recreated."""
         self._topics.pop(topic, None)
 
     def forget_all(self) -> None:
-        """Drop every memory, in another cluster."""
+        """Drop all pins and suspects, which mean nothing in another cluster."""
         self._topics.clear()
 
     def unpin_all(self) -> None:
-        """Drop the hinted addresses, for a bootstrap; their epochs stay."""
+        """Drop the pins, with their addresses, for a bootstrap; the hinted epochs stay in the view."""
         for topic, memory in list(self._topics.items()):
             memory.pins.clear()
             self._drop_if_empty(topic, memory)
@@ -124,7 +124,7 @@ class LeaderEpochs:
         if pin is not None:
             if pin[0] == answer.leader_epoch and answer.leader_id != known.leader_id:
                 if answer.leader_id == NO_LEADER:
-                    # That broker knows the epoch but not (yet) the node: the hint knows more.
+                    # That broker has the epoch but not (yet) the leader, which the hint has named.
                     return known
                 self._counters.disagreements += 1
             del memory.pins[answer.partition]
@@ -137,7 +137,7 @@ class LeaderEpochs:
         memory = self._topics.setdefault(answer.topic, _Memory())
         suspect = memory.suspects.get(answer.partition)
         if suspect is None or answer.leader_epoch < suspect.epoch:
-            # Epochs of a recovered partition increase as well: one that falls again is just another lagging broker.
+            # Epochs of a recovered partition increase as well: a further decrease is just another lagging broker.
             suspect = memory.suspects[answer.partition] = _Suspect(answer.leader_epoch, now)
         suspect.epoch = answer.leader_epoch
         suspect.answers += 1
@@ -160,7 +160,7 @@ MISSING_ANSWERS = 3
 """Number of consecutive answers without a known topic before it counts as deleted."""
 
 RETIRED_FOR_S = 60.0
-"""Lagging brokers may answer about a topic's former incarnation for this long after its successor was seen."""
+"""Time for which lagging brokers may answer about a topic's former incarnation after its successor was seen."""
 
 
 MergedTopic: TypeAlias = tuple[TopicMetadata, bool]
@@ -171,29 +171,29 @@ _leader_epoch = attrgetter("leader_epoch")
 
 
 class TopicMerger:
-    """Merges answers about topics; remembers what distinguishes deleted and recreated topics."""
+    """Merges answers about topics; recognises deleted and recreated topics."""
 
     def __init__(self, epochs: LeaderEpochs) -> None:
         self._epochs = epochs
         self._missing: dict[str, int] = {}
-        """Number of consecutive answers without a topic that is known here."""
+        """Each known topic's number of consecutive answers without it."""
         self._retired: dict[str, tuple[UUID, float]] = {}
-        """Former topic id by name, and the time until which answers about it are considered late."""
+        """Each topic's former id, and the time until which answers about that id are considered late."""
 
     def forget(self, name: str) -> None:
-        """Drop the memory of an unused topic."""
+        """Drop everything remembered about an unused topic."""
         self._missing.pop(name, None)
         self._retired.pop(name, None)
         self._epochs.forget(name)
 
     def forget_all(self) -> None:
-        """Drop every memory, in another cluster."""
+        """Drop everything remembered, which means nothing in another cluster."""
         self._missing.clear()
         self._retired.clear()
         self._epochs.forget_all()
 
     def missing(self, known: TopicMetadata) -> MergedTopic:
-        """Merge an answer without a known topic: believed after several."""
+        """Merge an answer without a known topic; it counts as deleted after `MISSING_ANSWERS` of them."""
         if not known.partitions:
             return _with_error(known, UNKNOWN_TOPIC_OR_PARTITION, complete=True)
         answers = self._missing[known.name] = self._missing.get(known.name, 0) + 1
@@ -203,7 +203,7 @@ class TopicMerger:
         return TopicMetadata(known.name, error_code=UNKNOWN_TOPIC_OR_PARTITION), True
 
     def is_plain(self, known: TopicMetadata | None, answered: TopicMetadata) -> bool:
-        """Return True if merging the answer leaves the memory here unchanged, however often it is done."""
+        """Return True if merging the answer changes no state of this object, so that it may be repeated."""
         name = answered.name
         if answered.error_code or name in self._missing or self._epochs.watched(name):
             return False

@@ -32,10 +32,11 @@ REMEMBERED_ADDRESSES = 4096
 """Beyond this number, the addresses with the oldest failures are forgotten; a cluster has far fewer brokers."""
 
 LOOKED_FURTHER = 1 / 8
-"""Part of the time of a loss for which a bootstrap server that knows no more is kept: 60 new connections in an hour."""
+"""Fraction of the time of a loss for which the connection to an unhelpful bootstrap server is kept: it limits new
+connections to 60 in an hour."""
 
 _LISTENER_REFUSES = (IllegalSaslStateError, SslAuthenticationError, UnsupportedSaslMechanismError)
-"""Refusals that may be caused by a broker's own configuration."""
+"""Refusals that a single broker's configuration may cause."""
 
 
 class NodeState(Enum):
@@ -46,9 +47,9 @@ class NodeState(Enum):
     CONNECTING = "connecting"
     """A connection is being opened."""
     CONNECTABLE = "connectable"
-    """There is no connection; one may be opened now."""
+    """There is no connection; it may be opened now."""
     BACKOFF = "backoff"
-    """The backoff after a failed try or a lost connection has not ended. Also an unknown node."""
+    """The backoff after a failed try or a lost connection has not ended, or the node is unknown."""
 
 
 class _Failures:
@@ -64,7 +65,7 @@ class _Failures:
         """Number of failures before the connection was ready; each doubles the timeout of the next try."""
         self.retry_at = 0.0
         self.refused_since: float | None = None
-        """Time since when a login that worked before is refused, without a different event in between."""
+        """Time since which a login that worked before has been refused, without a different failure since."""
 
 
 class Reachability:
@@ -93,13 +94,16 @@ class Reachability:
         self._patience_s = patience_of(retry_backoff_max_ms)
         self._refused_login_s = refused_login_ms / 1000
         self._logged_in = False
-        """True if some broker has accepted the login, which all of them share."""
+        """True if some broker has accepted the login, which all brokers share."""
         self._evasions: dict[Endpoint, Trust] = {}
         self._ready_at: dict[Endpoint, float] = {}
         self._astray: set[Endpoint] = set()
 
     def failed(self, endpoint: Endpoint, now: float, error: KafkaError) -> None:
-        """Record a failure before a connection was ready. Makes the error retriable if it may pass: `final_error`."""
+        """Record a failure before a connection was ready; mark a refused login that may pass as retriable.
+
+        See `final_error`.
+        """
         self._note(endpoint, now, error, in_setup=True)
 
     def lost(self, endpoint: Endpoint, now: float, error: KafkaError) -> None:
@@ -120,7 +124,7 @@ class Reachability:
         return self._ready_at.get(endpoint, -math.inf) >= at
 
     def search(self, endpoint: Endpoint) -> Search[KafkaError, Any]:
-        """Begin one try to connect, at one address of the name after another; failed addresses are remembered here."""
+        """Begin a try to connect, which tries the addresses of the name in turn and remembers failed addresses."""
         addresses = self._addresses.pop(endpoint, None) or Addresses()
         self._addresses[endpoint] = addresses
         if len(self._addresses) > REMEMBERED_ADDRESSES:
@@ -128,7 +132,7 @@ class Reachability:
         return Search(addresses)
 
     def leave(self, endpoint: Endpoint, error: KafkaError) -> bool:
-        """Try the other addresses of the name first: the last one used leads to a useless broker.
+        """Try the other addresses of the name first, because the last used address leads to a useless broker.
 
         Returns True if another address may be better.
         """
@@ -136,26 +140,29 @@ class Reachability:
         return addresses is not None and addresses.leave(error)
 
     def may_lead_elsewhere(self, endpoint: Endpoint, now: float, loss_s: float = 0.0) -> bool:
-        """Return True if a new connection may lead to another broker than the present one, even by the same address.
+        """Return True if a new connection may lead to another broker than the present connection.
 
-        A connection is given half of the time that patience lasts. The longer the ``loss_s`` of everybody who could
-        answer, the rarer are new connections: a partition may be without leader for hours, and many clients may want
-        it.
+        The same address can lead to several brokers. A connection is kept for at least half of the time that patience
+        lasts. ``loss_s`` is the time for which no broker's answer has helped; as it grows, new connections become
+        rarer, because a partition may be without leader for hours, and many clients may need it.
         """
         return not self.ready_since(endpoint, now - max(self._patience_s / 2, loss_s * LOOKED_FURTHER))
 
     def all_left(self, endpoint: Endpoint) -> bool:
-        """Return True if each address of the name leads to a useless broker: none is merely out of reach."""
+        """Return True if every address of the name leads to a useless broker, and none is merely unreachable."""
         addresses = self._addresses.get(endpoint)
         return addresses is None or addresses.all_left
 
     def patience_s(self, endpoint: Endpoint) -> float:
-        """Time for the broker at the latest address to answer before another address is tried; infinity without one."""
+        """Return the seconds that the broker at the latest address has to answer before another address is tried.
+
+        Infinity without an address.
+        """
         addresses = self._addresses.get(endpoint)
         return math.inf if addresses is None else addresses.patience_s
 
     def evaded(self, endpoint: Endpoint, asked_at: float, now: float) -> None:
-        """Count a broker's failure to answer what any broker can answer: metadata, or a coordinator look-up."""
+        """Count a broker's failure to answer a request that any broker can answer: for metadata, or a coordinator."""
         evasions = self._evasions.pop(endpoint, None) or Trust()
         evasions.refused(asked_at, now, self._patience_s)
         self._evasions[endpoint] = evasions
@@ -163,14 +170,14 @@ class Reachability:
             del self._evasions[next(iter(self._evasions))]
 
     def informed(self, endpoint: Endpoint) -> None:
-        """Record that the broker had an answer, which restores trust."""
+        """Record that the broker answered, which restores trust."""
         self._evasions.pop(endpoint, None)
         addresses = self._addresses.get(endpoint)
         if addresses is not None:
             addresses.stayed()
 
     def in_doubt(self, endpoint: Endpoint, now: float) -> bool:
-        """Return True if other brokers should be asked before the one at this address."""
+        """Return True if other brokers should be asked before the broker at this address."""
         evasions = self._evasions.get(endpoint)
         return evasions is not None and evasions.in_doubt(now, self._patience_s)
 
@@ -180,25 +187,25 @@ class Reachability:
             self._astray.add(endpoint)
 
     def has_led_astray(self, endpoint: Endpoint) -> bool:
-        """Return True if the address has ever led to another cluster: an old connection to that one may outlive it."""
+        """Return True if the address has ever led to another cluster, to which old connections may still lead."""
         return endpoint in self._astray
 
     def retry_at(self, endpoint: Endpoint) -> float:
-        """Return when a connection may be opened; 0.0 if it may be now."""
+        """Return the time at which a connection may be opened; 0.0 if it may be opened now."""
         failures = self._failures.get(endpoint)
         return 0.0 if failures is None else failures.retry_at
 
     def last_error(self, endpoint: Endpoint) -> KafkaError | None:
-        """Return the error of the last try or connection; None once a connection is ready."""
+        """Return the error of the last try or connection; None while a connection is ready, or before any failure."""
         failures = self._failures.get(endpoint)
         return None if failures is None else failures.error
 
     def final_error(self, endpoint: Endpoint) -> KafkaError | None:
         """Return the last error if waiting cannot help.
 
-        A login that some broker has accepted is trusted, and so is TLS with a broker that was connected before: one
-        that has just started may not know its users yet. Its refusal is never final here, for operations with deadlines
-        of their own; its ``retriable`` makes it final after ``refused_login_ms``.
+        The refusal of a login that some broker has accepted, or of TLS by a broker that was connected before, is never
+        final here: a broker that has just started may not have loaded its users yet. Operations with a deadline may
+        retry until then; for all others, ``error.retriable`` becomes False after ``refused_login_ms``.
         """
         failures = self._failures.get(endpoint)
         if failures is None or failures.error.retriable or failures.refused_since is not None:
@@ -211,7 +218,7 @@ class Reachability:
         return failures is not None and failures.failed_at >= at
 
     def setup_timeout_s(self, endpoint: Endpoint) -> float:
-        """Return the timeout of the next try until it is ready; at least the option's value (KIP-601)."""
+        """Return the seconds in which the next connection must be ready; at least the option's value (KIP-601)."""
         failures = self._failures.get(endpoint)
         if failures is None or not failures.setup_count:
             return self._setup_timeout_min_s
@@ -235,7 +242,7 @@ class Reachability:
             known.refused_since = now
         if known.refused_since is not None and now - known.refused_since < self._refused_login_s:
             error.retriable = True
-        # Connections of several lanes are lost together: that is one failure, not several.
+        # The connections of several lanes are lost together, which is a single failure.
         if now >= known.retry_at:
             known.count += 1
             known.setup_count += in_setup

@@ -41,7 +41,7 @@ class RebootstrapCause(Enum):
 
 
 class MetadataCounters:
-    """Running counts; `MetadataMetrics` has them under the same names, with descriptions."""
+    """Running counts; `MetadataMetrics` describes them under the same names."""
 
     def __init__(self) -> None:
         self.hints_received = 0
@@ -93,19 +93,19 @@ class RebootstrapPolicy:
         self._trigger_s = trigger_ms / 1000
         self._backoff = backoff
         self._trying_since: float | None = None
-        """Time of the first attempt to get metadata since the last success."""
+        """Time of the first attempt to get metadata since the last success; None without an attempt."""
         self._cycles = 0
-        """Number of bootstraps since a broker other than a bootstrap server has answered."""
+        """Number of bootstraps since a broker other than a bootstrap server last answered."""
         self._not_before = -math.inf
         self._misled: set[Endpoint] = set()
-        """Addresses that have led to another broker since they last led to the right one."""
+        """Addresses that have led to another broker since they last led to the right broker."""
         self.is_misled = False
-        """True if an address was added to them since the last bootstrap: then another one is due."""
+        """True if an address was found to mislead since the last bootstrap, so that another bootstrap is due."""
         self._strangers_since: float | None = None
-        """Time since which bootstrap servers have led to another cluster, and none to this one."""
+        """Time since which bootstrap servers have led to another cluster, and none to this cluster."""
 
     def attempted(self, now: float) -> None:
-        """Record an attempt to get metadata, also one without any broker to ask."""
+        """Record an attempt to get metadata, even if there was no broker to ask."""
         if self._trying_since is None:
             self._trying_since = now
 
@@ -117,7 +117,7 @@ class RebootstrapPolicy:
             self._not_before = -math.inf
 
     def times_out_at(self) -> float:
-        """Return when attempts to get metadata exceed the trigger's time; infinity without an attempt."""
+        """Return the time at which attempts to get metadata exceed the trigger's time; infinity without an attempt."""
         if not self.enabled or self._trying_since is None:
             return math.inf
         return max(self._trying_since + self._trigger_s, self._not_before)
@@ -146,9 +146,9 @@ class RebootstrapPolicy:
     def misled(self, endpoint: Endpoint) -> bool:
         """Record that an address leads to another broker; return True if that makes a bootstrap due.
 
-        It does so once, until the address leads to the right broker again. The bootstrap servers may know better than
-        the known brokers (KIP-1242). If they do not, the address itself is wrong: more bootstraps would not correct it,
-        and the connections to other brokers are right.
+        It is due once, until the address leads to the right broker again. The bootstrap servers may have a newer
+        address than the known brokers (KIP-1242). If they do not, the address itself is wrong: more bootstraps would
+        not correct it, and the connections to other brokers are right.
         """
         if endpoint in self._misled:
             return False
@@ -165,9 +165,9 @@ class RebootstrapPolicy:
     ) -> ClusterIdMismatchError | None:
         """Return an error if all bootstrap servers, at all their addresses, belong to another cluster (rule 30).
 
-        ``errors`` come from bootstrap servers. One address in another cluster is no proof that the client's own is
-        gone: other addresses may lead to it. But unreachable ones are waited for no longer than patience lasts.
-        ``everywhere``: none is unreachable.
+        ``errors`` come from bootstrap servers. A single address in another cluster does not prove that the client's
+        cluster is gone: other addresses may lead to it. Unreachable addresses are waited for while patience lasts.
+        ``everywhere`` is True if no address is unreachable.
         """
         strangers = [error for error in errors if isinstance(error, ClusterIdMismatchError)]
         if not strangers:

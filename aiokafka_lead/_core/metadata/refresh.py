@@ -1,19 +1,19 @@
 """Decides when to request metadata.
 
-There are three reasons for a refresh: the view is ``metadata_max_age_ms`` old; an event showed that leaders moved, or
-may have; or the last answer was incomplete (a partition without leader, an answer older than the view). They share one
+There are three causes of a refresh: the view is ``metadata_max_age_ms`` old; an event showed that leaders moved, or
+may have; or the last answer was incomplete (a partition without leader, an answer older than the view). There is one
 refresh at a time: all requests during a refresh together cause exactly one more (rule 21 of `_core.leadership`).
 
-The delay of the next one depends on its `Reason`. Each answer without news doubles the delay of the reason that
+The delay of the next refresh depends on its `Reason`. Each answer without news doubles the delay of the reason that
 requested it, as does each failure. News ends the delay of the reasons that requested it, because leaders move in
-bursts. A new reason does not wait: a lost broker is asked about immediately, regardless of earlier refreshes (rule 32).
-If only the cluster can help, by electing leaders, the delay grows to ``retry_backoff_ms`` and no further for
+bursts. A new reason does not wait: a lost broker causes a refresh immediately, regardless of earlier refreshes
+(rule 32). If only an election in the cluster can help, the delay grows only to ``retry_backoff_ms`` for
 `ELECTIONS_TAKE_S`: a cluster needs seconds to consider a broker dead, and then each partition waits for the next
-refresh. The same applies to a leader in doubt. Brokers that contradict each other produce news all the time: that is
-why incomplete news shortens a delay only to some extent.
+refresh. The same applies to a leader in doubt. Brokers that contradict each other produce news all the time, so
+incomplete news shortens a delay only to some extent.
 
-Brokers lag, and some are permanently wrong: brokers that answered in vain are asked last, and with a leader in doubt a
-few are asked for each of its refusals (rule 33).
+Brokers lag, and some are permanently wrong. Brokers whose answers did not help are asked last, and while a leader is in
+doubt, each of its refusals causes requests to a few brokers (rule 33).
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ FIRST_SPACING_MS = 10.0
 """Minimum interval between two refreshes, and the first delay after an answer without news."""
 
 CONTRADICTED = 3
-"""Incomplete news counts as this number of answers without news: the next delay is at most 80 ms."""
+"""Incomplete news counts as at most this number of answers without news: the next delay is at most 80 ms."""
 
 WITNESSES = 5
-"""Number of brokers, the latest whose answers did not help, that are asked after all others. With more, clients of a
+"""Number of remembered brokers whose answers did not help, and that are asked after all others. With more, clients of a
 large cluster would connect to all of its brokers while it elects a leader, or lacks replicas."""
 
 ELECTIONS_TAKE_S = 30.0
-"""Longest time of an election, if one is possible. A dead broker is noticed after 9 s by default."""
+"""Longest time in seconds of a possible election. A dead broker is noticed after 9 s by default."""
 
 
 class Reason(NamedTuple):
-    """The reason for a metadata request: the kind of event, and the broker concerned (None: no single one)."""
+    """The reason for a metadata request: the kind of event, and the broker concerned (None if no single broker is)."""
 
     kind: str
     node_id: int | None = None
 
     @property
     def is_doubt(self) -> bool:
-        """Return True if other brokers should be asked, and not the one concerned."""
+        """True if other brokers should be asked, and not the broker concerned."""
         return self.kind == _DOUBTED
 
 
 HINTED = Reason("hinted")
 """A broker named a new leader, which Metadata has yet to confirm (rule 8)."""
 LEADERLESS = Reason("leaderless")
-"""A needed partition has no leader, or none whose address is known."""
+"""A needed partition has no leader, or a leader without known address."""
 STALE = Reason("stale")
-"""Any other sign that the view is old, or that a newer one is needed."""
+"""Any other sign that the view is old, or that a newer view is needed."""
 
 _OPEN = Reason("open")
 """An answer left a partition without leader, or was older than the view. Ended by a complete answer."""
@@ -67,7 +67,7 @@ _ENDED_BY_ELECTIONS = frozenset({_LOST, _DOUBTED, LEADERLESS.kind, _OPEN.kind})
 
 
 def refused(node_id: int) -> Reason:
-    """Return the reason for a broker that refused a task that is its own by the client's view, and named no other."""
+    """Return the reason for a broker that refused a task assigned to it in the client's view, and named no other."""
     return Reason("refused", node_id)
 
 
@@ -98,13 +98,13 @@ class _Row:
         self.answers = 0
         """Number of consecutive answers without news."""
         self.began = -math.inf
-        """Time of the first of them."""
+        """Time of the first of these answers."""
         self.not_before = -math.inf
         self.witnesses: dict[int, None] = {}
-        """Brokers that were asked in vain, latest last."""
+        """Brokers whose answers did not help, latest last."""
 
     def hear(self, asked: Collection[int]) -> bool:
-        """Note the brokers that were asked; return True if one of them is new."""
+        """Add the brokers that were asked to ``witnesses``; return True if any is new."""
         new = not self.witnesses.keys() >= set(asked)
         for node_id in asked:
             self.witnesses.pop(node_id, None)
@@ -115,7 +115,10 @@ class _Row:
 
 
 class RefreshSchedule:
-    """Decides when the next refresh is due. One at a time: `started`, then `succeeded`, `failed` or `stopped`."""
+    """Decides when the next refresh is due.
+
+    There is one refresh at a time: call `started`, then `succeeded`, `failed` or `stopped`.
+    """
 
     def __init__(self, max_age_ms: float, retry_backoff: Backoff) -> None:
         self._max_age_s = max_age_ms / 1000
@@ -125,7 +128,7 @@ class RefreshSchedule:
         self._spacing = Backoff(first_ms, retry_backoff.longest_ms, retry_backoff.rng)
         self._spacing_of_elections = Backoff(first_ms, retry_backoff.first_ms, retry_backoff.rng)
         self._rows: dict[Reason, _Row] = {}
-        """The recent reasons; at most three for each broker, and four more."""
+        """The recent reasons; at most three for each broker, and four others."""
         self._asked_at: dict[int, float] = {}
         """Time of each broker's last answer, or failure to answer."""
         self._under_way: float | None = None
@@ -133,11 +136,11 @@ class RefreshSchedule:
         self._expires = -math.inf
         """Time at which the view becomes too old."""
         self._not_before = -math.inf
-        """No refresh before this time, for any reason."""
+        """Earliest time of the next refresh, for any reason."""
         self._failures = 0
         """Number of consecutive refreshes without an answer."""
         self._at_a_loss_since = self._at_a_loss_at = -math.inf
-        """First and last time of the present or latest period in which the known brokers have answered in vain."""
+        """Start and end of the latest period in which no known broker's answer helped."""
 
     @property
     def failures(self) -> int:
@@ -146,11 +149,11 @@ class RefreshSchedule:
 
     @property
     def doubted(self) -> set[int]:
-        """Brokers whose view of the cluster is the least trusted now."""
+        """Brokers in doubt, whose view of the cluster is trusted least."""
         return {reason.node_id for reason in self._rows if reason.is_doubt and reason.node_id is not None}
 
     def at_a_loss(self, nodes: Collection[int], now: float) -> bool:
-        """Return True if these known brokers answer in vain, or did at a recent call: ask bootstrap servers, too."""
+        """Return True if no known broker's answer helps, or did not lately: bootstrap servers should be asked, too."""
         in_vain = [(reason, row.witnesses) for reason, row in self._rows.items() if self._is_in_vain(reason, row, now)]
         if self._failures >= DOUBT_AFTER or any(
             len(asked) >= WITNESSES or asked.keys() >= {*nodes} - {reason.node_id} for reason, asked in in_vain
@@ -161,36 +164,36 @@ class RefreshSchedule:
         return self._lasts(now)
 
     def loss_s(self, now: float) -> float:
-        """Return the time for which the known brokers have answered in vain."""
+        """Return the seconds for which no known broker's answer has helped."""
         return now - self._at_a_loss_since if self._lasts(now) else 0.0
 
     def least_trusted(self, nodes: Collection[int], denying: Set[int], *, full: bool) -> Sequence[Set[int]]:
-        """Return the brokers that a refresh should ask last, in several sets, of which an earlier one matters more.
+        """Return the brokers that a refresh should ask last, as sets in order of importance.
 
-        ``denying`` a topic discredits a broker for a look-up of topics, for which ``full`` is False. In other refreshes
-        its answers about other topics matter more.
+        A broker that is ``denying`` a topic is avoided first in a look-up of topics, for which ``full`` is False. In
+        other refreshes its answers about other topics matter more.
         """
         avoid = self.avoid(nodes)
         return (avoid, denying) if full else (denying, avoid)
 
     def avoid(self, nodes: Collection[int]) -> set[int]:
-        """Return the brokers that have answered in vain, or are in doubt: never all of them."""
-        # A bootstrap server comes before all known brokers, once for each loss and each further connection: it is asked
-        # because these do not help.
+        """Return the brokers whose answers did not help, or that are in doubt, but never all brokers."""
+        # A bootstrap server is asked before all known brokers, once for each loss and each further connection, because
+        # the known brokers do not help.
         fresh = {node_id for node_id in nodes if node_id < 0 and self._asked(node_id) < self._at_a_loss_since}
         if fresh:
             return {*nodes} - fresh
         heard: dict[int, float] = {}
         for reason, row in self._rows.items():
             if reason.is_doubt and reason.node_id is not None:
-                # It has its turn when the other brokers have been asked.
+                # It is asked again when the other brokers have been asked.
                 heard[reason.node_id] = max(row.since, self._asked(reason.node_id))
         for reason, row in self._rows.items():
             if row.asked or reason == _OPEN:
                 for node_id in row.witnesses:
                     heard.setdefault(node_id, self._asked_at[node_id])
         while heard and heard.keys() >= set(nodes):
-            # All have been asked: start over with the first.
+            # All have been asked: start over with the broker asked longest ago.
             oldest = min(heard.values())
             heard = {node_id: at for node_id, at in heard.items() if at > oldest}
         return set(heard)
@@ -202,22 +205,22 @@ class RefreshSchedule:
         row.in_vain = 0
 
     def due_at(self) -> float:
-        """Return when the next refresh is due; infinity during a refresh."""
+        """Return the time at which the next refresh is due; infinity during a refresh."""
         if self._under_way is not None:
             return math.inf
         wanted_at = min((row.not_before for row in self._rows.values() if row.wanted), default=math.inf)
         return max(min(wanted_at, self._expires), self._not_before)
 
     def lookup_at(self, wanted_at: float) -> float:
-        """Return when unknown topics may be requested: only failures and a current refresh delay them."""
+        """Return the time at which unknown topics may be requested. Only failures and a current refresh delay them."""
         if self._under_way is not None:
             return math.inf
         return max(wanted_at, self._not_before) if self._failures else wanted_at
 
     def started(self, now: float, *, full: bool = True) -> None:
-        """Record the start of a refresh; later requests cause another one.
+        """Record the start of a refresh; later requests cause another refresh.
 
-        A partial one (``full`` is False) looks up single topics and does not count as the requested refresh.
+        A partial refresh (``full`` is False) looks up single topics and does not count as the requested refresh.
         """
         if full:
             for row in self._rows.values():
@@ -241,18 +244,18 @@ class RefreshSchedule:
         left: bool = False,
         asked_at: float | None = None,
     ) -> None:
-        """Record an answer to a request sent at ``asked_at``, or when the refresh started.
+        """Record an answer.
 
-        ``changed``, ``complete`` and ``moved`` are from `metadata.Applied`.
-
-        Brokers that were asked before were ``unhelpful``. Leaders in the new view that are ``out_of_reach`` are asked
-        about again. Brokers that are lost or in doubt and still ``leading`` mean that the answer does not end the
-        series of questions about them, even if it brought news: brokers that contradict each other do that. The one
-        that answered was a bootstrap server that was ``left``: the next one to answer by its name may know more.
+        ``changed``, ``complete`` and ``moved`` are from `metadata.Applied`. ``unhelpful`` are the brokers asked before
+        in this refresh. ``out_of_reach`` are unreachable leaders in the new view; each causes another refresh.
+        ``leading`` are the brokers that still lead although they are lost or in doubt: the answer does not end the
+        refreshes about them even if it brought news, which brokers that contradict each other do. ``left`` is True if
+        the answering bootstrap server was disconnected, since its name may lead to a broker with a newer view.
+        ``asked_at`` is the time of the request; None means the start of the refresh.
         """
         began = self._finish()
         for reason in [reason for reason in self._rows if reason.node_id in moved]:
-            del self._rows[reason]  # it was about another address: more questions could lead back to that
+            del self._rows[reason]  # it was about the former address, to which more refreshes could lead back
         self._failures = 0
         asked = [*unhelpful, answered_by]
         self._asked_at.update(dict.fromkeys(asked, now))
@@ -278,22 +281,22 @@ class RefreshSchedule:
             if row.asked:
                 self._space(reason, row, now, changed=changed, news=news, leads=leads)
                 row.in_vain += 1
-                # Several at first; then each refusal leads to the next one, so that refusals bound the requests. The
-                # broker in doubt is asked as well, and so is a bootstrap server, which may lead to it.
+                # Several refreshes at first; then each refusal leads to the next, so that refusals bound the requests.
+                # The broker in doubt is asked as well, and so is a bootstrap server, which may lead to it.
                 more = row.hear(asked) or answered_by == reason.node_id or answered_by < 0
                 if more and reason.is_doubt and not news and row.in_vain < DOUBT_AFTER:
                     row.wanted = True
             elif not row.wanted and self._is_over(reason, row, now):
                 del self._rows[reason]
             elif reason.is_doubt and not news:
-                row.hear(asked)  # whatever it was asked for, its answer does not help against the doubt
-        # Never closer together than they take: large answers must not keep the event loop busy. The time before that,
+                row.hear(asked)  # the refresh had another reason, but its answer does not help against the doubt either
+        # Wait at least as long as the answer took: large answers must not keep the event loop busy. The time before,
         # with silent brokers and connects, cost nothing.
         took = now - (began if asked_at is None else asked_at)
         self._not_before = now + max(took, self._spacing.delay_s(1))
 
     def failed(self, now: float) -> None:
-        """Record a refresh without an answer: try again after the backoff."""
+        """Record a refresh without an answer; the next is due after the backoff."""
         self.stopped()
         self._failures += 1
         self.request(STALE)
@@ -307,7 +310,7 @@ class RefreshSchedule:
             row.asked = False
 
     def _lasts(self, now: float) -> bool:
-        """Return True if the latest period in which the known brokers have answered in vain is not over."""
+        """Return True if the latest period in which no known broker's answer helped has not ended."""
         return now - self._at_a_loss_at <= self._patience_s
 
     def _asked(self, node_id: int) -> float:
@@ -338,9 +341,9 @@ class RefreshSchedule:
         row.not_before = now + spacing.delay_s(row.answers)
 
     def _is_in_vain(self, reason: Reason, row: _Row, now: float) -> bool:
-        """Return True if the known brokers have nothing new to say about this reason.
+        """Return True if the known brokers' answers do not help with this reason.
 
-        An election takes time: for ``retry_backoff_max_ms``, answers without a leader are not in vain.
+        An election takes time: answers without a leader do not count for the first ``retry_backoff_max_ms``.
         """
         if row.answers < DOUBT_AFTER or self._is_over(reason, row, now):
             return False
@@ -349,7 +352,7 @@ class RefreshSchedule:
         )
 
     def _is_over(self, reason: Reason, row: _Row, now: float) -> bool:
-        """Return True if a reason's last answer without news is so old that the next one starts a new series."""
+        """Return True if a reason's last answer without news is so old that the next answer starts a new series."""
         longest_ms = self._spacing.longest_ms
         # A broker in doubt is tried again only after the longest backoff.
         limit_s = patience_of(longest_ms) if reason.is_doubt else longest_ms / 1000

@@ -2,7 +2,7 @@
 
 `MetadataState` is a plain object without I/O. Answers and hints are merged into the view, a series of immutable
 `ClusterSnapshot`s that share unchanged parts. `LeaderEpochs` decides which view of a partition is newer, `TopicMerger`
-does so for topics.
+which view of a topic.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ TOPICS_A_STEP = 64
 """Number of topics merged in one step."""
 
 MergedAhead: TypeAlias = Mapping[str, tuple[TopicMetadata | None, MergedTopic]]
-"""Known and merged metadata of a topic, by name."""
+"""Known and merged metadata by topic name."""
 
 
 class Applied(NamedTuple):
     """The effect of an answer on the view."""
 
     changed: bool
-    """True if it brought news: about topics or brokers, or that a hint was right (or wrong)."""
+    """True if it brought news about topics or brokers, or confirmed or disproved a hint."""
     complete: bool
     """True if every partition has a leader at a known address and the answer was not older than the view."""
     moved: Collection[int] = ()
     """Known brokers that have another address now."""
     other_cluster: str | None = None
-    """The id of the former cluster, if this answer led to another one."""
+    """The id of the former cluster, if this answer led to another cluster."""
 
 
 class MetadataState:
@@ -57,14 +57,14 @@ class MetadataState:
         self.counters = MetadataCounters()
         self.snapshot = ClusterSnapshot(brokers=self.bootstrap_brokers)
         self.may_change_cluster = False
-        """True if an answer from another cluster is taken, not refused."""
+        """True if an answer from another cluster is accepted."""
         self._hint_policy = leader_hint_policy
         self._epochs = LeaderEpochs(self.counters)
         self._merger = TopicMerger(self._epochs)
         self._answered: Mapping[int, Broker] = {}
         """The brokers of the last answer, without brokers known only from hints."""
         self._left: dict[int, tuple[str, int]] = {}
-        """The address that each of these brokers left while it was suspect there."""
+        """For each node id, the address that the broker left while it was suspect there."""
 
     @property
     def bootstrapping(self) -> bool:
@@ -72,7 +72,7 @@ class MetadataState:
         return all(node_id < 0 for node_id in self.snapshot.brokers)
 
     def outsiders(self) -> dict[int, Broker]:
-        """Return the bootstrap servers at addresses of no known broker: they may lead to brokers that know better."""
+        """Return the bootstrap servers at addresses of no known broker: they may lead to brokers with newer views."""
         taken = {broker.endpoint for broker in self.snapshot.brokers.values()}
         servers = self.bootstrap_brokers
         return {node_id: server for node_id, server in servers.items() if server.endpoint not in taken}
@@ -106,12 +106,14 @@ class MetadataState:
     ) -> Applied:
         """Merge an answer to Metadata.
 
-        ``wanted`` are the topics in use, or None if every topic was requested; other topics in the answer are left out.
-        Topics merged ``ahead`` count only if they are unchanged since then. A bootstrap server asked ``beside`` known
-        brokers may be one of these, and denies no topic for them. ``suspects`` are the brokers that are in doubt, or
-        cannot be reached, at their present address: one that leaves it now does not return there while it works
-        elsewhere, since some brokers may repeat an old address. Raises the answer's own error, `KafkaConnectionError`
-        for an answer without brokers, and `ClusterIdMismatchError`; the view is then unchanged.
+        ``wanted`` are the topics in use, or None if every topic was requested; other topics in the answer are ignored.
+        Topics merged ``ahead`` count only if they are unchanged since then. ``beside`` is True if a bootstrap server
+        was asked in addition to known brokers: it may be one of them, so its denial of a topic does not count.
+        ``suspects`` are the brokers that are in doubt, or cannot be reached, at their present address. A suspect that
+        moves does not return to that address while it works elsewhere, since some brokers may repeat an old address.
+
+        Raises the answer's error, `KafkaConnectionError` for an answer without brokers, and `ClusterIdMismatchError`;
+        the view is then unchanged.
         """
         raise_for_code(answer.error_code)
         if not answer.brokers:
@@ -178,9 +180,9 @@ class MetadataState:
             self._publish(topics, self._with_pinned(self._answered or self.snapshot.brokers), new_ids=True)
 
     def unreachable(self, node_id: int) -> None:
-        """Handle an unreachable node: use the address in the last answer, if that is another one.
+        """Handle an unreachable node: use its address in the last answer, if that differs.
 
-        Otherwise, a single wrong hint could cut the client off from a broker, possibly from the only one that it knows.
+        Otherwise, a single wrong hint could cut the client off from a broker, possibly from the only known broker.
         """
         answered, known = self._answered.get(node_id), self.snapshot.brokers.get(node_id)
         self._left.pop(node_id, None)
@@ -197,7 +199,7 @@ class MetadataState:
         self._publish(self.snapshot.topics, self.bootstrap_brokers, controller_id=-1)
 
     def _check_cluster(self, cluster_id: str | None) -> str | None:
-        """Return the former cluster's id if this is another one: then all but the numbers of partitions is forgotten.
+        """Return the former cluster's id if this is another cluster; then drop all metadata but partition counts.
 
         Raises `ClusterIdMismatchError` if ``cluster_id_mismatch`` does not allow that.
         """
@@ -227,7 +229,7 @@ class MetadataState:
     # --- leader hints ------------------------------------------------------------------------------------------------
 
     def apply_hints(self, hints: Sequence[LeaderHint]) -> list[bool]:
-        """Merge leader hints; return for each if it was accepted. Never raises."""
+        """Merge leader hints; return True for each accepted hint. Never raises."""
         moved: dict[tuple[str, int], PartitionMetadata] = {}
         leaders: dict[int, Broker] = {}
         outcomes = [self._apply_hint(hint, moved, leaders) for hint in hints]
@@ -244,7 +246,7 @@ class MetadataState:
     def _apply_hint(
         self, hint: LeaderHint, moved: dict[tuple[str, int], PartitionMetadata], leaders: dict[int, Broker]
     ) -> HintOutcome:
-        """Judge a hint; an accepted one is added to ``moved``."""
+        """Judge a hint; add it to ``moved`` if it is accepted."""
         if self._hint_policy == "off":
             return HintOutcome.POLICY
         if hint.error_code not in HINT_ERRORS or hint.leader_id < 0 or hint.leader_epoch < 0:
@@ -275,7 +277,7 @@ class MetadataState:
         return frozenset(brokers).union(broker.node_id for broker in self._epochs.pinned_brokers())
 
     def _leave_addresses(self, suspects: Iterable[int]) -> None:
-        """Remember the addresses that suspects leave by the last answer."""
+        """Remember the addresses that suspects leave according to the last answer."""
         for node_id in suspects:
             self._left.pop(node_id, None)
             answered, known = self._answered.get(node_id), self.snapshot.brokers.get(node_id)
@@ -283,7 +285,7 @@ class MetadataState:
                 self._left[node_id] = known.endpoint
 
     def _with_pinned(self, brokers: Mapping[int, Broker]) -> Mapping[int, Broker]:
-        """Return the brokers, at their present addresses if the new ones have been left, and ones known from hints.
+        """Return the brokers, and brokers known from hints; an address that a suspect has left is not used again.
 
         Returns the former mapping itself if it is equal.
         """

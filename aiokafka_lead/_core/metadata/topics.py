@@ -1,4 +1,4 @@
-"""Tracks the topics that the client needs, and decides when to look up unknown and missing ones."""
+"""Tracks the topics that the client needs, and decides when to look up unknown and missing topics."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..trust import Trust, patience_of
 from .types import ClusterSnapshot
 
 LOOKUP_TICK_S = 0.02
-"""Failed look-ups are retried at multiples of this, so that many topics share their requests."""
+"""Failed look-ups are retried at multiples of this time, so that many topics share their requests."""
 
 DENIALS_TO_BELIEVE = 3
-"""Number of brokers that must deny a topic, each beyond patience, until it does not matter which one is asked."""
+"""Number of brokers that must deny a topic, each beyond patience, until any broker may be asked about it again."""
 
 ANSWERS_TO_BELIEVE = 4
 BELIEVE_AFTER_S = 1.0
@@ -27,7 +27,7 @@ WARN_EVERY_S = 300.0
 
 
 def believed(answers: int, waited_s: float) -> bool:
-    """Return True if it counts as missing after this number of answers without it over this time."""
+    """Return True if a topic or partition counts as missing after this number of answers without it in this time."""
     return answers >= ANSWERS_TO_BELIEVE and waited_s >= BELIEVE_AFTER_S
 
 
@@ -41,20 +41,20 @@ class _Lookup:
         self.answers = 0
         """Number of consecutive answers without it."""
         self.denials: dict[int, Trust] = {}
-        """Brokers that did not know it."""
+        """Brokers that denied it."""
         self.waiters = 0
         """Number of calls that wait for it."""
         self.missed_since = 0.0
-        """Time of the cluster's first answer without it. Valid if there are answers."""
+        """Time of the first answer without it. Valid if ``answers`` is not 0."""
         self.warned = False
-        """True if it is believed to be missing, and the log may have said so."""
+        """True if it counts as missing, and a warning may have been logged."""
 
 
 class TopicsInUse:
-    """The topics that each refresh requests, and the backoff of each unknown one.
+    """The topics that each refresh requests, and the backoff of each unknown topic.
 
-    A topic is kept (a consumer's: until it is dropped) or used (a producer's: until idle). However many calls wait for
-    an unknown topic, it is looked up once at a time, at growing intervals.
+    A topic is kept (by a consumer, until it is dropped) or used (by a producer, until it has been idle). However many
+    calls wait for an unknown topic, it is looked up once at a time, at growing intervals.
     """
 
     def __init__(self, max_idle_s: float, backoff: Backoff) -> None:
@@ -66,9 +66,9 @@ class TopicsInUse:
         self._kept: Counter[str] = Counter()
         """Kept topics, and the number of their users."""
         self._expires: dict[str, float] = {}
-        """Expiry times of used topics, by name."""
+        """Expiry times by name of used topics."""
         self._used: set[str] = set()
-        """Topics used since the last `expire`: a set, because `use` has no time to read the clock."""
+        """Topics used since the last `expire`. A set without times, because reading the clock in `use` is too slow."""
         self._lookups: dict[str, _Lookup] = {}
         self._warnings = Sparingly(WARN_EVERY_S)
 
@@ -82,7 +82,7 @@ class TopicsInUse:
     # --- interest ----------------------------------------------------------------------------------------------------
 
     def keep(self, names: Iterable[str]) -> None:
-        """Keep these topics until `drop` has undone every call of this for them."""
+        """Keep these topics until `drop` has been called as often as this method."""
         self._kept.update(names)
 
     def drop(self, names: Iterable[str]) -> list[str]:
@@ -102,7 +102,7 @@ class TopicsInUse:
         self._used.add(name)
 
     def expire(self, now: float) -> list[str]:
-        """Forget topics that were unused for the idle time; return the ones that are no longer needed."""
+        """Forget topics that were unused for the idle time; return the topics that are no longer needed."""
         for name in self._used:
             self._expires[name] = now + self._max_idle_s
         self._used.clear()
@@ -124,7 +124,7 @@ class TopicsInUse:
         self._lookups[name].waiters += 1
 
     def leave(self, name: str) -> int:
-        """Record that a call no longer waits; return the number of those that do.
+        """Record that a call no longer waits; return the number of calls that still wait.
 
         A missing topic that is not needed elsewhere is not looked up again.
         """
@@ -143,10 +143,10 @@ class TopicsInUse:
         self._lookups.pop(name, None)
 
     def missed(self, name: str, node_id: int, now: float) -> bool:
-        """Look again later: this broker did not know the topic, or its leaders.
+        """Record an answer without the topic, or without its leaders; it is looked up again after the backoff.
 
-        Return True if that deserves a warning: the cluster keeps denying it, and the log has not said so lately.
-        Consumers warn about topics that they keep themselves (`Absences`).
+        Return True if a warning is due: the topic counts as missing, and there was no warning about it lately.
+        Kept topics get none, since consumers warn about theirs (`Absences`).
         """
         lookup = self._lookups.setdefault(name, _Lookup(now))
         if not lookup.answers:
@@ -161,7 +161,7 @@ class TopicsInUse:
         return self._warnings.allow(name, now)
 
     def doubted(self, names: Iterable[str], now: float) -> set[int]:
-        """Return the brokers to be asked last, because they keep denying one of these topics.
+        """Return the brokers to ask last, because they keep denying one of these topics.
 
         A topic that several brokers deny does not exist.
         """
@@ -179,7 +179,7 @@ class TopicsInUse:
         return [name for name, lookup in self._lookups.items() if lookup.retry_at <= now]
 
     def next_due(self) -> float:
-        """Return when `due` has topics; infinity if none is unknown."""
+        """Return the time at which `due` will have topics; infinity if none is unknown."""
         return min((lookup.retry_at for lookup in self._lookups.values()), default=math.inf)
 
     def lookups(self, name: str) -> int:
@@ -194,17 +194,17 @@ class TopicsInUse:
 
 # --- missing topics and partitions ------------------------------------------------------------------------------------
 #
-# When to look for them, when to warn, and when to give one up.
+# Decides when to look for them, when to warn, and when to give up.
 #
-# Brokers hear of a new topic or partition at different times, so that one answer without it means little; see
-# `believed`. It may be created at any time, without notice: so the client looks for it until it exists or is no longer
-# needed, at growing intervals.
+# Brokers learn of a new topic or partition at different times, so a single answer without it means little; see
+# `believed`. It may be created at any time, so the client looks for it, at growing intervals, until it exists or is no
+# longer needed.
 
 
 LOOK_AT_LEAST_EVERY_MS = 10_000.0
 
 Absent = TopicPartition | str
-"""A missing partition, or a topic without any."""
+"""A missing partition, or a topic without partitions."""
 
 
 class Look(NamedTuple):
@@ -231,13 +231,13 @@ class _Absence:
 
 
 class Absences:
-    """Topics and partitions that have been missing for a while; decides from the time and the number of answers."""
+    """Topics and partitions that are missing; decides when to request metadata about them and when to warn."""
 
     def __init__(self, backoff: Backoff) -> None:
         self._backoff = Backoff(backoff.first_ms, max(backoff.longest_ms, LOOK_AT_LEAST_EVERY_MS), backoff.rng)
         self._absences: dict[Absent, _Absence] = {}
         self._asked = 0
-        """Number of refreshes requested since something new was found missing."""
+        """Number of refreshes requested since another topic or partition was found missing."""
         self._ask_at = 0.0
 
     def __bool__(self) -> bool:
@@ -250,11 +250,11 @@ class Absences:
         return tuple(sorted(str(what) for what, absence in self._absences.items() if absence.warn_at is not None))
 
     def hurry(self, now: float) -> None:
-        """Look for everything as if newly missing, because a call waits for it."""
+        """Look for all missing topics and partitions as if newly missing, because a call waits for them."""
         self._asked, self._ask_at = 0, now
 
     def look(self, now_absent: Iterable[Absent], answers: int, now: float) -> Look:
-        """Update with all missing topics and partitions; ``answers`` counts the answers about all topics so far."""
+        """Update the missing topics and partitions. ``answers`` is the number of answers about all topics so far."""
         former, self._absences = self._absences, {}
         for what in now_absent:
             known = former.get(what)
@@ -278,16 +278,16 @@ class Absences:
 
 
 class MissingPartitions:
-    """Partitions that one broker does not know, and other brokers may not know either."""
+    """Partitions that are unknown to one broker, and possibly to other brokers."""
 
     def __init__(self) -> None:
         self._refused: dict[TopicPartition, tuple[float, int]] = {}
         """Time of the first refusal, and number of other brokers' answers without the partition."""
 
     def judge(self, refused: Iterable[TopicPartition], counts: Mapping[str, int], now: float) -> set[TopicPartition]:
-        """Return the partitions to give up. ``counts`` has each topic's number of partitions from another answer.
+        """Return the partitions to give up. ``counts`` has each topic's partition count from another answer.
 
-        It is 0 for an unknown topic; topics that the answer does not cover are left out.
+        The count is 0 for an unknown topic; topics that the answer does not cover are absent.
         """
         missing = set()
         for tp in refused:
@@ -305,7 +305,7 @@ class MissingPartitions:
 
 
 def absent(topics: Iterable[str], partitions: Iterable[TopicPartition], snapshot: ClusterSnapshot) -> Iterable[Absent]:
-    """Yield missing topics and partitions, as far as the cluster was asked: a topic once, without its partitions."""
+    """Yield the topics and partitions that the cluster's answers lack. A missing topic's partitions are not listed."""
     topics = {name for name in topics if name in snapshot.topics and not snapshot.partition_count(name)}
     yield from topics
     for tp in partitions:

@@ -1,4 +1,4 @@
-"""A client's knowledge of its cluster, as immutable values that any task may keep and read without a lock.
+"""A client's view of its cluster, as immutable values that any task may keep and read without a lock.
 
 A `ClusterSnapshot` is replaced as a whole with each change. Unchanged parts are the same objects in the old and the new
 snapshot (``old.topics["a"] is new.topics["a"]``), so that a listener finds changes cheaply.
@@ -20,17 +20,17 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 NO_LEADER = -1
-"""The leader id of a partition without a leader, as far as the client knows."""
+"""The leader id of a partition without a known leader."""
 
 NO_EPOCH = -1
-"""The leader epoch of a partition whose epoch the cluster did not provide."""
+"""The leader epoch of a partition if the cluster did not provide it."""
 
 NO_TOPIC_ID = UUID(int=0)
-"""The topic id of a topic whose id the cluster did not provide (Metadata before version 10)."""
+"""The topic id of a topic if the cluster did not provide it (Metadata before version 10)."""
 
 
 def is_another(topic_id: UUID, later: UUID) -> bool:
-    """Return True if a name refers to different topics by these ids. An unknown id means no difference."""
+    """Return True if these ids belong to different topics of the same name. An unknown id counts as equal."""
     return NO_TOPIC_ID not in (topic_id, later) and topic_id != later
 
 
@@ -44,7 +44,7 @@ class Broker(NamedTuple):
 
     @property
     def endpoint(self) -> tuple[str, int]:
-        """Its host and port."""
+        """Host and port."""
         return self.host, self.port
 
     def __str__(self) -> str:
@@ -69,9 +69,9 @@ class PartitionMetadata(NamedTuple):
 class TopicMetadata(NamedTuple):
     """One topic in the client's view.
 
-    ``partitions`` is indexed by the partition's number. It is empty if the cluster answered with only ``error_code``
-    (for example for an unknown topic); it may also be filled while ``error_code`` is set, if the error is recent and
-    may be the view of a lagging broker.
+    ``partitions`` is indexed by the partition's number. It is empty if the cluster answered with only ``error_code``,
+    for example for an unknown topic. It may also be filled while ``error_code`` is set: the error is then recent, and
+    may come from a lagging broker.
     """
 
     name: str
@@ -103,10 +103,10 @@ HINT_ERRORS = frozenset({NotLeaderOrFollowerError.code, FencedLeaderEpochError.c
 
 
 class ClusterSnapshot:
-    """The client's knowledge of the cluster at one moment; immutable.
+    """The client's view of the cluster at one moment; immutable.
 
-    Hot loops use the methods: recently moved leaders are kept apart from ``topics`` and merged into it on its first
-    access, so that one moved partition does not copy thousands.
+    Hot loops should use the methods instead of ``topics``. Recently moved leaders are kept apart, and merged into
+    ``topics`` on its first access, so that one moved partition does not copy thousands.
     """
 
     __slots__ = ("_moved", "_topics", "brokers", "cluster_id", "controller_id", "generation", "topic_names")
@@ -126,14 +126,14 @@ class ClusterSnapshot:
         self.cluster_id = cluster_id
         """None until a broker has sent it."""
         self.controller_id = controller_id
-        """Target of requests for the controller: in KRaft any broker, which forwards them. -1 while unknown."""
+        """The broker to send the controller's requests to; -1 while unknown. In KRaft any broker, which forwards."""
         self.brokers = _frozen(brokers)
         """Brokers by node id. Bootstrap servers (ids -1, -2, ...) until the first answer and during a rebootstrap."""
         self.topic_names = _frozen(topic_names)
         """Names by topic id, of topics with an id."""
         self._topics = _frozen(topics)
         self._moved = _frozen(moved)
-        """Partitions that replace those in ``_topics``, by topic and partition."""
+        """Partitions by topic and number that replace the entries in ``_topics``."""
 
     @property
     def topics(self) -> MappingProxyType[str, TopicMetadata]:
@@ -154,7 +154,7 @@ class ClusterSnapshot:
         return found.partitions[partition]
 
     def lacks(self, topic: str, partition: int) -> bool:
-        """Return True if the cluster was asked for the topic and lacks it, or this partition."""
+        """Return True if the cluster has answered about the topic, and lacks the topic or this partition."""
         return topic in self._topics and self.partition(topic, partition) is None
 
     def leader(self, topic: str, partition: int) -> tuple[int, int]:
@@ -171,7 +171,7 @@ class ClusterSnapshot:
 
     @property
     def has_rivals(self) -> bool:
-        """True if a broker other than the only known one might lead a partition: another is known, or has a replica."""
+        """True if several brokers might lead a partition: several are known, or an unknown broker has a replica."""
         if len(self.brokers) != 1:
             return True
         return any(set(p.replicas) - self.brokers.keys() for topic in self.topics.values() for p in topic.partitions)
@@ -187,7 +187,7 @@ class ClusterSnapshot:
         return NO_TOPIC_ID if found is None else found.topic_id
 
     def moved_since(self, old: ClusterSnapshot) -> Collection[tuple[str, int]] | None:
-        """Return the only partitions that may differ from an earlier snapshot, if known; else None: compare topics."""
+        """Return the only partitions that may differ from an earlier snapshot; None if topics must be compared."""
         return self._moved.keys() | old._moved.keys() if self._topics is old._topics else None
 
     def with_moved(
@@ -249,11 +249,11 @@ class Moved:
     def __init__(
         self, before: ClusterSnapshot, after: ClusterSnapshot, partitions: Collection[tuple[str, int]] | None = None
     ) -> None:
-        """Compare two snapshots; ``partitions`` lists the only ones that differ, if the caller knows."""
+        """Compare two snapshots. ``partitions`` lists all partitions that differ; None if unknown."""
         self.before = before
         self.after = after
         self.partitions = after.moved_since(before) if partitions is None else partitions
-        """The only partitions that may differ, by topic and number, after leader hints; None if `of` must compare."""
+        """All partitions that may differ, as topic and number, after leader hints; None if `of` must compare."""
         self._found: dict[str, Collection[int]] = {}
         self._led: dict[str, Collection[int]] = {}
         self._brokers: frozenset[int] | None = None
@@ -280,14 +280,14 @@ class Moved:
         return self._topics
 
     def of(self, topic: str) -> Collection[int]:
-        """Return the topic's partitions that differ: all, if the topic was created, deleted, or recreated."""
+        """Return the topic's partitions that differ: all if the topic was created, deleted or recreated."""
         found = self._found.get(topic)
         if found is None:
             found = self._found[topic] = self._look_for(topic, _whole)
         return found
 
     def led(self, topic: str) -> Collection[int]:
-        """Return them like `of`, but existing partitions only if their leader or leader epoch differs.
+        """Return the topic's partitions like `of`, but existing partitions only if their leader or epoch differs.
 
         When a broker leaves or returns, the partitions of all its replicas differ in some way.
         """
@@ -306,7 +306,7 @@ class Moved:
 
 
 MetadataListener: TypeAlias = Callable[[ClusterSnapshot, Moved], None]
-"""Called with each new snapshot, and its difference from the previous one."""
+"""Called with each new snapshot, and its difference from the previous snapshot."""
 
 
 class _Listener:
@@ -320,7 +320,7 @@ class _Listener:
 
 
 class Listeners:
-    """Calls each listener with every snapshot, and its difference from the last one that this listener saw."""
+    """Calls each listener with every snapshot, and its difference from the last snapshot that this listener saw."""
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self._latest = snapshot
@@ -335,12 +335,12 @@ class Listeners:
         self._listeners.remove(next(listener for listener in self._listeners if listener.call == call))
 
     def notify(self, snapshot: ClusterSnapshot, moved: Collection[tuple[str, int]] | None) -> None:
-        """Call every listener; ``moved`` lists the only partitions that differ, if the caller knows."""
+        """Call every listener. ``moved`` lists all partitions that differ; None if unknown."""
         differences = {self._latest.generation: Moved(self._latest, snapshot, moved)}
         self._latest = snapshot
         for listener in tuple(self._listeners):
             if self._latest is not snapshot:
-                return  # an earlier listener has caused a newer one, with which all have been called
+                return  # an earlier listener has caused a newer snapshot, with which all have been called
             seen = listener.seen
             if seen.generation not in differences:
                 differences[seen.generation] = Moved(seen, snapshot)

@@ -1,8 +1,8 @@
 """Collects records from ``send`` into batches, and hands batches out for requests.
 
-The accumulator owns the topics' buffers and the memory they take. Like everything in this package it does no I/O and
-reads no clock: callers pass ``now`` in monotonic seconds. `ProducerBatch`es leave it through `drain`, and the brokers'
-answers come back through `BatchAnswers`.
+The accumulator owns the topics' buffers and the memory they take. Like all code in this package, it does no I/O and
+reads no clock: callers pass ``now`` in monotonic seconds. `drain` returns the `ProducerBatch`es to send, and
+`BatchAnswers` applies the brokers' answers to them.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ BATCH_HEADER_SIZE = 61
 """Bytes of a record batch (version 2) before its records."""
 
 GROWS_FOR_S = 1.0
-"""A batch older than this does not grow: its records share one delivery timeout, which began with the first."""
+"""A batch older than this does not grow: its records share one delivery timeout, which began with the first record."""
 
 TURN_BYTES = 2 << 20
 """Bytes sent before other producers have their turn: a few milliseconds of work."""
 
 COMPRESSED_TURN_BYTES = 1 << 20
-"""The same for batches that have to be compressed."""
+"""Like `TURN_BYTES`, for batches that have to be compressed."""
 
 SLOW_TURN_BYTES = 256 << 10
-"""The same for slow compression in other threads: a smaller share for each thread keeps more of them busy."""
+"""Like `TURN_BYTES`, for slow compression in threads: a smaller share for each thread keeps more threads busy."""
 
 CROWD_BYTES = 256 * 1024
-"""Bytes accepted before the sender has its turn: a millisecond or two of work. The larger this is, the more partitions
-a request carries."""
+"""Bytes accepted before the sender has its turn: a millisecond or two of work. With a larger value, a request carries
+more partitions."""
 
 CROWD_BATCHES = 64
-"""Batches opened before the sender has its turn: opening one takes time however few records it gets."""
+"""Batches opened before the sender has its turn: opening a batch takes time even if it gets few records."""
 
 REQUEST_BATCHES = 1000
 """Maximum number of batches per request: writing it, and reading its answer, blocks the event loop."""
 
 
 class Accumulator:
-    """Owns the batches of one producer, and the policy by which they are filled and drained."""
+    """Owns the batches of one producer; decides how they are filled and drained."""
 
     def __init__(
         self, config: ProducerConfig, park: Park, notify: Callable[[], None], rng: Callable[[], float] = random
@@ -64,7 +64,7 @@ class Accumulator:
         self.snapshot = ClusterSnapshot()
         """The latest metadata."""
         self.topics: dict[str, TopicBuffer] = {}
-        """Every topic that was ever written to: its queues keep the sequences that brokers remember."""
+        """Every topic that was ever written to: its queues keep the sequences that brokers expect."""
         self.transactional = TransactionalSequencing() if config.transactional_id is not None else None
         """The producer id and the open transaction's partitions, if transactional."""
         self.identity: IdempotentSequencing | None = self.transactional
@@ -89,7 +89,7 @@ class Accumulator:
         self.pending = 0
         """Number of batches neither acknowledged nor failed."""
         self.compresses_slowly = compresses_slowly(config.compression_type, config.compression_level)
-        """True if the batches of a request are better compressed outside the event loop."""
+        """True if the batches of a request should be compressed outside the event loop."""
         rack = config.client_rack if config.partitioner_rack_aware else None
         self._chooser = StickyChooser(config.partitioner_adaptive_partitioning_enable, self.nodes, rng, rack)
         self._ignore_keys = config.partitioner_ignore_keys
@@ -98,7 +98,7 @@ class Accumulator:
             compression=config.compression_type,
             compression_level=config.compression_level,
         )
-        """Never filled: the template of all other builders."""
+        """The template of all other builders, never filled itself."""
         self._bytes_per_turn = TURN_BYTES if config.compression_type == "none" else COMPRESSED_TURN_BYTES
         if self.compresses_slowly:
             self._bytes_per_turn = SLOW_TURN_BYTES
@@ -118,7 +118,7 @@ class Accumulator:
         self.schedule.poll(now)
 
     def crowded(self) -> bool:
-        """Return True if the sender and other tasks should have their turn before more records are accepted.
+        """Return True if the sender and other tasks should run before more records are accepted.
 
         Otherwise, a task that never waits would fill the memory before any batch is sent.
         """
@@ -127,7 +127,7 @@ class Accumulator:
     # --- records in ---------------------------------------------------------------------------------------------------
 
     def topic(self, name: str) -> TopicBuffer | None:
-        """Return the buffer of a topic, or None if metadata does not know the topic."""
+        """Return the buffer of a topic, or None if the topic is not in the metadata."""
         buffer = self.topics.get(name)
         if buffer is None:
             if not self.snapshot.partition_count(name):
@@ -151,9 +151,10 @@ class Accumulator:
         return error
 
     def append(self, topic: TopicBuffer, record: Record, now: float) -> Delivery | None:
-        """Append a record to a batch, opening one if necessary; return None if memory is short.
+        """Append a record to a batch, opening a batch if necessary; return None if memory is short.
 
-        In that case call `append_granted`, once the bytes that `record_size` returns have been granted.
+        In that case call `append_granted`, once the bytes that `record_size` returns have been granted. Raises
+        `MessageTooLargeError`, and `ConfigError` for a partition that the topic does not have.
         """
         size = self.record_size(record)
         if self.memory.waiting or self.memory.used + size > self.memory.limit:
@@ -161,7 +162,7 @@ class Accumulator:
         return self._put(topic, record, size, self.next_ordinal(), now)
 
     def append_granted(self, topic: TopicBuffer, record: Record, ordinal: int, now: float) -> Delivery:
-        """Append a record whose memory was granted to the caller, who releases it afterwards.
+        """Append a record whose memory was granted to the caller, which releases it afterwards.
 
         Batches that are opened get this ordinal.
         """
@@ -171,7 +172,7 @@ class Accumulator:
         partition = record.partition
         if partition < 0 and self._partitioner is not None:
             partition = call_partitioner(self._partitioner, record.key, topic, self.snapshot)
-        while True:  # until a batch accepts it: each iteration closes a batch that does not
+        while True:  # until a batch accepts it: each iteration closes or extends a full batch
             queue = self._queue_for(topic, record.key, partition, now)
             batch = queue.open
             if batch is None:
@@ -223,7 +224,7 @@ class Accumulator:
             try:
                 delivery = self.append(topic, Record(topic.name, values[at], None, partition, timestamp_ms, ()), now)
             except MessageTooLargeError:
-                break  # that record's own error: appending it alone raises it
+                break  # the caller appends this value alone, which raises the error for it
             if delivery is None:
                 break
             into.add_delivery(delivery)
@@ -253,7 +254,7 @@ class Accumulator:
     def append_built_granted(
         self, topic: TopicBuffer, partition: int, builder: BatchBuilder, now: float
     ) -> BatchOutcome:
-        """Append such a batch whose memory was granted to the caller, who releases it afterwards."""
+        """Append a built batch whose memory was granted to the caller, which releases it afterwards."""
         queue = topic.queue(partition)
         if queue.open is not None:
             _seal(queue.open)
@@ -267,7 +268,7 @@ class Accumulator:
         return batch.outcome
 
     def claim(self, size: int, on_grant: Callable[[], None], now: float) -> MemoryClaim:
-        """Queue for memory. Lingering batches are sent, so that memory becomes free."""
+        """Queue for ``size`` bytes of memory. Lingering batches are sent, so that memory becomes free."""
         self.counters.buffer_waits += 1
         claim = self.memory.claim(size, on_grant)
         if not claim.granted:
@@ -275,7 +276,7 @@ class Accumulator:
         return claim
 
     def _queue_for(self, topic: TopicBuffer, key: bytes | None, partition: int, now: float) -> PartitionQueue:
-        """Return the queue of a record's partition: the given partition, the key's, or the sticky one."""
+        """Return the queue of a record's partition: the given partition, the key's, or the sticky partition."""
         if partition < 0 and (key is None or self._ignore_keys):
             sticky = topic.sticky
             if sticky is None or (sticky.open is None and self._had_share(topic, topic.sticky_bytes, now)):
@@ -292,16 +293,16 @@ class Accumulator:
     def _had_share(self, topic: TopicBuffer, size: int, now: float) -> bool:
         """Return True if ``size`` bytes are enough for the sticky partition.
 
-        It gets a batch's worth (KIP-794), and more within the linger time, because spreading that over the partitions
-        would leave each with a small batch. The speed of its broker is ignored, so that all partitions get the same
-        share.
+        It gets ``batch_size`` bytes (KIP-794), and more within the linger time, because spreading these over the
+        partitions would leave each with a small batch. The speed of its broker is ignored, so that all partitions get
+        the same share.
         """
         if size < self.batch_size:
             return False
         return size >= topic.batch_limit or now - topic.sticky_since >= self._linger_s
 
     def next_ordinal(self) -> int:
-        """Return a number for new batches, by which a flush knows which batches came before it."""
+        """Return a number for new batches, with which a flush identifies the batches before it."""
         self._ordinal += 1
         return self._ordinal
 
@@ -323,7 +324,7 @@ class Accumulator:
         return batch
 
     def _fill(self, batch: ProducerBatch, size: int, now: float) -> None:
-        """Handle a record that no longer fits: the batch may be sent, and grows only while it waits for that."""
+        """Handle a record that no longer fits: the batch may be sent now, and grows only while it waits to be sent."""
         queue = batch.queue
         topic = queue.topic
         if topic.sticky is queue and self._had_share(topic, topic.sticky_bytes + self.batch_size // 2, now):
@@ -343,8 +344,9 @@ class Accumulator:
     def drain(self, node_id: int, now: float, busy: bool = False) -> list[ProducerBatch]:
         """Return the batches for the next Produce request to a broker, at most one per partition, all marked as sent.
 
-        Returns an empty list if the broker is ``busy`` with an earlier request and the batches may as well linger, as
-        TCP does (RFC 896): a broker processes one request of a connection at a time, and a large one with less effort.
+        Returns an empty list if the broker is ``busy`` with an earlier request and the batches may linger, as in TCP
+        (RFC 896): a broker processes one request of a connection at a time, and a large request costs less than
+        several small requests.
         """
         drained: list[ProducerBatch] = []
         size = 0
@@ -352,7 +354,7 @@ class Accumulator:
         if busy and schedule.may_linger(node_id, now):
             return drained
         limit = min(self._max_request_size, self.turn_bytes)
-        # Not `while`: sending a batch may make its partition ready again, and a request holds only one batch of each.
+        # Not `while`: sending a batch may make its partition ready again, but a request has one batch per partition.
         for _ in range(min(len(schedule.ready.get(node_id, ())), REQUEST_BATCHES)):
             queue = schedule.pop(node_id)
             if schedule.sendable_to(queue, now) != node_id:
@@ -393,14 +395,14 @@ class Accumulator:
         queue.in_flight_node = node_id
         self.schedule.evaluate(queue, now)
 
-    # --- changes around it --------------------------------------------------------------------------------------------
+    # --- metadata, producer id, flush ---------------------------------------------------------------------------------
 
     def on_snapshot(
         self, snapshot: ClusterSnapshot, now: float, partitions: Iterable[tuple[str, int]] | None = None
     ) -> None:
         """Apply new metadata to the partitions with records whose leader or epoch has changed.
 
-        ``partitions`` lists the only ones that differ, if known.
+        ``partitions`` lists all partitions that differ; None if unknown.
         """
         self.snapshot = snapshot
         if snapshot.cluster_id is not None and snapshot.cluster_id != self._cluster_id:
@@ -430,7 +432,7 @@ class Accumulator:
                 self.schedule.evaluate(queue, now)
 
     def _renew_leader(self, queue: PartitionQueue) -> bool:
-        """Take over leader and epoch from metadata; return True if they changed."""
+        """Copy leader and epoch from metadata to the queue; return True if they changed."""
         queue.generation = self.snapshot.generation
         leader_id, leader_epoch = self.snapshot.leader(queue.topic.name, queue.partition)
         if leader_id == queue.leader_id and leader_epoch == queue.leader_epoch:
@@ -439,7 +441,7 @@ class Accumulator:
         return True
 
     def on_producer_id(self, producer_id: int, producer_epoch: int, now: float) -> None:
-        """Take over the answer of InitProducerId."""
+        """Apply the answer to InitProducerId."""
         assert self.identity is not None
         self.identity.assign_producer_id(producer_id, producer_epoch)
         for topic in self.topics.values():
@@ -461,7 +463,7 @@ class Accumulator:
         self._flushes.end(ticket)
 
     def started(self, ordinal: int, batches: int = 1) -> None:
-        """Count more pending batches under an ordinal: a new one, or the parts of a split one."""
+        """Count more pending batches with this ordinal: a new batch, or the additional parts of a split batch."""
         self.pending += batches
         self._flushes.started(ordinal, batches)
 
@@ -476,12 +478,12 @@ class Accumulator:
         return any(queue.in_flight for topic in self.topics.values() for queue in topic.pending)
 
     def records_left(self) -> int:
-        """Count the records in batches without an outcome. Looks at every partition with a batch."""
+        """Return the number of records in batches without an outcome. Iterates over all partitions with a batch."""
         queues = (queue for topic in self.topics.values() for queue in topic.pending)
         return sum(batch.builder.record_count for queue in queues for batch in queue.batches)
 
     def given_up(self, error: KafkaError) -> None:
-        """Fail the transaction that includes given-up records: it can no longer be committed."""
+        """Fail the open transaction because its records were given up, so that it cannot be committed."""
         if self.transactional is not None:
             self.transactional.on_failure(error)
 

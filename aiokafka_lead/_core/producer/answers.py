@@ -1,4 +1,4 @@
-"""Interprets an answer, or its absence, for a batch: acknowledged, retried, split, or given up."""
+"""Applies answers to batches: acknowledges, retries, splits or gives up each batch."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from .outcome import NO_OFFSET, BatchOutcome, Part
 _OUT_OF_LINE = (OutOfOrderSequenceNumberError, UnknownProducerIdError)
 _NEVER_APPENDED = (*_OUT_OF_LINE, ConcurrentTransactionsError, NotEnoughReplicasError, CorruptRecordError)
 """Retriable errors after which this attempt is certainly not in the log. After any other error it may be: a leader that
-appended and was deposed before the followers had the batch answers NOT_LEADER_OR_FOLLOWER."""
+appended the batch, but was replaced before the followers had it, answers NOT_LEADER_OR_FOLLOWER."""
 
 
 class BatchAnswers:
-    """Settles the batches that `Accumulator.drain` handed out, and expired ones."""
+    """Settles the batches that `Accumulator.drain` handed out, and expired batches."""
 
     def __init__(self, accumulator: Accumulator, retries: int, explain: Callable[[int], str], log: ClientLog) -> None:
-        """Settle batches of ``accumulator``. ``explain`` describes the trouble with a node, for expired batches."""
+        """Settle batches of ``accumulator``. ``explain`` describes a node's problem, for errors of expired batches."""
         self._accumulator = accumulator
         self._counters = accumulator.counters
         self._schedule = accumulator.schedule
@@ -82,7 +82,7 @@ class BatchAnswers:
     ) -> None:
         """Handle a batch that was refused or got no answer. Leader hints of the answer have been merged already.
 
-        ``tells_leaders`` is True if the answer could have named a new leader (Produce >= 10), had the broker known one.
+        ``tells_leaders`` is True if the answer could have named a new leader (Produce >= 10).
         """
         queue = batch.queue
         queue.in_flight -= 1
@@ -91,7 +91,7 @@ class BatchAnswers:
         if isinstance(error, DuplicateSequenceNumberError) or (
             isinstance(error, _OUT_OF_LINE) and self._sequencing.surely_in_log(batch)
         ):
-            # Appended long before: the broker no longer remembers the offset (Java: Sender.completeBatch).
+            # Appended long ago: the broker no longer has its offset (Java: Sender.completeBatch).
             self._acknowledge(batch, node_id, NO_OFFSET, -1, now)
         elif isinstance(error, MessageTooLargeError) and batch.builder.record_count > 1 and not batch.outcome.done:
             self._split(batch)
@@ -116,9 +116,9 @@ class BatchAnswers:
     def _may_pass(self, batch: ProducerBatch, error: KafkaError) -> bool:
         """Return True if an unexplained error should be retried, which requires an idempotent producer.
 
-        Java gives up immediately. But a broker that is isolated or sick also answers this way, while another one may be
-        leader by now: retries continue until the broker is in doubt, and for the same number again, during which
-        metadata can name the other one.
+        Java gives up immediately. But a broker that is isolated or broken also answers this way, while another broker
+        may be leader by now. So retries continue until the broker is in doubt, and for the same number again, during
+        which metadata can name the other broker.
         """
         return (
             self._idempotent and isinstance(error, UnknownServerError) and batch.patience.refusals + 1 < 2 * DOUBT_AFTER
@@ -156,10 +156,10 @@ class BatchAnswers:
                 self._go_on(queue, now)
 
     def _relocate(self, batch: ProducerBatch, now: float) -> None:
-        """Move a batch of a topic that was recreated with fewer partitions: with the old data gone, this duplicates no
-        record.
+        """Move the records of a batch of a topic that was recreated with fewer partitions.
 
-        Records for a partition that the application named are given up, together with the rest of their batch.
+        The old data is gone, so no record is duplicated. Records for a partition that the application named are given
+        up, together with the rest of their batch.
         """
         queue, topic = batch.queue, batch.queue.topic
         where = f"{topic.name}-{queue.partition}"
@@ -218,7 +218,7 @@ class BatchAnswers:
             queue.move_clock.refused(node_id, now)
         epoch = batch.patience.epoch
         by_leader = error.code in HINT_ERRORS and queue.leader_id == node_id and queue.leader_epoch == epoch >= 0
-        # The previous transaction is still ending, which takes little time: the delays are as short as for a new
+        # The previous transaction is still ending, which takes little time, so the delays are as short as for a new
         # leader.
         ending = isinstance(error, ConcurrentTransactionsError)
         lags = batch.patience.failed(now, epoch, self._retry, by_leader or ending, tells_leaders or ending)
@@ -226,7 +226,7 @@ class BatchAnswers:
             self._counters.catch_up_waits += 1
 
     def _split(self, batch: ProducerBatch) -> None:
-        """Replace a batch that is too large for the broker by smaller ones, which take over its sequences in order."""
+        """Replace a batch that is too large for the broker with smaller batches, which get its sequences in order."""
         queue = batch.queue
         self._counters.batches_split += 1
         parts: list[Part] = []
@@ -276,7 +276,7 @@ class BatchAnswers:
             self._go_on(queue, now)
 
     def abort(self, make_error: Callable[[str], KafkaError], now: float) -> None:
-        """Give up every pending batch; ``make_error`` takes a text that describes the fate of the records."""
+        """Give up every pending batch. ``make_error`` takes a text that says if the records may be in the log."""
         for topic in self._accumulator.topics.values():
             for queue in list(topic.pending):
                 for batch in list(queue.batches):
@@ -290,7 +290,7 @@ class BatchAnswers:
         if not batch.in_flight:
             self._give_up(batch, error, now)
             return
-        # It keeps its place until the answer comes: no other batch may take its sequence before.
+        # It stays in the queue until the answer comes: no other batch may get its sequence before.
         self._fail(batch, error, now, None)
 
     def _give_up(
@@ -340,7 +340,7 @@ class BatchAnswers:
         self._accumulator.memory.give(batch.size_bytes)
 
     def _go_on(self, queue: PartitionQueue, now: float) -> None:
-        """Restart the partition's sequences if due, after any change to it, and evaluate what it may send."""
+        """After any change to the partition, restart its sequences if due and schedule its next batch."""
         if self._sequencing.restart_if_due(queue):
             self._log.info(
                 "%s-%d: sequences start over with producer epoch %d",

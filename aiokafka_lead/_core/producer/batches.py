@@ -1,8 +1,9 @@
 """The producer's data: topics, their partitions' queues, the batches in these, and records before they are in a batch.
 
-Fields are grouped by the code that writes them. Work per record is done here, too: from a record to its place in its
-partition's open batch. Opening and closing batches, choosing the next sticky partition and waiting for memory are done
-by the accumulator. Hot: compiled through ``batches.pxd`` if a compiler is available.
+Fields are grouped by the code that writes them. This module also does the work per record: it appends records to their
+partition's open batch. The accumulator opens and closes batches, chooses sticky partitions and waits for memory.
+
+Hot: compiled through ``batches.pxd`` if a compiler is available.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Record:
         self.value = value
         self.key = key
         self.partition = partition
-        """-1 leaves the choice to the key or the partitioner."""
+        """The partition given to ``send``; -1 if the key or the partitioner determines it."""
         self.timestamp_ms = timestamp_ms
         self.headers = headers
 
@@ -80,48 +81,48 @@ class ProducerBatch:
         self.builder = builder
         self.outcome = outcome
         self.ordinal = ordinal
-        """Increases with each batch; the parts of a split batch share theirs. For ``flush``."""
+        """Increases with each batch; the parts of a split batch have the same. Used by ``flush``."""
         self.created_at = created_at
         """Start of ``delivery_timeout_ms``."""
-        # by the accumulator, and by what appends records to an open batch
+        # by the accumulator, and by `TopicBuffer.append`
         self.size_bytes = 0
         """Bytes of ``buffer_memory`` that the batch holds."""
         self.shares = 1
-        """Multiple of ``batch_size`` that it was given."""
+        """Number of times that it got ``batch_size`` bytes."""
         self.sealed = False
         """True if it accepts no more records."""
         self.named = False
-        """Set once it is sealed: see `PartitionQueue.named`."""
+        """`PartitionQueue.named` for this batch; set when it is sealed."""
         self.in_flight = False
         """True while it awaits an answer."""
         # by the schedule
         self.send_at = created_at
         """Time at which an open batch is sent even if it is not full."""
-        # by the accumulator and the answers, by the rules of leadership
+        # by the accumulator and the answers, according to the rules of leadership
         self.attempts = 0
         """Number of times that it was sent."""
         self.patience = Patience()
         """Decides when it may be sent again."""
         # by the answers
         self.in_doubt = False
-        """True if some attempt may have been appended without our knowledge."""
+        """True if an attempt may have been appended although its answer is unknown."""
         self.piece = False
-        """True if it was split off a larger batch; the broker would not recognise it as part of that."""
+        """True if it was split off a larger batch; the broker would not recognise its records as duplicates."""
         self.last_error: KafkaError | None = None
         # by the sequencing
         self.producer_id = -1
         self.producer_epoch = -1
         self.base_sequence = NO_SEQUENCE
-        """Fixed once it was sent: only a batch that is certainly not in the log ever gets another one."""
+        """Fixed once it was sent: only a batch that is certainly not in the log ever gets another sequence."""
         self.stranded = False
-        """True if it was sent after a batch that was certainly not appended, so that it was not appended either."""
+        """True if it was sent after a batch that was certainly not appended, so it was not appended either."""
 
 
 class PartitionQueue:
     """The unresolved batches of one partition, in the order of their records.
 
-    Invariants: ``batches`` is in the order of the records and of any assigned sequences; only the last one may be open.
-    A queue lives as long as the producer, because it tracks the sequences that the broker remembers.
+    Invariants: ``batches`` is in the order of the records and of any assigned sequences; only the last batch may be
+    open. A queue exists as long as the producer, because it tracks the sequences that the broker expects.
     """
 
     __slots__ = (
@@ -154,30 +155,30 @@ class PartitionQueue:
         # fixed when the queue is made
         self.topic = topic
         self.partition = partition
-        # by the accumulator when batches come and go out, by the answers when they are done
+        # by the accumulator when batches are opened and sent, by the answers when they are done
         self.batches: list[ProducerBatch] = []
-        """Usually one or two: a deque takes ten times the memory, and there may be thousands of partitions."""
+        """Usually one or two batches. A deque would take ten times the memory, for perhaps thousands of queues."""
         self.depth = 0
         """Unacknowledged multiples of ``batch_size``: the sum of all batches' shares."""
         self.open: ProducerBatch | None = None
         """The last batch, while it accepts records."""
         self.named = False
-        """True if the application itself may have named this partition, for a record in the open batch."""
+        """True if the application may have named this partition for a record in the open batch."""
         self.in_flight = 0
-        """Number of batches that await an answer, including ones given up since."""
+        """Number of batches that await an answer, including batches given up since."""
         self.in_flight_node = NO_LEADER
-        """The node that they were sent to; one at a time."""
+        """The only node that these batches were sent to."""
         # by the accumulator when metadata changes
         self.leader_id = NO_LEADER
         """The leader by metadata; kept up to date while there are batches."""
         self.leader_epoch = NO_EPOCH
         self.generation = -1
-        """Generation of the metadata that named it."""
+        """Generation of the metadata with this leader."""
         # by the schedule
         self.ready_node = NO_LEADER
         """The node whose ready set contains the queue, or -1."""
         self.wake_at = 0.0
-        """Time at which the schedule looks at the queue next; 0 for none."""
+        """Time at which the schedule examines the queue next; 0 if it has no timer."""
         self.expiry_scheduled = False
         # by the sequencing
         self.producer_id = -1
@@ -185,18 +186,18 @@ class PartitionQueue:
         self.producer_epoch = -1
         self.next_sequence = 0
         self.acked_sequence = 0
-        """The sequence after the highest acknowledged one."""
+        """The sequence after the highest acknowledged sequence."""
         self.gap = False
-        """True if a batch was certainly not appended: the ones after it restart once all before them are resolved."""
+        """True if a batch was certainly not appended: later batches restart once all earlier batches are resolved."""
         self.unresolved = False
         """True if a batch was given up that may or may not have been appended."""
         self.proven_node = NO_LEADER
-        """The leader whose last answer was a success: it knows our sequences. Any other gets one batch at a time."""
+        """The leader whose last answer was a success: it has the sequences. Another leader gets one batch at a time."""
         # by the answers
         self.move_clock = MoveClock()
         # by the sequencing of a transactional producer
         self.transaction = 0
-        """Number of the latest transaction that the partition is known to be part of."""
+        """Number of the latest transaction that surely includes the partition."""
 
     def __repr__(self) -> str:
         return f"<PartitionQueue {self.topic.name}-{self.partition}: {len(self.batches)} batches, {self.in_flight} out>"
@@ -231,7 +232,7 @@ class TopicBuffer:
         # by `renew`, from metadata
         self.topic_id = NO_TOPIC_ID
         self.has_id = False
-        """True if the cluster has provided ``topic_id``: old brokers do not."""
+        """True if the cluster has provided ``topic_id``, which old brokers do not."""
         self.count = 0
         """Number of partitions by metadata; 0 while unknown."""
         self.queues: list[PartitionQueue | None] = []
@@ -243,14 +244,14 @@ class TopicBuffer:
         """Bytes to which a batch may grow while it cannot be sent."""
         # by the choice of the sticky partition, and by each record appended to it
         self.available: list[int] | None = None
-        """Partitions with a leader, for a custom partitioner, or else with a leader in the preferred rack; None until
-        one is chosen."""
+        """Partitions with a leader, for a custom partitioner, or else with a leader in the preferred rack; None until a
+        partition is chosen."""
         self.sticky: PartitionQueue | None = None
-        """The partition for records without a key; None lets the accumulator choose (KIP-480)."""
+        """The partition for records without a key; None if the accumulator must choose the next (KIP-480)."""
         self.sticky_bytes = 0
-        """Bytes appended to it since it was chosen."""
+        """Bytes appended to the sticky partition since it was chosen."""
         self.sticky_since = 0.0
-        """Time at which it was chosen."""
+        """Time at which the sticky partition was chosen."""
         self.deepest = 0
         """Length of the longest queue at the last survey."""
         self.choices_until_survey = 0
@@ -264,7 +265,7 @@ class TopicBuffer:
         return queue
 
     def renew(self, count: int, topic_id: UUID) -> None:
-        """Take over the partition count and topic id from metadata."""
+        """Set the partition count and topic id from metadata."""
         self.available = None
         self.count = count
         if count and topic_id != self.topic_id:
@@ -276,11 +277,11 @@ class TopicBuffer:
             self.sticky = None
 
     def missing(self) -> list[PartitionQueue]:
-        """Return the queues with batches for partitions that no longer exist: the topic was recreated with fewer."""
+        """Return the queues with batches for partitions that a recreated topic no longer has."""
         return [queue for queue in self.pending if queue.partition >= self.count > 0]
 
     def _start_incarnation(self) -> None:
-        """Reset the state of a recreated topic: its leader epochs start over, and its brokers know no sequences."""
+        """Reset the state of a recreated topic: its leader epochs start over, and its brokers have no sequences."""
         for queue in self.queues:
             if queue is not None:
                 queue.proven_node = NO_LEADER
@@ -288,7 +289,7 @@ class TopicBuffer:
                     batch.patience.forget_epoch()
 
     def partition_for_key(self, key: bytes) -> int:
-        """Return the partition of a key, the same as Java's producer."""
+        """Return the partition of a key, equal to the choice of Java's producer."""
         return (murmur2(key) & 0x7FFFFFFF) % self.count
 
     def select(self, partition: int, key: bytes | None) -> PartitionQueue | None:
@@ -309,9 +310,9 @@ class TopicBuffer:
     def append(
         self, value: bytes | None, key: bytes | None, partition: int, timestamp_ms: int, headers: Sequence[Header]
     ) -> Delivery | None:
-        """Append a record to the open batch of its partition, which is chosen by key or freely if it is -1.
+        """Append a record to the open batch of its partition; if that is -1, to the key's or the sticky partition.
 
-        Returns None if the accumulator must handle it: a batch has to be opened, or memory is short.
+        Returns None if the accumulator must append it, because a batch has to be opened or memory is short.
         """
         memory = self._memory
         if memory.used > memory.open_until:
@@ -334,9 +335,9 @@ class TopicBuffer:
         return new_delivery(batch.outcome, index, timestamp_ms)
 
     def append_values(self, values: Sequence[bytes | None], start: int, partition: int, timestamp_ms: int) -> int:
-        """Append ``values[start:]`` until the open batch is full; return their number. They have no keys.
+        """Append ``values[start:]``, without keys, until the open batch is full; return the number appended.
 
-        Returns 0 if the accumulator must handle it.
+        Returns 0 if the accumulator must append them.
         """
         memory = self._memory
         if memory.used > memory.open_until:

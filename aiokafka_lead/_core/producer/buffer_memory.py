@@ -1,4 +1,4 @@
-"""The bytes of ``buffer_memory``: their holders, and the waiters, first come first served."""
+"""The bytes of ``buffer_memory``, and a first-come, first-served queue of claims for them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BufferMemory:
         self.open_until = limit - headroom
         """While ``used`` is at most this, a record that fits into an open batch also fits into memory (-1: never).
 
-        The one comparison that appending to an open batch costs.
+        So appending to an open batch needs a single comparison.
         """
 
     def take(self, size: int) -> bool:

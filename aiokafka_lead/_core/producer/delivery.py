@@ -1,12 +1,12 @@
 """The outcomes of records that were passed to the producer.
 
-There is no future per record: all records of a batch share one `BatchOutcome`, and a `Delivery` is just that outcome
-and an index. A future is created only if a delivery is awaited before its batch is done.
+There is no future per record: all records of a batch share a `BatchOutcome`, and a `Delivery` is just that outcome and
+an index. A future is created only if a delivery is awaited before its batch is done.
 
 Hot: compiled through ``delivery.pxd`` if a compiler is available, else plain Python. When compiled, `Delivery` and
-`RecordRun` are not tracked by the garbage collector (see setup.py), because there may be one for each unacknowledged
-record. So neither may be part of a permanent cycle. Until its outcome is settled, the producer keeps it alive; after
-that, the outcome refers only to plain values, and to errors that are never raised themselves.
+`RecordRun` are not tracked by the garbage collector (see setup.py), because every unacknowledged record may have one.
+So neither may be part of a permanent cycle. Until its outcome is settled, the producer keeps it alive; after that, the
+outcome refers only to plain values, and to errors of which only copies are raised.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Delivery:
 
     @property
     def timestamp_ms(self) -> int:
-        """The record's own timestamp in milliseconds since 1970."""
+        """The record's timestamp as sent, in milliseconds since 1970."""
         return self._timestamp_ms
 
     def done(self) -> bool:
@@ -65,7 +65,7 @@ class Delivery:
 
     @property
     def place(self) -> tuple[BatchOutcome, int]:
-        """The record's batch and its index there, for the producer's own use."""
+        """The record's batch and its index there, for internal use."""
         return self._locate(), self._index
 
     def result(self) -> RecordMetadata:
@@ -85,9 +85,9 @@ class Delivery:
         return own_copy(cast("KafkaError", outcome.record(self._index, self._timestamp_ms)))
 
     def add_done_callback(self, fn: Callable[[Delivery], object], /, *, context: Context | None = None) -> None:
-        """Have the event loop call ``fn`` with this delivery, in ``context`` (a copy of the current one), once done.
+        """Have the event loop call ``fn`` with this delivery once it is done.
 
-        Errors that it raises are logged.
+        It runs in ``context``, by default a copy of the current context. Errors that it raises are logged.
         """
         outcome = self._locate()
         callback = _Callback(self, fn, copy_context() if context is None else context)
@@ -151,7 +151,7 @@ class _Callback:
 
 
 class _BatchCallback:
-    """A function that waits for all deliveries of a batch, one after another."""
+    """A function that waits for all deliveries of a batch in turn."""
 
     __slots__ = ("at", "batch", "context", "fn")
 
@@ -160,7 +160,7 @@ class _BatchCallback:
         self.fn = fn
         self.context = context
         self.at = 0
-        """All entries before this one are done."""
+        """All entries before this index are done."""
 
     def go_on(self) -> None:
         entries = self.batch._entries
@@ -176,7 +176,7 @@ class _BatchCallback:
 
     __call__ = go_on
     delivery = None
-    """It waits for no single delivery."""
+    """None, unlike `_Callback`: it waits for more than one delivery."""
 
 
 def _park_of(entry: Any) -> Park:
@@ -290,7 +290,7 @@ class DeliveryBatch:
         self._size = 0
 
     def add(self, outcome: BatchOutcome, first: int, count: int, timestamp_ms: int) -> None:
-        """Add the next ``count`` records, all with this timestamp, which went to this batch."""
+        """Add the next ``count`` records, all with this timestamp, which are in this outcome's batch."""
         self._entries.append(RecordRun(outcome, first, count, timestamp_ms))
         self._size += count
 
@@ -309,9 +309,9 @@ class DeliveryBatch:
         return self._size
 
     def add_done_callback(self, fn: Callable[[DeliveryBatch], object], /, *, context: Context | None = None) -> None:
-        """Have the event loop call ``fn`` with this batch, in ``context`` (a copy of the current one), once done.
+        """Have the event loop call ``fn`` with this batch once it is done; never for an empty batch.
 
-        Errors that it raises are logged. It is not called for an empty batch.
+        It runs in ``context``, by default a copy of the current context. Errors that it raises are logged.
         """
         if self._entries:
             _BatchCallback(self, fn, copy_context() if context is None else context).go_on()

@@ -16,16 +16,16 @@ class FlushTicket:
 
 
 class Flushes:
-    """Counts batches by ordinal, which increases with each opened batch; the parts of a split one share theirs."""
+    """Counts batches by ordinal, which increases with each opened batch; the parts of a split batch have the same."""
 
     def __init__(self) -> None:
         self._pending: dict[int, int] = {}
         """Number of pending batches by ordinal, in ascending order."""
         self._tickets: list[FlushTicket] = []
-        """In ascending order of the ordinal."""
+        """The waiting flushes, in ascending order of the ordinal."""
 
     def begin(self, ordinal: int, on_done: Callable[[], None]) -> FlushTicket:
-        """Begin a flush of all batches up to this ordinal, which is the latest; ``on_done`` is called at its end."""
+        """Begin a flush of all batches up to this ordinal, the latest; call ``on_done`` when it is complete."""
         ticket = FlushTicket(ordinal, on_done)
         self._tickets.append(ticket)
         return ticket
@@ -36,7 +36,7 @@ class Flushes:
             self._tickets.remove(ticket)
 
     def started(self, ordinal: int, batches: int) -> None:
-        """Count more pending batches under an ordinal."""
+        """Count more pending batches with this ordinal."""
         self._pending[ordinal] = self._pending.get(ordinal, 0) + batches
 
     def finished(self, ordinal: int, latest: int) -> None:

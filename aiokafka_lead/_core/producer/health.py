@@ -7,7 +7,7 @@ from ...health import ProducerHealth
 
 
 class ProducerFacts(NamedTuple):
-    """Facts for the judgement, in seconds."""
+    """Facts for `judge_producer`; times are in seconds."""
 
     unusable: str | None
     """Reason why the producer cannot be used at all."""

@@ -1,13 +1,13 @@
-"""Sequence numbers, by which retries neither duplicate nor reorder records (KIP-98, KIP-360).
+"""Sequence numbers, which prevent retries from duplicating or reordering records (KIP-98, KIP-360).
 
-A broker appends a batch only if its sequence follows the last one of the same producer id and epoch in that partition,
-and recognises the latest five. So a batch that may have been appended must be retried unchanged and in order until the
-answer is known. Only if a batch is certainly not in the log may the sequences after it be reassigned; that is done
-under the next producer epoch, because a request thought lost may still reach the log, and is then fenced off.
+A broker appends a batch only if its sequence follows the last sequence of the same producer id and epoch in that
+partition. It recognises repetitions of the latest five batches. So a batch that may have been appended must be retried
+unchanged and in order until the answer is known. Only if a batch is certainly not in the log may the sequences after it
+be reassigned. This takes the next producer epoch, which fences off a request that seemed lost and still arrives.
 
-Each partition has its own epoch here: brokers compare it within a partition only, so that trouble in one partition does
-not make all partitions drain first (Java bumps the epoch of all). The partitions of a transactional producer share one,
-see `TransactionalSequencing`.
+Each partition has a separate epoch here: brokers compare epochs within a partition only, so a problem in one partition
+need not drain all partitions first (Java bumps the epoch of all). The partitions of a transactional producer share an
+epoch, see `TransactionalSequencing`.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ def sequence_after(sequence: int, count: int) -> int:
 
 
 def is_later(sequence: int, than: int) -> bool:
-    """Return True if a sequence follows another one, on the circle."""
+    """Return True if ``sequence`` is after ``than``. Sequences wrap around, so half of all count as later."""
     return 0 < (sequence - than) & SEQUENCE_MAX <= SEQUENCE_MAX // 2
 
 
 class Sequencing:
-    """Decides which batch of a partition may be sent next, and applies answers; this base class does nothing."""
+    """Decides if a partition's next batch may be sent, and applies answers. This base class does nothing."""
 
     __slots__ = ()
 
     def blocks(self, queue: PartitionQueue, batch: ProducerBatch, leader_id: int) -> bool:
-        """Return True if ``batch``, the first one without a pending answer, must wait for earlier answers."""
+        """Return True if ``batch``, the first batch without a pending answer, must wait for earlier answers."""
         raise NotImplementedError
 
     def waits_until(self, queue: PartitionQueue) -> float:
-        """Return the time before which the partition may not be sent to; 0 or past if it may be now."""
+        """Return the time at which a batch may be sent to the partition; 0 or past if it may be sent now."""
         return 0.0
 
     def sending(self, batch: ProducerBatch) -> None:
@@ -56,25 +56,25 @@ class Sequencing:
         """Record that the batch will be sent again."""
 
     def surely_in_log(self, batch: ProducerBatch) -> bool:
-        """Return True if a later batch was appended, which implies that this one was."""
+        """Return True if a later batch was appended, which implies that this batch was, too."""
         return False
 
     def rejected(self, batch: ProducerBatch) -> None:
-        """Record that the batch was next in line but out of sequence, so that it is not in the log."""
+        """Record that the first batch was refused as out of sequence, so that it is not in the log."""
 
     def given_up(self, batch: ProducerBatch, in_doubt: bool) -> None:
-        """Record that the batch, still queued, will not be sent again; ``in_doubt`` if it may be in the log anyway."""
+        """Record that the batch, still queued, will not be sent again. ``in_doubt``: it may be in the log anyway."""
 
     def restart_if_due(self, queue: PartitionQueue) -> bool:
-        """Restart the partition's sequences if due; return True if that was done. Call it after every change."""
+        """Restart the partition's sequences if due; return True if they were restarted. Call it after every change."""
         return False
 
 
 class PlainSequencing(Sequencing):
     """Without idempotence: order is guaranteed only with one request in flight, but survives a leader's move.
 
-    A batch is sent to a new leader only when the old one has answered everything: otherwise the first refused batch
-    would overtake the ones after it, or be overtaken.
+    A batch is sent to a new leader only when the old leader has answered everything: otherwise a refused batch could
+    be appended before or after later batches.
     """
 
     __slots__ = ("_one_at_a_time",)
@@ -93,27 +93,27 @@ class IdempotentSequencing(Sequencing):
 
     def __init__(self) -> None:
         self.producer_id = -1
-        """-1 while the producer needs one: at first, when epochs are exhausted, in another cluster."""
+        """-1 while the producer needs an id: at first, when epochs are exhausted, and in another cluster."""
         self.producer_epoch = -1
         self.restarts = 0
         """Number of times that a partition's sequences were restarted."""
 
     def assign_producer_id(self, producer_id: int, producer_epoch: int) -> None:
-        """Take over the answer of InitProducerId."""
+        """Use the answer to InitProducerId for batches that have no sequence yet."""
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
 
     def forget_producer_id(self) -> None:
-        """Request another producer id. Partitions adopt it once everything that they sent is resolved."""
+        """Require another producer id. Partitions adopt it once all their sent batches are resolved."""
         self.producer_id = -1
         self.producer_epoch = -1
 
     def blocks(self, queue: PartitionQueue, batch: ProducerBatch, leader_id: int) -> bool:
         if queue.in_flight > 0 and queue.in_flight_node != leader_id:
-            # Answers of two brokers arrive in any order, and the new one might receive the second batch first.
+            # Answers of two brokers arrive in any order, and the new leader might receive the second batch first.
             return True
         if batch.base_sequence != _NO_SEQUENCE:
-            # Sent before: it is certain to be refused unless it is the next in line.
+            # It was sent before: the broker would refuse it unless it is the first in the queue.
             return queue.batches[0] is not batch or batch.stranded
         if self.producer_id < 0 or queue.gap or queue.unresolved:
             return True
@@ -144,7 +144,7 @@ class IdempotentSequencing(Sequencing):
     def acknowledged(self, batch: ProducerBatch, node_id: int) -> None:
         queue = batch.queue
         if queue.batches[0] is batch:
-            # While an earlier one is in doubt, no more may follow: the broker would forget it after five more.
+            # While an earlier batch is in doubt, no more may follow: the broker recognises only the latest five.
             queue.proven_node = node_id
         following = sequence_after(batch.base_sequence, batch.builder.record_count)
         if is_later(following, queue.acked_sequence):
@@ -180,13 +180,13 @@ class IdempotentSequencing(Sequencing):
 
     def restart_if_due(self, queue: PartitionQueue) -> bool:
         if queue.gap:
-            # Stranded ones in flight will be refused; those before the gap may still be appended.
+            # Stranded batches in flight will be refused; batches before the gap may still be appended.
             if queue.in_flight > 0 or (_has_sent(queue) and not queue.batches[0].stranded):
                 return False
         elif not queue.unresolved or _has_sent(queue):
             return False
         elif queue.acked_sequence == queue.next_sequence:
-            # A later batch was appended, so the one in doubt was, too.
+            # A later batch was appended, so the batch in doubt was, too.
             queue.unresolved = False
             return False
         self._restart(queue)
@@ -202,7 +202,7 @@ class IdempotentSequencing(Sequencing):
         if queue.producer_epoch < EPOCH_MAX:
             queue.producer_epoch += 1
             if queue.producer_id == self.producer_id:
-                # Brokers track an epoch per partition; some that are not Kafka, one per producer.
+                # Apache Kafka brokers track an epoch per partition, some other brokers one per producer.
                 self.producer_epoch = max(self.producer_epoch, queue.producer_epoch)
             return
         if queue.producer_id == self.producer_id:
@@ -211,5 +211,5 @@ class IdempotentSequencing(Sequencing):
 
 
 def _has_sent(queue: PartitionQueue) -> bool:
-    """Return True if a sent batch is unresolved. Sent ones come first, so the first batch decides."""
+    """Return True if a sent batch is unresolved. Sent batches come first, so the first batch decides."""
     return bool(queue.batches) and queue.batches[0].base_sequence != _NO_SEQUENCE

@@ -1,11 +1,11 @@
 """Produce requests of several producers that wait to be sent to one broker.
 
-A broker serves the requests of a connection in order, so that one producer's records wait for every earlier request.
-Producers that write to different partitions do not notice: their batches share one request. But a request has one batch
-per partition, and a transaction has requests of its own. Such requests are sent in order of arrival, and, if that would
-take long, on additional connections. There, each producer has one request at a time, and none elsewhere, so that its
-records stay in order; it is as well off as on a client of its own. A refused request still holds up only its own
-content (rule 15 of leadership).
+A broker serves the requests of a connection in order, so one producer's records wait for all earlier requests. Batches
+of producers that write to different partitions share a request and do not wait. But a request has at most one batch per
+partition, and a transaction needs separate requests. Such requests are sent in order of arrival or, if that would take
+long, on additional connections. A producer that uses an additional connection has one request at a time, and none on
+the first connection, so that its records stay in order; a separate client would be no faster. A refused request delays
+only the batches in it (rule 15 of leadership).
 """
 
 from __future__ import annotations
@@ -27,21 +27,20 @@ from .produce_codec import FIRST_WITH_IDS, BatchesRequest, BatchesResponse
 #
 # One Produce request with the batches of several producers.
 #
-# Brokers check each batch by the producer id that it carries, not by the request. A request has one batch per
-# partition.
+# Brokers check the producer id in each batch; a request has none. A request has at most one batch per partition.
 
 
 WirePartition = tuple[bytes, int]
-"""A partition, as a request names it."""
+"""A partition as in a request: the topic's encoded name or id, and the partition's number."""
 
 JOINT_BYTES = 256 * 1024
-"""A larger request is not joined: its overhead is small compared to its records."""
+"""Maximum size of a joint request. The overhead of larger requests is small compared to their records."""
 JOINT_BATCHES = 500
-"""The same limit for batches, each of which has an answer of its own."""
+"""Maximum number of batches in a joint request. Each batch has a separate answer."""
 
 
 def is_plain(request: ProduceRequest) -> TypeGuard[BatchesRequest]:
-    """Return True if a request may be joined: not one of a transaction, whose id would apply to all its batches."""
+    """Return True if a request may be joined. A transaction's id would apply to all batches of a joint request."""
     return isinstance(request, BatchesRequest) and request.transactional_id is None
 
 
@@ -53,7 +52,7 @@ class JointRequest:
     def __init__(self, first: BatchesRequest) -> None:
         self._requests = [first]
         self.numbers = {(name, index): 0 for name, parts in first.topics for index, _ in parts}
-        """Number of the request that has each partition."""
+        """Index of the request with each partition."""
         self._bytes = sum(len(records) for _, parts in first.topics for _, records in parts)
 
     def __len__(self) -> int:
@@ -61,7 +60,7 @@ class JointRequest:
         return len(self._requests)
 
     def add(self, other: JointRequest) -> bool:
-        """Add another request and return True, unless its settings differ, it shares a partition, or it is large."""
+        """Add another request; return False if its settings differ, it shares a partition, or it is too large."""
         mine, theirs = self._requests[0], other._requests[0]
         if theirs.acks != mine.acks or theirs.timeout_ms != mine.timeout_ms:
             return False
@@ -88,7 +87,7 @@ class JointRequest:
 
 
 def parts_of(response: ProduceResponse, version: int, joint: JointRequest) -> list[ProduceResponse]:
-    """Split an answer into one per request, each about its own partitions."""
+    """Split an answer into one answer per request, each with that request's partitions."""
     parts = [ProduceResponse(node_endpoints=response.node_endpoints) for _ in range(len(joint))]
     for topic in response.responses:
         name = topic.topic_id.bytes if version >= FIRST_WITH_IDS else topic.name.encode()
@@ -105,7 +104,7 @@ def parts_of(response: ProduceResponse, version: int, joint: JointRequest) -> li
 def take_hints(response: ProduceResponse, version: int, names: Mapping[UUID, str]) -> list[LeaderHint]:
     """Read an answer's hints once for all producers; see `HintReader.take`.
 
-    Returns none if topics are identified by name, because the answer then does not identify their incarnation.
+    Returns no hints if topics are identified by name, because the answer then does not identify their incarnation.
     """
     reader = HintReader(version >= FIRST_WITH_IDS, response.node_endpoints)
     if reader.tells_leaders and response.node_endpoints:
@@ -118,18 +117,19 @@ def take_hints(response: ProduceResponse, version: int, names: Mapping[UUID, str
 
 
 SLOW_S = 0.05
-"""A broker that takes longer for a request may be waiting for replicas or its disk, with time for further requests."""
+"""Seconds per request from which on a broker is slow: it may be waiting for replicas or its disk, and free for more."""
 FEW = 4
 """Number of additional requests for a slow broker, until it is known if they slow each other down."""
 SLOWER = 1.4
-"""Twice the requests take at least this many times longer each if the broker, or this machine, is busy with them."""
+"""If the mean answer time grows by more than this factor when requests are doubled, the broker or this machine is
+busy with them."""
 STAGES_MOST = 64
-"""Maximum number of stages after which a broker that became slower with more requests is tried with more again."""
+"""Maximum number of stages without another increase after a broker has become slower with more requests."""
 LATE = 0.25
 """Weight of the latest answer in the broker's mean time per request."""
 ROOM = 2
-"""Number of parcels that wait for a quick broker. Fewer would leave it idle. More would close batches early, and their
-partitions' next records would wait for one more request."""
+"""Maximum number of parcels that wait for a quick broker. With fewer it would be idle at times. With more, batches
+would be closed early, and their partitions' next records would wait for another request."""
 
 
 class Part(NamedTuple):
@@ -147,10 +147,10 @@ class Places(NamedTuple):
 
     owners: list[Hashable]
     numbers: dict[WirePartition, int] | None
-    """Index of the owner by partition; None for a transaction, which always has its own request."""
+    """Index of the owner by partition; None for a transaction, whose requests are never joined."""
 
     def keep_out(self, other: Places) -> bool:
-        """Return True if another owner's request could not have joined this one."""
+        """Return True if another owner's request could not have joined this request."""
         mine, theirs = self.owners, other.owners
         if self.numbers is None or other.numbers is None:
             return any(owner not in theirs for owner in mine)
@@ -162,7 +162,7 @@ class Places(NamedTuple):
 
 
 class Parcel:
-    """One request to send: joined from several producers, or of one."""
+    """One request to send, of one producer or joined from several."""
 
     __slots__ = ("_joint", "came_at", "left_at", "parts", "version", "way")
 
@@ -186,7 +186,7 @@ class Parcel:
         return True
 
     def split(self, owners: Container[Hashable]) -> list[Parcel]:
-        """Return two parcels, one without and one with only these owners' requests; or one, if it has only one kind."""
+        """Return a parcel without these owners' requests and a parcel with only these, leaving out an empty parcel."""
         kinds: dict[bool, Parcel] = {}
         for part in self.parts:
             one = Parcel(self.way, self.version, part)
@@ -214,15 +214,15 @@ class Parcel:
             part.on_done(answer, error)
 
     def refused(self, error: KafkaError) -> None:
-        """Pass on the error of a request that could not be sent."""
+        """Pass the error of a request that could not be sent to its producers."""
         for part in self.parts:
             part.unsent(error)
 
 
 class Breadth:
-    """Number of additional requests for a slow broker: raised while that makes each request no slower.
+    """Adapts the number of additional requests for a slow broker: doubles it while requests do not become slower.
 
-    It works in stages with equal numbers of answers.
+    A stage ends after ``limit`` answers; its mean answer time decides about the next stage.
     """
 
     __slots__ = ("_answers", "_before_s", "_full", "_skip", "_stages", "_sum_s", "limit")
@@ -237,7 +237,7 @@ class Breadth:
         self._before_s = math.inf
         """Mean answer time in the previous stage, with half the requests."""
         self._stages = 1
-        """Number of stages without an increase after one that was slower."""
+        """Number of stages without an increase after the next slower stage."""
         self._skip = 0
         """Remaining stages without an increase."""
 
@@ -265,16 +265,16 @@ class Breadth:
 
 
 class Outbox:
-    """Parcels of one broker that wait, oldest first, and the producers with requests in flight."""
+    """The waiting parcels of one broker, oldest first, and the producers with requests in flight."""
 
     def __init__(self) -> None:
         self._waiting: list[Parcel] = []
         self._held: Counter[Hashable] = Counter()
         """Number of waiting requests by owner."""
         self._on_first: Counter[Hashable] = Counter()
-        """Number of requests in flight on the first connection, by owner."""
+        """Each owner's number of requests in flight on the first connection."""
         self._beside: Counter[Hashable] = Counter()
-        """Number of requests in flight on additional connections, by owner."""
+        """Each owner's number of requests in flight on additional connections."""
         self._contenders: set[Hashable] = set()
         """Owners whose requests could not be joined while the broker was slow."""
         self._latest = Places([], None)
@@ -287,7 +287,7 @@ class Outbox:
         self._at_work_since = 0.0
         """Time at which the broker began with its current request on the first connection."""
         self._served_s = 0.0
-        """Recent mean time per request there."""
+        """Recent mean seconds per request on the first connection."""
 
     def __len__(self) -> int:
         """Return the number of waiting parcels."""
@@ -300,39 +300,39 @@ class Outbox:
         return self._serves_s(now) >= SLOW_S
 
     def slow_at(self) -> float:
-        """Return when the broker becomes `slow` without an answer; infinity if it is, or has no request."""
+        """Return the time at which the broker becomes `slow` without an answer; infinity if it is, or is idle."""
         return self._at_work_since + SLOW_S if self._under_way and self._served_s < SLOW_S else math.inf
 
     def _serves_s(self, now: float) -> float:
         return max(self._served_s, now - self._at_work_since) if self._under_way else self._served_s
 
     def _room_beside(self, now: float) -> int:
-        """Return the number of further requests that the broker may have on additional connections."""
+        """Return the number of further requests that may be sent on additional connections."""
         return self._breadth.limit - self._under_way_beside if self.slow(now) else 0
 
     # --- accepting requests -------------------------------------------------------------------------------------------
 
     def holds_back(self, owner: Hashable) -> bool:
-        """Return True while a request of the owner waits or is on an additional connection: the next one must wait."""
+        """Return True if the owner's next request must wait: its last one waits or is on an additional connection."""
         return owner in self._held or owner in self._beside
 
     def is_open(self, way_free: bool, now: float) -> bool:
-        """Return True if some owners' requests are accepted; ``way_free`` if the first connection has room."""
+        """Return True if some owners' requests are accepted. ``way_free``: the first connection takes a request."""
         waiting = len(self._waiting)
         return waiting < max(ROOM, self._room_beside(now)) and bool(way_free or waiting or self._contenders)
 
     def takes(self, owner: Hashable, way_free: bool, now: float) -> bool:
         """Return True if a request of this owner is accepted.
 
-        If the connection is not free, it joins a waiting parcel, follows it, or goes to an additional connection as the
-        owner's earlier ones did.
+        If the connection is not free, the request joins a waiting parcel, follows it, or uses an additional connection
+        like the owner's earlier requests.
         """
         if self.holds_back(owner) or not self.is_open(way_free, now):
             return False
         return bool(way_free or self._waiting) or (owner in self._contenders and owner not in self._on_first)
 
     def add(self, parcel: Parcel, now: float) -> None:
-        """Queue one producer's request, joined with others if possible, but after its own earlier ones."""
+        """Queue a producer's request after its earlier requests, joined with other producers' requests if possible."""
         owner = parcel.parts[0].owner
         parcel.came_at = now
         if not self.slow(now):
@@ -355,9 +355,9 @@ class Outbox:
         return coming < min(len(self._waiting), self._room_beside(now))
 
     def first(self, now: float, *, beside: bool) -> Parcel | None:
-        """Return the oldest parcel that may be sent now, on the first connection or on an additional one.
+        """Return the oldest parcel that may be sent now on the first connection, or ``beside`` it on an additional one.
 
-        A contender's parcel is not queued on the first connection immediately: an additional one answers it sooner.
+        A contender's parcel is not queued on a busy first connection at once: an additional connection answers sooner.
         """
         for at, parcel in enumerate(self._waiting):
             stuck: Container[Hashable] = self._beside

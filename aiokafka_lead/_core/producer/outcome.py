@@ -1,4 +1,4 @@
-"""The outcome of a batch, and so of each of its records.
+"""The outcome of a batch, and thus of each of its records.
 
 Hot: compiled through ``outcome.pxd`` if a compiler is available, else plain Python.
 """
@@ -15,7 +15,7 @@ from ...errors import IllegalStateError, KafkaError
 from ...types import RecordMetadata
 
 NO_OFFSET = -1
-"""The broker returned no offset: ``acks=0``, or a duplicate that it no longer remembers."""
+"""The offset if the broker returned none: with ``acks=0``, or for a duplicate whose offset it no longer has."""
 
 
 class Wakeable(Protocol):
@@ -29,15 +29,15 @@ class Park(Protocol):
     """Waits for outcomes on one event loop. Refers to no outcome, so that a finished outcome may keep it."""
 
     def __call__(self, outcome: BatchOutcome, /) -> Awaitable[object]:
-        """Return an awaitable that ends when the outcome is done or divided. Await it immediately, and once."""
+        """Return an awaitable that finishes when the outcome is done or divided. Await it immediately, and once."""
         ...
 
     def soon(self, fn: Callable[..., object], /, *args: Any) -> None:
-        """Have the event loop call this soon; errors that it raises are logged."""
+        """Have the event loop call ``fn`` soon; errors that it raises are logged."""
 
 
 class BatchOutcome:
-    """The fate of one batch's records: acknowledged, failed, or divided among the batches into which it was split."""
+    """The outcome of one batch's records: acknowledged, failed, or divided among the batches that it was split into."""
 
     __slots__ = (
         "_time",
@@ -74,7 +74,7 @@ class BatchOutcome:
         """Functions to call when the outcome is done or divided."""
         self._time_ms = -1
         self._time = -1
-        """The latest ``_time_ms`` as an object: most records of a batch share theirs."""
+        """The latest ``_time_ms`` as an object, which most records of a batch share."""
 
     def complete(self, base_offset: int, log_append_time_ms: int = -1) -> None:
         """Record that the broker has the records."""
@@ -94,7 +94,7 @@ class BatchOutcome:
         self._wake()
 
     def divide(self, parts: list[Part]) -> None:
-        """Record that the records were moved to other batches: each part has another outcome from now on."""
+        """Record that the records were moved to other batches, whose outcomes are in ``parts``."""
         self.parts = parts
         self._wake()
 

@@ -1,10 +1,10 @@
 """Chooses partitions for records without a key (KIP-480, KIP-794, KIP-1123).
 
-They stick to one partition until it has a batch's worth, then to another one chosen at random: preferably one with a
-short queue, and none whose broker has accepted no batch for a while. Java builds a table over all partitions of the
-topic for that; here a partition drawn uniformly is accepted with the probability that its queue deserves, which gives
-the same distribution without looking at the rest. A client that prefers its rack accepts only partitions led there, as
-long as one of them is usable.
+Such records go to the same partition until it has ``batch_size`` bytes, then to another, chosen at random. Partitions
+with a short queue are preferred; partitions whose broker has accepted no batch for a while are avoided. Java builds a
+table over all partitions of the topic for this choice. Here a partition is drawn uniformly and accepted with a
+probability that depends on its queue, which gives the same distribution without examining the other partitions. A
+client that prefers its rack accepts only partitions led there, while any of them is usable.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class NodeAvailability:
             self._blocked_since.setdefault(node_id, now)
 
     def taking(self, node_id: int) -> None:
-        """Record that the broker gets its batches."""
+        """Record that batches were sent to the broker."""
         self._blocked_since.pop(node_id, None)
 
     def available(self, node_id: int, now: float) -> bool:
@@ -68,7 +68,7 @@ class StickyChooser:
         self._rack = rack
 
     def choose(self, topic: TopicBuffer, snapshot: ClusterSnapshot, now: float) -> int:
-        """Return a partition of the topic, which has at least one."""
+        """Return a partition of the topic, which must have partitions."""
         if self._adaptive:
             self._survey(topic)
         pool: Sequence[int] = self._near(topic, snapshot) or range(topic.count)
@@ -113,7 +113,7 @@ class StickyChooser:
         return leader_id >= 0 and self._nodes.available(leader_id, now)
 
     def _accepted(self, topic: TopicBuffer, partition: int) -> bool:
-        """Return True with probability (deepest + 1 - own depth) / (deepest + 1), the weight of KIP-794."""
+        """Return True with probability (deepest + 1 - depth) / (deepest + 1), the weight of KIP-794."""
         if not self._adaptive or topic.deepest == 0:
             return True
         weights = topic.deepest + 1
@@ -131,7 +131,7 @@ def _leader(snapshot: ClusterSnapshot, topic: TopicBuffer, partition: int) -> in
 
 
 def call_partitioner(partitioner: Partitioner, key: bytes | None, topic: TopicBuffer, snapshot: ClusterSnapshot) -> int:
-    """Return the choice of a custom partitioner, checked."""
+    """Call a custom partitioner, and return its choice after checking it."""
     everything: Sequence[int] = range(topic.count)
     if topic.available is None:
         topic.available = [partition for partition in everything if _leader(snapshot, topic, partition) >= 0]

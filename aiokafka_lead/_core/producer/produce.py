@@ -28,7 +28,7 @@ FIRST_OF_TRANSACTIONS_V2 = 12
 _LAST_WITH_NAMES = FIRST_WITH_IDS - 1
 
 _ASIDE_BYTES = 8 * 1024
-"""From this size on, a slow codec takes as long as a round trip to another thread: about a third of a millisecond."""
+"""Size from which on a slow codec takes at least as long as a round trip to another thread, a third of a ms."""
 
 
 class SentBatches(NamedTuple):
@@ -84,7 +84,7 @@ def produce_version(
 
 
 def takes_long_to_build(batches: Sequence[ProducerBatch]) -> bool:
-    """Return True if slowly compressing batches are better built by `build_batches` in another thread."""
+    """Return True if `build_batches` should build these batches, with slow compression, in another thread."""
     size = 0
     for batch in batches:
         if not batch.builder.closed:
@@ -93,7 +93,7 @@ def takes_long_to_build(batches: Sequence[ProducerBatch]) -> bool:
 
 
 def build_batches(batches: Sequence[ProducerBatch], transactional: bool = False) -> None:
-    """Compress and stamp the batches, as `produce_request` does for those not built yet."""
+    """Compress and stamp the batches, so that `produce_request` need not."""
     for batch in batches:
         _built(batch, transactional)
 

@@ -1,6 +1,6 @@
 """Encodes common Produce requests directly from batches, and decodes common answers directly into offsets.
 
-That covers flexible versions, and answers without any error; the schema's codec handles the rest.
+They cover flexible versions, and answers without any error; the schema's codec handles the rest.
 
 Hot: compiled through ``produce_codec.pxd`` if a compiler is available, else plain Python.
 """
@@ -21,8 +21,8 @@ FIRST_WITH_IDS = 13
 
 _COPY_BELOW = COPY_BELOW_BYTES
 _PARTITION_BYTES = 33
-"""An answer for one partition: index, error code, base offset, append time, start offset, no record errors, no text, no
-tagged fields."""
+"""Size of an answer for one partition: index, error code, base offset, append time, start offset, no record errors, no
+text, no tagged fields."""
 
 
 class BatchesResponse(ProduceResponse):
@@ -138,7 +138,7 @@ def write_request(version: int, request: BatchesRequest, chunks: list[Buffer], o
 
 
 def _write_partition(index: int, records: memoryview, chunks: list[Buffer], out: bytearray) -> bytearray:
-    """Append one partition without tagged fields; large records become chunks of their own."""
+    """Append one partition without tagged fields; large records become separate chunks."""
     size = len(records)
     raw.append_int32(out, index)
     raw.append_uvarint(out, size + 1)

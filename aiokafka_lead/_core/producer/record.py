@@ -84,7 +84,7 @@ ToBytes = Callable[[Any, str, Headers], Any]
 
 
 class Serializers:
-    """The serializers of the application's keys and values; None is left alone."""
+    """The serializers of the application's keys and values. None stays None."""
 
     __slots__ = ("_key", "_value", "key_bytes", "value_bytes")
 
@@ -94,7 +94,7 @@ class Serializers:
         self.key_bytes = _to_bytes("key", self._key)
         """Converts a key to bytes, unless its serializer is awaited; raises `RecordSerializationError`."""
         self.value_bytes = _to_bytes("value", self._value)
-        """The same for a value."""
+        """Converts a value like ``key_bytes`` a key."""
 
     @property
     def plain(self) -> bool:
@@ -109,7 +109,7 @@ class Serializers:
 
     @property
     def prepares(self) -> bool:
-        """True if one of them is `Prepared`: it is awaited before it can be called, and may add headers."""
+        """True if a serializer is `Prepared`: it is awaited before it can be called, and may add headers."""
         return any(one is not None and one.prepare is not None for one in (self._key, self._value))
 
     async def await_key(self, key: Any, topic: str, headers: Headers) -> Made:

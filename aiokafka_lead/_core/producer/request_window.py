@@ -1,17 +1,17 @@
 """Learns the useful number of simultaneous requests to one broker.
 
 A broker serves the requests of a connection one by one: a Produce request with ``acks=all`` until every replica has its
-records. A request behind others waits for them all, so that a record is acknowledged soonest if it waits here for the
-next request, together with all records that arrive in the meantime, rather than there in a request of its own. Only a
-long network path takes several requests to keep the broker busy. The two are distinguished as in TCP Vegas: requests
-that wait for others take longer than the quickest one did.
+records. A request waits for all requests before it. So a record is acknowledged soonest if it waits in the client for
+the next request, together with all records that arrive in the meantime, rather than at the broker in a separate
+request. Only a long network path needs several requests to keep the broker busy. The two cases are distinguished as in
+TCP Vegas: requests that wait at the broker take longer than the quickest request.
 
-A broker that has much other work gets one request at a time (rule 15 of leadership). A second one would only save the
-round trip, which is short compared to that work; and after a leader move, both have to be refused before anything may
-go to the new leader. Such a broker is recognised by several slow answers in a row. A single slow answer, or a pause of
-the broker, ends with the next one, and if this client itself is late, answers arrive together. A distant broker behind
-a near proxy is slow, too, but serves requests concurrently; if no answer has been quick yet, the broker gets two
-requests again now and then to find out.
+A broker with much other work gets one request at a time (rule 15 of leadership). A second request would only save the
+round trip, which is short compared to that work. And after a leader move, both requests have to be refused before a
+batch may be sent to the new leader. This is recognised from several slow answers in a row. A single slow answer
+or a pause of the broker affects one answer only, and if this client itself is late, answers arrive together. A distant
+broker behind a near proxy is slow, too, but serves requests concurrently. If no answer has been quick yet, the broker
+gets two requests at times to find out.
 
 Compiled through ``request_window.pxd`` if a compiler is available.
 """
@@ -19,22 +19,22 @@ Compiled through ``request_window.pxd`` if a compiler is available.
 from __future__ import annotations
 
 ALONE, SHALLOW, DEEP = 1, 2, 100
-"""Sizes of a window: for a broker with much other work, and bounds for the rest. While one request is served, the next
-one should already be there."""
+"""Sizes of a window: for a broker with much other work, and bounds for other brokers. While one request is served, the
+next should already be at the broker."""
 NONE_WAITS, ONE_WAITS = 0.5, 1.0
 """Number of requests in flight that wait for others at the broker: below the first value the window may grow, above the
 second it shrinks."""
 BUSY_S = 0.02
-"""A broker that takes longer for a request may have much other work."""
+"""Seconds per request from which on a broker may have much other work."""
 SHORT_WAY = 1 / 8
 """The round trip is short if it takes less than this fraction of the broker's work."""
 SLOW_IN_A_ROW = 2
 """Number of consecutive slow answers that show a broker with much other work."""
 TRY_AFTER, TRY_AFTER_MOST = 8, 256
-"""Number of answers after which a broker that may be distant gets two requests again. It doubles each time, up to
+"""Number of answers after which a broker that may be distant gets two requests again; doubles each time up to
 `TRY_AFTER_MOST`."""
 MANY_BYTES = 1 << 18
-"""A smaller amount of full batches goes with the next request, which makes it no later."""
+"""With fewer bytes in full batches, these wait for the next request, which does not delay them."""
 LATE = 0.25
 """Weight of the latest answer in `RequestWindow.served_s`."""
 INSTANT_S = 1e-6
@@ -42,7 +42,7 @@ INSTANT_S = 1e-6
 
 
 class RequestWindow:
-    """Limits the requests in flight on one connection, as learnt from the times that answers take."""
+    """Limits the requests in flight on one connection, based on the answer times."""
 
     __slots__ = (
         "_alone_for",
@@ -59,7 +59,7 @@ class RequestWindow:
     )
 
     def __init__(self, opening_s: float = 0.0) -> None:
-        """Begin with ``opening_s``, the time it took to open the connection: one round trip or more."""
+        """Begin without answers. ``opening_s`` is the time it took to open the connection: one round trip or more."""
         self._opening_s = opening_s
         self._depth = SHALLOW
         """Maximum number of requests in flight."""
@@ -67,18 +67,18 @@ class RequestWindow:
         self._was_full = False
         """True if the window was full since the depth was changed."""
         self._answered_at = 0.0
-        """Time of the latest answer, from which on the broker serves the next request."""
+        """Time of the latest answer; since then the broker serves the next request."""
         self._quickest_s = float("inf")
         """The shortest time from a request to its answer."""
         self._far = False
-        """True if requests were served concurrently, at the last opportunity to see that."""
+        """True if requests were served concurrently when it was last possible to see."""
         self._slow_in_a_row = 0
-        """Number of latest answers in a row that each show a broker with much other work."""
+        """Number of consecutive slow answers, up to the latest."""
         self._alone_for = 0
         """Number of answers since the broker gets one request at a time."""
         self._try_after = TRY_AFTER
         self.served_s = 0.0
-        """Recent mean time that the broker takes for a request before it begins with the next one."""
+        """Recent mean time that the broker takes for a request before it begins with the next."""
 
     def sent(self) -> None:
         """Count a request that was sent; `answered` or `lost` follows."""
@@ -89,7 +89,7 @@ class RequestWindow:
         self._under_way -= 1
 
     def answered(self, sent_at: float, now: float) -> None:
-        """Learn from the answer to a request that was sent at that time; both in monotonic seconds."""
+        """Adapt to the answer to a request sent at ``sent_at``; both times are monotonic seconds."""
         took_s = max(INSTANT_S, now - sent_at)
         self._quickest_s = min(self._quickest_s, took_s)
         wait = self._under_way * (1 - self._quickest_s / took_s)
@@ -117,15 +117,15 @@ class RequestWindow:
     def _serves_beside(self, beside_s: float, took_s: float) -> bool:
         """Return True if the broker is distant, so that it serves requests concurrently.
 
-        ``beside_s`` is the time that the request was in flight while the previous one was unanswered. A short time says
-        nothing.
+        ``beside_s`` is the time for which the request was in flight together with the previous request. A short time
+        proves nothing.
         """
         if beside_s > self._quickest_s / 2:
             self._far = took_s - self._quickest_s < beside_s / 2
         return self._far
 
     def _look_out(self, quick: bool) -> None:
-        """Give the broker two requests if it is quick again, or to see if it is distant."""
+        """Allow two requests if the broker is quick again, or to find out if it is distant."""
         self._alone_for += 1
         may_be_far = self._quickest_s > BUSY_S
         if quick:
@@ -142,8 +142,8 @@ class RequestWindow:
     def is_full(self, filled_bytes: int = 0) -> bool:
         """Return True if the next request should wait for an answer.
 
-        ``filled_bytes`` counts the batches filled since the last call. They are sent immediately, so that a producer
-        under load keeps its brokers busy; to a broker with much other work, only if they are many.
+        ``filled_bytes`` is the size of the batches filled since the last call. They are sent immediately, so that a
+        producer under load keeps its brokers busy; to a broker with much other work, only from `MANY_BYTES` on.
         """
         if filled_bytes >= (MANY_BYTES if self._depth == ALONE else 1):
             return False

@@ -1,4 +1,4 @@
-"""Decides which partition may be sent to which broker, when, and until when: the accumulator's view of time.
+"""Decides when a partition's next batch may be sent, to which broker, and when it expires.
 
 Nothing here iterates over all partitions. A partition is examined after an event (a record, an answer, a new leader, a
 timer), and is then in the ready set of its leader, or waits for the next event.
@@ -43,13 +43,13 @@ class Schedule:
         self._memory = memory
         self._sequencing = sequencing
         self._notify = notify
-        """Called when there is work now, or earlier than `next_at` said."""
+        """Called when there is work now, or earlier than `next_at` returned."""
         self._lingering: deque[tuple[float, PartitionQueue]] = deque()
-        """Send times of open batches, in order; an entry whose batch was closed before is void."""
+        """Send times of open batches, in order; an entry is void once its batch is closed."""
         self._timers: list[tuple[float, int, PartitionQueue]] = []
         """Heap of partitions to examine again; an entry whose time is not the queue's ``wake_at`` is void."""
         self._expiries: list[tuple[float, int, PartitionQueue]] = []
-        """Heap of partitions with batches, by the earliest time at which the oldest batch may expire."""
+        """Heap of partitions with batches, with the earliest time at which the oldest batch may expire."""
         self._timer_count = 0
         """Distinguishes timers of the same instant."""
 
@@ -71,7 +71,7 @@ class Schedule:
         self._lingering.append((batch.send_at, batch.queue))
 
     def hurry(self, now: float) -> None:
-        """Stop all lingering, because something waits for records to be sent."""
+        """End the lingering of all batches, because a flush or a claim for memory waits."""
         lingering = self._lingering.copy()
         self._lingering.clear()
         for _, queue in lingering:
@@ -120,7 +120,7 @@ class Schedule:
                 yield batch
 
     def evaluate(self, queue: PartitionQueue, now: float) -> None:
-        """Put the partition into the set where it belongs, after any change to it."""
+        """Put the partition into the right set, after any change to it."""
         node_id = self.sendable_to(queue, now)
         if node_id == queue.ready_node:
             return
@@ -131,7 +131,7 @@ class Schedule:
             self._notify()
 
     def first_unsent(self, queue: PartitionQueue) -> ProducerBatch | None:
-        """Return the first batch without a pending answer: the only one that may be sent next."""
+        """Return the first batch without a pending answer, the only batch that may be sent next."""
         if not queue.in_flight:
             return queue.batches[0] if queue.batches else None
         for batch in queue.batches:
@@ -168,7 +168,7 @@ class Schedule:
         return leader_id
 
     def may_linger(self, node_id: int, now: float) -> bool:
-        """Return True if everything ready for the broker is full batches that are not due and can still grow."""
+        """Return True if all batches ready for the broker are full, not due yet, and can still grow."""
         partitions = self.ready.get(node_id, ())
         if self._hurried() or len(partitions) > LINGERING_PARTITIONS:
             return False
@@ -179,7 +179,7 @@ class Schedule:
         return True
 
     def pop(self, node_id: int) -> PartitionQueue:
-        """Take the longest-ready partition out of the broker's ready set."""
+        """Remove the longest-waiting partition from the broker's ready set, and return it."""
         partitions = self.ready[node_id]
         queue, _ = partitions.popitem(last=False)
         queue.ready_node = _NO_LEADER
@@ -188,7 +188,7 @@ class Schedule:
         return queue
 
     def put_back(self, queue: PartitionQueue, node_id: int) -> None:
-        """Undo `pop`: the partition comes first next time."""
+        """Undo `pop`: the partition is first again."""
         self._put_in(queue, node_id)
         self.ready[node_id].move_to_end(queue, last=False)
 

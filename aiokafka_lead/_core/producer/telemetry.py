@@ -12,18 +12,18 @@ from .accumulator import Accumulator
 
 
 class ProducerTelemetry:
-    """Metrics of Java's that this producer counts in the same way: fields of the metrics, and some others."""
+    """Metrics of Java's producer that this producer counts in the same way: fields of its metrics, and some others."""
 
     def __init__(
         self, transactional_id: str | None, accumulator: Accumulator, connections: Callable[[], int] | None
     ) -> None:
-        """Measure ``accumulator``. ``connections`` returns the number opened; None if they are shared."""
+        """Measure ``accumulator``. ``connections`` returns the number opened; None if connections are shared."""
         self._transactional_id = transactional_id
         self._accumulator = accumulator
         self._connections = connections
 
     def resource(self) -> Attributes:
-        """Return the transactional id, if there is one."""
+        """Return the transactional id, if any."""
         return () if self._transactional_id is None else (("transactional_id", self._transactional_id),)
 
     def measures(self) -> list[Measure]:

@@ -1,14 +1,14 @@
 """Sequences of a transactional producer, and the partitions that its transaction may write to (KIP-98, KIP-890).
 
-All partitions share the producer's epoch, and a partition cannot restart its sequences alone: if that would be needed,
-the transaction fails, and the epoch ends with it.
+All partitions share the producer's epoch, so a partition cannot restart its sequences alone. If a restart becomes
+necessary, the transaction fails, and the epoch ends with it.
 
-Without KIP-890 the coordinator must know a partition before its first batch leaves. With it, that batch adds the
-partition to the transaction: the broker asks the coordinator, and answers with an error if the same producer makes it
-ask again before the coordinator has answered. So a broker gets one such request at a time, with all partitions that are
-ready then. Brokers get them one by one: the coordinator accepts one addition at a time, and a broker that is turned
-away returns only 20 ms later (``add.partitions.to.txn.retry.backoff.ms``). For the same reason, none is sent before the
-coordinator has finished the previous transaction, if that is known.
+Without KIP-890, a partition must be added to the transaction at the coordinator before its first batch is sent. With
+KIP-890, that batch adds the partition: the broker asks the coordinator, and answers with an error if the same producer
+makes it ask again before the coordinator has answered. So a broker gets one such request at a time, with all partitions
+that are ready then. Brokers get them one by one: the coordinator accepts one addition at a time, and a refused broker
+repeats its request only 20 ms later (``add.partitions.to.txn.retry.backoff.ms``). For the same reason, none is sent
+before the coordinator has finished the previous transaction, if that is known.
 
 Compiled through ``transactional.pxd`` if a compiler is available.
 """
@@ -22,16 +22,16 @@ from .batches import NO_SEQUENCE, PartitionQueue, ProducerBatch
 from .idempotence import IdempotentSequencing, is_later, sequence_after
 
 TOUCHES_APART_S = 0.1
-"""Delay after which another broker gets its first request although the previous one has not answered. Brokers with long
-answer times are still awaited one by one: if two of them make the coordinator add partitions at the same time, the one
-that is turned away returns 20 ms later, repeatedly for up to 100 ms, and then refuses."""
+"""Delay after which another broker gets its first request although the previous broker has not answered. It is long
+enough for slow brokers: if two brokers make the coordinator add partitions at the same time, the refused broker repeats
+its request every 20 ms for up to 100 ms, and then refuses the batch."""
 
 _NO_SEQUENCE = NO_SEQUENCE
 _TOUCHES_APART_S = TOUCHES_APART_S
 
 
 class TransactionalSequencing(IdempotentSequencing):
-    """The identity and the sequences of a transactional producer, and its open transaction's partitions."""
+    """The identity and sequences of a transactional producer, and the partitions of its open transaction."""
 
     __slots__ = (
         "_touch_at",
@@ -53,32 +53,32 @@ class TransactionalSequencing(IdempotentSequencing):
         self.transaction = 0
         """Number of the open transaction, or of the latest."""
         self.v2 = False
-        """True if it is a transaction of KIP-890."""
+        """True if the transaction follows KIP-890."""
         self.failed = True
-        """True if no more of it will be sent; also while none is open."""
+        """True if no more batches of the transaction will be sent, and while no transaction is open."""
         self.written = False
-        """True if a record of it was sent to a partition, and so may be in it."""
+        """True if a batch of the transaction was sent, so that a partition may contain it."""
         self.gap = False
         """True if a batch with a sequence was given up: the epoch cannot continue."""
         self.held = False
         """True while partitions wait until the coordinator has finished the previous transaction; see `release`."""
         self.wanted: dict[PartitionQueue, None] = {}
-        """Partitions that the coordinator does not know yet."""
+        """Partitions that have to be added to the transaction at the coordinator."""
         self.on_wanted: Callable[[], None] = _ignore
-        """Called when partitions are added to them, or more are held."""
+        """Called when ``wanted`` grows, or more partitions are held."""
         self.on_failure: Callable[[KafkaError], None] = _ignore_error
         """Called when records of the transaction are given up."""
         self._touching: dict[int, dict[PartitionQueue, None]] = {}
-        """Partitions whose first batch of the transaction awaits its answer, by broker."""
+        """Each broker's partitions whose first batch of the transaction awaits its answer."""
         self._waiting: dict[PartitionQueue, None] = {}
-        """Partitions that wait for such answers, or are held."""
+        """Partitions that wait for the answers to such batches, or are held."""
         self._touch_at = 0.0
-        """Time at which the next broker may get such a batch although another has not answered."""
+        """Time at which the next broker may get a first batch although another broker has not answered."""
 
     # --- the transaction ----------------------------------------------------------------------------------------------
 
     def begin(self, number: int, producer_id: int, producer_epoch: int, v2: bool, held: bool = False) -> None:
-        """Begin the next transaction, under this identity."""
+        """Begin the next transaction, with this producer id and epoch."""
         self.assign_producer_id(producer_id, producer_epoch)
         self.transaction = number
         self.v2 = v2
@@ -87,7 +87,7 @@ class TransactionalSequencing(IdempotentSequencing):
         self.wanted.clear()
 
     def end(self) -> None:
-        """End the transaction: no more of it will be sent."""
+        """End the transaction: no more of its batches will be sent."""
         self.failed = True
         self.wanted.clear()
 
@@ -100,7 +100,7 @@ class TransactionalSequencing(IdempotentSequencing):
             self.on_wanted()
 
     def added(self, queue: PartitionQueue) -> None:
-        """Record that the coordinator knows that the partition is part of the transaction."""
+        """Record that the coordinator has added the partition to the transaction."""
         self.wanted.pop(queue, None)
         queue.transaction = self.transaction
 
@@ -110,7 +110,7 @@ class TransactionalSequencing(IdempotentSequencing):
         return self._waited()
 
     def requested(self, node_id: int, batches: Sequence[ProducerBatch], now: float) -> None:
-        """Record that these batches are sent to a broker together."""
+        """Record that these batches are sent to a broker in one request."""
         self.written = True
         if not self.v2:
             return
@@ -171,7 +171,7 @@ class TransactionalSequencing(IdempotentSequencing):
     def acknowledged(self, batch: ProducerBatch, node_id: int) -> None:
         queue = batch.queue
         if batch.producer_epoch != queue.producer_epoch or batch.producer_id != queue.producer_id:
-            return  # of a previous transaction
+            return  # the batch belongs to a previous transaction
         if queue.batches[0] is batch:
             queue.proven_node = node_id
         if batch.producer_epoch == self.producer_epoch and batch.producer_id == self.producer_id and not self.failed:
@@ -186,7 +186,7 @@ class TransactionalSequencing(IdempotentSequencing):
         return same and super().surely_in_log(batch)
 
     def rejected(self, batch: ProducerBatch) -> None:
-        """Do nothing: a caller that takes this for a restart of the sequences gives the batch up instead."""
+        """Do nothing: where other producers restart their sequences, the caller gives the batch up."""
 
     def given_up(self, batch: ProducerBatch, in_doubt: bool) -> None:
         self.gap = True

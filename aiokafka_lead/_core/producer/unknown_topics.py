@@ -1,7 +1,7 @@
-"""Records accepted before metadata knows their topic, for a call that does not wait.
+"""Records of topics that are not in the metadata yet, for a call that does not wait.
 
-They are kept with their arguments, in order, and put into batches as soon as metadata knows the topic: before a call
-that waited for that metadata continues.
+They are kept with their arguments, in order, and put into batches as soon as metadata has the topic, before a call that
+waited for that metadata continues.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Topic:
 
 
 class UnknownTopics:
-    """The records of topics that are not known yet."""
+    """The records of topics that are not in the metadata yet."""
 
     def __init__(self, accumulator: Accumulator) -> None:
         self._accumulator = accumulator
@@ -39,7 +39,7 @@ class UnknownTopics:
         return topic in self._topics
 
     def records_left(self) -> int:
-        """Count the records."""
+        """Return the number of records."""
         return sum(len(waiting.records) for waiting in self._topics.values())
 
     def append(self, record: Record) -> Delivery | None:
@@ -55,7 +55,7 @@ class UnknownTopics:
         return Delivery(waiting.outcome, len(waiting.records) - 1, record.timestamp_ms)
 
     def on_snapshot(self, now: float) -> None:
-        """Put the records of topics that new metadata knows into batches."""
+        """Put the records of topics in the new metadata into batches."""
         for name in [name for name in self._topics if self._accumulator.topic(name) is not None]:
             waiting = self._topics.pop(name)
             parts: list[Part] = []
@@ -68,7 +68,7 @@ class UnknownTopics:
             self._accumulator.finish(waiting.ordinal)
 
     def _put(self, record: Record, ordinal: int, now: float) -> tuple[BatchOutcome, int]:
-        """Return the record's place; in an outcome of its own if it cannot be appended."""
+        """Append a record to a batch and return its place; if it fails, the place is in a separate, failed outcome."""
         topic = self._accumulator.topic(record.topic)
         assert topic is not None
         try:
@@ -80,7 +80,10 @@ class UnknownTopics:
             return outcome, 0
 
     def drop(self, topic: str, make_error: Callable[[str], KafkaError]) -> int:
-        """Give up a topic's records, and return their number; ``make_error`` takes a text that describes their fate."""
+        """Give up a topic's records, and return their number.
+
+        ``make_error`` takes a text that says if the records may be in the log.
+        """
         waiting = self._topics.pop(topic, None)
         if waiting is None:
             return 0

@@ -1,4 +1,4 @@
-"""Calls a handler with the arguments that its parameters' names and annotations ask for."""
+"""Calls a handler with arguments chosen by its parameters' names and annotations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Handler = Callable[..., Awaitable[object]]
 Get = Callable[[Any, Any], Any]
 
 PARTS = ("topic", "partition", "offset", "timestamp_ms")
-"""Attributes of a record that a parameter gets by its name."""
+"""Attributes of a record that parameters of the same name get."""
 
 _MISSING = inspect.Parameter.empty
 
@@ -28,10 +28,10 @@ _TXN = ("txn", "transaction")
 
 
 def bound(handler: Handler, *, transactional: bool, model: Any = None) -> Handler:
-    """Return a function of a record, and of a transaction if there is one, that calls this handler.
+    """Return a function of a record, and of a transaction if ``transactional``, that calls this handler.
 
-    It is the handler itself, unless an annotation asks for more than a record, or ``model`` is the type of the value.
-    Raises `ConfigTypeError` for a parameter without a known argument.
+    It is the handler itself unless it has other parameters, or ``model`` is the type of the value. Raises
+    `ConfigTypeError` for a parameter that no argument fits.
     """
     checked = checked_handler(handler)
     wanted = _parameters(handler)
@@ -59,8 +59,8 @@ def bound(handler: Handler, *, transactional: bool, model: Any = None) -> Handle
 
 
 def bound_to_batch(handler: Handler, *, transactional: bool, model: Any = None) -> tuple[Handler, Callable[[Any], Any]]:
-    """Return a function of a list, and of a transaction if there is one, that calls this handler; and a function
-    that makes an item of the list from a record. Raises `ConfigTypeError`."""
+    """Return a function of a list, and of a transaction if ``transactional``, that calls this handler; and a function
+    that converts a record to an item of the list. Raises `ConfigTypeError`."""
     checked = checked_handler(handler)
     wanted = _parameters(handler)
     if not wanted:
@@ -130,7 +130,7 @@ def _check_call(handler: Handler, arguments: int) -> None:
 
 
 def _evaluated(parameter: inspect.Parameter, function: Any) -> Any:
-    """Return the annotation; a record or a transaction may have a name that only type checkers know."""
+    """Return the annotation; its name for a record or a transaction may be defined for type checkers only."""
     annotation = parameter.annotation
     if not isinstance(annotation, str):
         return annotation
@@ -172,7 +172,7 @@ def _is_transaction(annotation: Any) -> bool:
 
 
 def _getter(parameter: inspect.Parameter, what: str, transactional: bool, model: Any) -> tuple[Get, bool]:
-    """Return the function that makes the argument, and True if the argument is the record's value."""
+    """Return the function that computes the argument, and True if the argument is the record's value."""
     annotation, name = parameter.annotation, parameter.name
     kind = unwrapped(annotation)
     if _is_record(kind) or (name == "record" and kind in (_MISSING, Any, object)):

@@ -25,10 +25,10 @@ DEAD_LETTER_HEADERS = tuple(
         "frames",
     )
 )
-"""Headers of a dead letter besides its record's own. All are UTF-8 text.
+"""Headers added to the record's in a dead letter. All are UTF-8 text.
 
-They give the record's place and its number of attempts. They name the exception by its qualified class name, its
-message (at most 2,000 characters) and the innermost frames of its traceback, each a line "file:number in function".
+They give the record's place and its number of attempts, and the exception's qualified class name, its message (at most
+2,000 characters) and the innermost frames of its traceback, each a line "file:number in function".
 """
 
 MESSAGE_CHARACTERS = 2_000
@@ -37,7 +37,7 @@ MESSAGE_CHARACTERS = 2_000
 def dead_letter_headers(
     record: ConsumerRecord[Any, Any], error: BaseException, attempts: int, group_id: str | None
 ) -> list[Header]:
-    """Return the record's headers, followed by the cause. A record that was a dead letter before has both causes."""
+    """Return the record's headers, followed by the failure's. A former dead letter has both failures."""
     error = blamed(error)
     cause: tuple[object, ...] = (
         record.topic,

@@ -13,7 +13,7 @@ from ...types import TopicPartition
 from ..consumer.position import Position
 
 TOGETHER_S = 0.5
-"""Records due within this time are taken together."""
+"""Records due within this number of seconds are taken together."""
 
 _DELAY = re.compile(r"(\d+)(ms|s|m|h|d)")
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -46,19 +46,19 @@ class Closed:
     """Partitions of retry topics whose next record is not due. Times are Unix seconds."""
 
     def __init__(self, due_ms: Callable[[Any, float], float]) -> None:
-        """``due_ms`` returns the time at which a record is due, given the present time, both in milliseconds."""
+        """Begin with all open. ``due_ms`` returns a record's due time, given the present time; both in milliseconds."""
         self._due_ms = due_ms
         self._until: dict[TopicPartition, tuple[int, float]] = {}
-        """Offset of a record that is not due, and the time until which no one looks at it."""
+        """Offset of a record that is not due, and the time until which it is not examined."""
 
     def is_closed(self, tp: TopicPartition, position: Position | None, now: float) -> bool:
         """Return True if no record of the partition is due from this position on."""
-        # Records before that offset were left for lack of room, or come again after an abort.
+        # Records before that offset did not fit into the limits, or are delivered again after an abort.
         offset, until = self._until.get(tp, (0, 0.0))
         return until > now and position is not None and position.offset >= offset
 
     def due(self, tp: TopicPartition, records: Sequence[Any], now: float) -> int:
-        """Return how many of these records, the partition's next, are due. It is closed behind them if not all are."""
+        """Return how many of the partition's next records are due. Close the partition if not all are due."""
         for index, record in enumerate(records):
             due_at = self._due_ms(record, now * 1000) / 1000
             if due_at > now:
@@ -68,6 +68,6 @@ class Closed:
 
     def opens_in_s(self, now: float) -> float:
         """Return the seconds until the next partition opens; infinite if all are open."""
-        # Partitions that were revoked or paused are dropped here too: no later record opens them.
+        # Also drop partitions that were revoked or paused, which no later record opens.
         self._until = {tp: closed for tp, closed in self._until.items() if closed[1] > now}
         return min((until for _, until in self._until.values()), default=math.inf) - now

@@ -1,4 +1,4 @@
-"""Attempts at the records of aborted transactions: which are handled again, and which become dead letters."""
+"""Attempts at the records of aborted transactions: decides which are handled again, and which become dead letters."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TransactionalProducer(Protocol):
         """Abort a transaction that the coordinator has refused to end, since the records in it wait for that."""
 
     def _take_failure(self) -> KafkaError | None:
-        """Return the error of a failed transaction that no caller has received yet, and forget it."""
+        """Return the error of a failed transaction that no caller has received yet, and clear it."""
         ...
 
 
@@ -81,7 +81,7 @@ class Attempts:
         self._settled: set[Place] = set()
         """Failed records that are not handled again."""
         self._alone: set[Place] = set()
-        """Records of batches whose retries are used up."""
+        """Records of batches without further retries."""
 
     def failed(self, record: Record, error: BaseException) -> HandlerFailure:
         """Count a handler's failure."""
@@ -98,7 +98,7 @@ class Attempts:
         return failure
 
     def failed_together(self, records: Sequence[Record], error: BaseException) -> HandlerFailure:
-        """Count the failure of a batch; once its retries are used up, its records have to be handled alone."""
+        """Count the failure of a batch; once it has no more retries, its records have to be handled alone."""
         failures = [self.failed(record, error) for record in records]
         first = failures[0]
         if len(records) > 1 and any(failure.verdict.fate != "retry" for failure in failures):
@@ -137,7 +137,7 @@ class Attempts:
         )
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Forget the records before these offsets: they are done."""
+        """Drop the state of the records before these offsets, which are done."""
         if self._failed or self._postponed:
             ends = {tuple(tp): offset.offset for tp, offset in offsets.items()}
             self._postponed = {place for place in self._postponed if place[2] >= ends.get(place[:2], 0)}

@@ -14,7 +14,7 @@ FRAMES = 10
 """Number of innermost frames of a traceback that are kept."""
 
 CHAIN = 20
-"""Maximum number of errors of a chain that are looked at."""
+"""Maximum number of errors of a chain that are examined."""
 
 PYDANTIC, MSGSPEC = "pydantic_core._pydantic_core.ValidationError", "msgspec.ValidationError"
 QUOTING = {PYDANTIC, MSGSPEC}
@@ -25,7 +25,7 @@ _QUOTED = re.compile(r"""(value|field) ('.*'|".*"|`.*`|-?\d+)""", re.DOTALL)
 
 
 def blamed(error: BaseException) -> BaseException:
-    """Return the error to name as the reason: the only one of a group, and the cause of a `PermanentError`."""
+    """Return the error to name as the reason: the only error of a group, and the cause of a `PermanentError`."""
     raised = leaves(error)
     if len(raised) == 1:
         error = raised[0]

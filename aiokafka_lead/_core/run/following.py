@@ -1,4 +1,4 @@
-"""Order by key across retry topics: records of a key with a waiting record follow this one."""
+"""Order by key across retry topics: while a record of a key waits there, later records of the key follow it."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ Undo = Callable[[], object]
 
 
 class Scan:
-    """Reading of a retry partition for the records in it, before any of them is handled."""
+    """A read of a retry partition that finds all its records before any of them is handled."""
 
     __slots__ = ("end", "start")
 
     def __init__(self) -> None:
         self.start: Position | None = None
-        """Position to which the partition returns afterwards; None until it is known."""
+        """Position to which the partition returns afterwards; None until known."""
         self.end: int | None = None
-        """Offset at which the scan ends; None until it is known."""
+        """Offset at which the scan ends; None until known."""
 
     def ends_at(self, end: int) -> None:
-        """Set the end of the partition, as found since the scan was made."""
+        """Set the end of the partition, which was looked up after the scan was created."""
         self.end = end
 
 
 class _Place(NamedTuple):
-    """Place of a copy in a retry topic of a family."""
+    """Retry topic and offset of a copy in a family."""
 
     topic: str
     offset: int
@@ -46,19 +46,19 @@ class _Origin(NamedTuple):
 
     offset: int
     timestamp_ms: int
-    """Distinguishes it from the record at the same offset of a topic that was deleted and created again."""
+    """Distinguishes it from the record at the same offset of a recreated topic."""
 
 
 class _Waiting:
-    """Records of one key in retry topics, by their origins."""
+    """Records of one key in retry topics, with their origins."""
 
     __slots__ = ("_copies", "_heap")
 
     def __init__(self) -> None:
         self._heap: list[_Origin] = []
-        """Origins, the least one first; some of them no longer wait."""
+        """Heap of origins; some of them no longer wait."""
         self._copies: dict[_Origin, dict[_Place, None]] = {}
-        """Places of each record's copies, the latest last. More than one remain of a member that was lost."""
+        """Places of each record's copies, the latest last. A lost member may leave more than one copy."""
 
     def add(self, origin: _Origin, place: _Place) -> None:
         copies = self._copies.get(origin)
@@ -69,7 +69,7 @@ class _Waiting:
             copies[place] = None
 
     def remove(self, origin: _Origin, place: _Place) -> bool:
-        """Return True if no record waits any more."""
+        """Remove a copy; return True if no record waits any more."""
         copies = self._copies.get(origin)
         if copies is not None:
             copies.pop(place, None)
@@ -86,7 +86,7 @@ class _Waiting:
         return next(reversed(self._copies.get(origin, {})), None)
 
     def first(self) -> _Origin:
-        """Return the least origin."""
+        """Return the least origin that waits."""
         while self._heap[0] not in self._copies:
             heapq.heappop(self._heap)
         return self._heap[0]
@@ -102,12 +102,12 @@ class _Family:
         self.scans = {TopicPartition(name, state.tp.partition): Scan() for name in names}
         """Scans that are not complete. No partition of the family is handled meanwhile."""
         self.waiting: dict[bytes, _Waiting] = {}
-        """Records that wait, by key."""
+        """Waiting records by key."""
         self.taken_to: dict[str, int] = dict.fromkeys(names, 0)
-        """Offset after the last record taken to be handled, by retry topic."""
+        """Each retry topic's offset after the last record taken to be handled."""
 
     def add(self, key: bytes, origin: _Origin, place: _Place) -> Undo:
-        """Note that a record waits at this place; return a function that undoes this."""
+        """Note that a record waits at this place; return a function that undoes the note."""
         waiting = self.waiting.get(key)
         if waiting is None:
             waiting = self.waiting[key] = _Waiting()
@@ -124,24 +124,24 @@ class _Family:
 class Following:
     """Records in retry topics. A record may be handled once no record of its key with a smaller offset waits there.
 
-    All this is known to one member: it has the partition and its retry partitions, and is the only one to write there.
-    A member that takes them over reads the retry partitions to their ends first.
+    A single member has all this information: it has the partition and its retry partitions, and no other member writes
+    there. A member that takes over a partition reads the retry partitions to their ends first.
 
     A record may be written twice if a member is lost before its commit. It is handled once if the copies are found
     before that. Otherwise it is handled again, after it was handled for the first time in its order.
 
-    With transactions, the notes of one that is aborted are undone.
+    With transactions, the notes of an aborted transaction are undone.
     """
 
     def __init__(self, topics: RetryTopics) -> None:
         self._topics = topics
         self._families: dict[TopicPartition, _Family] = {}
-        """Families, by each of their partitions."""
+        """Families by each of their partitions."""
 
     # --- assignment --------------------------------------------------------------------------------------------------
 
     def assigned(self, states: Iterable[PartitionState]) -> dict[TopicPartition, Scan]:
-        """Take note of the present assignment; return the new scans, whose ends have to be found."""
+        """Update the assignment; return the new scans, whose ends have to be looked up."""
         found: dict[TopicPartition, Scan] = {}
         families: dict[TopicPartition, _Family] = {}
         for state in states:
@@ -187,7 +187,7 @@ class Following:
         return (tp for tp, family in list(self._families.items()) if tp in family.scans)
 
     def starts(self) -> dict[TopicPartition, Position]:
-        """Return the positions to which partitions have to return if their scans never end."""
+        """Return the positions to which partitions have to return if their scans do not end."""
         scans = [(tp, family.scans.get(tp)) for tp, family in self._families.items()]
         return {tp: scan.start for tp, scan in scans if scan is not None and scan.start is not None}
 
@@ -207,9 +207,9 @@ class Following:
             family.taken_to[last.topic] = last.offset + 1
 
     def written(self, record: Record, topic: str, offset: int) -> Undo | None:
-        """Note that a record was written to a retry topic. It may have been taken there, and even be finished.
+        """Note that a record was written to a retry topic. It may already be taken there, and even be finished.
 
-        Returns a function that undoes this, for a transaction that is aborted; None if there is nothing to undo.
+        Returns a function that undoes the note, for a transaction that is aborted; None if there is nothing to undo.
         """
         family = self._family_of(record)
         if family is None or offset < family.taken_to[topic]:
@@ -217,7 +217,7 @@ class Following:
         return self._note(record, _Place(topic, offset))
 
     def finished(self, record: Record) -> Undo | None:
-        """Note that a record is done, or waits elsewhere; returns the same as `written`."""
+        """Note that a record is done, or waits elsewhere; return a function like `written`."""
         family, key, waiting = self._family_of(record), record.key, self._waiting(record)
         if waiting is None or family is None or key is None:
             return None
@@ -228,20 +228,20 @@ class Following:
         return partial(family.add, key, origin, place)
 
     def concerns(self, record: Record) -> bool:
-        """Return True if a record of this one's key, or itself, waits."""
+        """Return True if this record, or another record of its key, waits."""
         return self._waiting(record) is not None
 
     def is_copy(self, record: Record) -> bool:
-        """Return True if this copy need not be handled, since another one of the same record waits.
+        """Return True if this copy need not be handled, since another copy of the same record waits.
 
-        Only the latest known copy is never left out: an earlier one may be on its way to that place.
+        Only the latest known copy is never left out: an earlier copy may be on its way to that place.
         """
         waiting = self._waiting(record)
         latest = None if waiting is None else waiting.latest(self._origin(record))
         return latest is not None and latest != _Place(record.topic, record.offset)
 
     def ahead_of(self, record: Record) -> str | None:
-        """Return the retry topic in which an earlier record of its key waits, the first of them; None without any."""
+        """Return the retry topic in which the first earlier record of its key waits; None without any."""
         while (waiting := self._waiting(record)) is not None:
             first = waiting.first()
             latest = waiting.latest(first)
@@ -249,8 +249,8 @@ class Following:
                 return None
             if latest.topic != record.topic or latest.offset > record.offset:
                 return latest.topic
-            # The records of a key leave their retry topic in order: this one was deleted, or passed by a seek. To
-            # follow it would mean to follow it forever.
+            # The records of a key leave their retry topic in order, so this record was deleted, or skipped by a seek.
+            # Records that follow it would wait forever.
             family = self._family_of(record)
             assert family is not None
             assert record.key is not None

@@ -44,7 +44,7 @@ class _Line(Generic[B]):
 
 
 class Gathering(Generic[B]):
-    """Gathers records in the order of their partition, which has one batch at work at a time.
+    """Gathers records in the order of their partition, of which one batch is handled at a time.
 
     Holds the slots of the waiting records. Times are monotonic seconds.
     """
@@ -92,7 +92,7 @@ class Gathering(Generic[B]):
             del self._lines[partition]
 
     def give_up(self, partitions: Collection[PartitionWork] | None = None) -> list[HandlerSlot]:
-        """Return the slots of the records that wait, of these partitions or of all, and stop their wait."""
+        """Remove the waiting records, of these partitions or of all, and return their slots."""
         found: list[HandlerSlot] = []
         for partition, line in list(self._lines.items()):
             if partitions is None or partition in partitions:

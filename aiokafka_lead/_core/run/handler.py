@@ -1,4 +1,4 @@
-"""Checks that a handler of records is async, as early as that can be known."""
+"""Checks that a handler of records is async, as early as possible."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Placed(Protocol):
 
 
 def place_of(record: _Placed) -> str:
-    """Name a record for logs and errors, without its contents: these are private, and may be large."""
+    """Return a record's name for logs and errors, without its content, which is private and may be large."""
     return f"the record at offset {record.offset} of {record.topic}-{record.partition}"
 
 
@@ -46,10 +46,9 @@ class NoAwaitableError(Exception):
 
 
 def checked_handler(handler: Handler) -> Handler:
-    """Return the handler if it is known to be async; otherwise a wrapper that raises `NoAwaitableError` when it is not.
+    """Return the handler if it is surely async; otherwise a wrapper that raises `NoAwaitableError` if it is not.
 
-    Raises `ConfigTypeError` for an object that can never be one. A plain function may be one, since it may return a
-    coroutine.
+    Raises `ConfigTypeError` for an object that can never be an async handler. A plain function may return a coroutine.
     """
     if not callable(handler):
         raise ConfigTypeError(f"handler must be an async function, not {type(handler).__name__}")
@@ -76,7 +75,7 @@ def checked_handler(handler: Handler) -> Handler:
 
 
 _LOADS = ("LOAD_CONST", "LOAD_COMMON_CONSTANT")
-"""Instructions that load the None of a return; Python 3.15 has it among the common constants."""
+"""Instructions that load the None of a return; in Python 3.15 it is a common constant."""
 
 
 def _returns_nothing(function: FunctionType) -> bool:

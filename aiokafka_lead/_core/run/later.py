@@ -1,7 +1,7 @@
-"""Retry topics, for records whose retries take longer than their partition can be held up.
+"""Retry topics, for records whose retries take longer than their partition can wait.
 
 The member of the group that has a partition also reads the same partition of its retry topics (`Positions.accompany`).
-So it knows of every record of its partition that waits.
+So it finds every waiting record of its partition.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ RETRY_HEADERS = tuple(
     PREFIX + name
     for name in ("topic", "partition", "offset", "timestamp_ms", "attempts", "delays", "due_ms", "exception", "message")
 )
-"""Headers of a record in a retry topic besides its own, as UTF-8 text.
+"""Headers added to a record in a retry topic, as UTF-8 text.
 
-They give the place and time of the original record, the number of attempts and of delays because of its own failures,
-the time of the next attempt (Unix time in milliseconds), and the first error of its handler: the class and the message
-(at most 2,000 characters). A record that follows another one of its key has no error until it fails itself, and is due
-behind that one.
+They give the place and time of the original record, the number of attempts and of delays because of its failures, the
+time of the next attempt (Unix time in milliseconds), and the first error of its handler: the class and the message (at
+most 2,000 characters). A record that follows an earlier record of its key has no error until it fails itself, and is
+due after that record.
 """
 
 RETRY_TOPIC_CONFIG = {"message.timestamp.type": "LogAppendTime"}
-"""Configuration of new retry topics: delays count from the broker's time, whatever the clock of the sender says."""
+"""Configuration of new retry topics: delays count from the broker's time, and not from the sender's."""
 
 _ADDED = frozenset(RETRY_HEADERS)
 _TOPIC, _PARTITION, _OFFSET, _TIMESTAMP, _ATTEMPTS, _DELAYS, _DUE, _EXCEPTION, _MESSAGE = RETRY_HEADERS
@@ -44,7 +44,7 @@ _TOPIC, _PARTITION, _OFFSET, _TIMESTAMP, _ATTEMPTS, _DELAYS, _DUE, _EXCEPTION, _
 MESSAGE_CHARACTERS = 2_000
 
 TOLERANCE_MS = 5_000
-"""Accepted difference between clocks."""
+"""Accepted difference between clocks, in milliseconds."""
 
 
 class Letter(NamedTuple):
@@ -55,12 +55,12 @@ class Letter(NamedTuple):
     key: Any
     partition: int
     timestamp_ms: None
-    """None: the time at which it is sent."""
+    """None, for the time at which it is sent."""
     headers: list[Header]
 
 
 class RetryTopics:
-    """Retry topics of a group: one for each topic that it reads and each delay, with the same partitions."""
+    """Retry topics of a group: one per topic that it reads and per delay, with as many partitions as the topic."""
 
     def __init__(self, group_id: str, delays: Sequence[Delay]) -> None:
         self._group_id = group_id
@@ -68,9 +68,9 @@ class RetryTopics:
         self._levels: dict[str, int] = {}
         """Number of each retry topic, from 1 for the first delay."""
         self._origins: dict[str, str] = {}
-        """Topic from which the records of this topic come."""
+        """Original topic of each retry topic."""
         self.names: dict[str, list[str]] = {}
-        """Retry topics of each topic, in the order of its delays."""
+        """Retry topics of each topic, in the order of the delays."""
 
     def add(self, topics: Iterable[str]) -> None:
         """Add topics that the group reads."""
@@ -80,7 +80,7 @@ class RetryTopics:
             self._origins.update(dict.fromkeys(names, topic))
 
     def original(self, topic: str) -> str:
-        """Return the topic from which the records of a retry topic come, or the topic itself if it is none."""
+        """Return the topic from which the records of a retry topic come; for another topic, the topic itself."""
         return self._origins.get(topic, topic)
 
     def level(self, topic: str) -> int:
@@ -88,15 +88,15 @@ class RetryTopics:
         return self._levels.get(topic, 0)
 
     def attempts(self, record: Record) -> int:
-        """Return the number of attempts at a record before it came here."""
+        """Return the number of attempts at a record before it was written to its retry topic."""
         return self._number(record, _ATTEMPTS, 0)
 
     def delays(self, record: Record) -> int:
-        """Return the number of delays that a record has had because of its own failures."""
+        """Return the number of delays that a record has had because of its failures."""
         return self._number(record, _DELAYS, self.level(record.topic))
 
     def offset(self, record: Record) -> int:
-        """Return the record's offset in its original partition; that in the retry topic if the headers lack it."""
+        """Return the record's offset in its original partition, or in the retry topic if the headers lack it."""
         return self._number(record, _OFFSET, record.offset)
 
     def timestamp_ms(self, record: Record) -> int:
@@ -128,14 +128,14 @@ class RetryTopics:
         return found
 
     def named(self, record: Record) -> Record:
-        """Return the original record, or the record as it is here if its headers do not give its origin."""
+        """Return the original record, or the record itself if its headers do not give its origin."""
         try:
             return self.origin(record)
         except RecordDeserializationError:
             return record
 
     def sent(self, record: Record, verdict: Verdict, error: BaseException | None, attempts: int, now: float) -> Letter:
-        """Return the letter for a record that waits in a retry topic, as the verdict says; ``now`` is Unix time."""
+        """Return the letter for a record that waits in a retry topic, given its verdict; ``now`` is Unix time."""
         if verdict.behind is not None:
             return self.follower(record, verdict.behind)
         assert verdict.delay is not None
@@ -162,7 +162,7 @@ class RetryTopics:
         return Letter(self._name(record.topic, delay), record.value, record.key, record.partition, None, headers)
 
     def follower(self, record: Record, topic: str) -> Letter:
-        """Return the letter to this retry topic for a record that follows one of its key there."""
+        """Return the letter to this retry topic for a record that follows an earlier record of its key there."""
         own, said = self._parted(record)
         told = {_ATTEMPTS: b"0", _DELAYS: b"0", **said, _DUE: b"0"}
         headers = [*own, *_place(record, said), *((name, told[name]) for name in RETRY_HEADERS[4:] if name in told)]
@@ -171,8 +171,8 @@ class RetryTopics:
     def due_ms(self, record: Record, now_ms: float) -> float:
         """Return the due time of a record in a retry topic (Unix time in milliseconds).
 
-        A time beyond the topic's delay comes from a clock that is ahead of this one: the record is due now, since it
-        would hold up all records behind it.
+        A time beyond the topic's delay comes from a clock that is ahead of the local clock. The record is due now,
+        since it would delay all records behind it.
         """
         said = self._number(record, _DUE, -1)
         if said == 0:
@@ -183,10 +183,10 @@ class RetryTopics:
         return due if due <= now_ms + delay_ms + TOLERANCE_MS else 0.0
 
     def _parted(self, record: Record) -> tuple[Sequence[Header], Mapping[str, bytes]]:
-        """Return the record's own headers, and those that were added for the retry topic in which it is.
+        """Return the original record's headers, and the headers that were added for its present retry topic.
 
-        The latter are the last ones. A record may have headers of these names of its own, such as one that was copied
-        from a retry topic by another program.
+        The added headers are the last. The original record may have headers with these names, too, for example if
+        another program copied it from a retry topic.
         """
         headers, said = record.headers, dict[str, bytes]()
         if record.topic not in self._levels:
@@ -195,7 +195,7 @@ class RetryTopics:
             if name not in _ADDED:
                 break
             said[name] = content or b""
-            if name == _TOPIC:  # the first of those that were added
+            if name == _TOPIC:  # the first of the added headers
                 break
         return headers[: len(headers) - len(said)], said
 
@@ -210,12 +210,12 @@ class RetryTopics:
         return ConsumerRecord(*place, TimestampType.CREATE_TIME, record.key, record.value, tuple(own), None)
 
     def _name(self, topic: str, delay: Delay) -> str:
-        """Return the name of the retry topic of this topic, or of the one from which its records come."""
+        """Return the name of the retry topic of this topic, or of the original topic if it is a retry topic."""
         return f"{self.original(topic)}.{self._group_id}.retry.{delay.text}"
 
 
 def _place(record: Record, said: Mapping[str, bytes]) -> tuple[Header, Header, Header, Header]:
-    """Return the headers with the place and the time of the original record, as it has said before, or else its own."""
+    """Return headers with the place and time of the original record: from its headers, else from the record itself."""
     return (
         (_TOPIC, said.get(_TOPIC) or _encoded(record.topic)),
         (_PARTITION, said.get(_PARTITION) or b"%d" % record.partition),

@@ -1,4 +1,4 @@
-"""Order of records within one partition: which ones wait for each other."""
+"""Order of records within one partition: determines which records wait for other records."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 class Lanes:
     """Records in hand of one partition, in lanes. The records of a lane are handled one at a time, in order.
 
-    In this class each record has its own lane. A record leaves `line` by `next`, and most are done before the next one
-    is asked for: these need no bookkeeping. The rest become `pending` by `hold`.
+    In this class each record has a separate lane. `next` removes a record from `line`. Most records are done before the
+    next call of `next`, and need no bookkeeping; `hold` makes the others `pending`.
 
-    A record that has to be handled again stays at the head of its lane: it holds up that lane alone.
+    A record that has to be handled again stays at the head of its lane, and blocks only that lane.
     """
 
     __slots__ = ("aside", "heavy", "line", "parallel", "pending", "ready")
@@ -27,11 +27,11 @@ class Lanes:
         self.parallel = True
         """True if two records may be handled at once."""
         self.line: deque[Record] = deque()
-        """The partition's next records, by offset."""
+        """The partition's next records, in offset order."""
         self.heavy: dict[int, int] = {}
-        """Weights above 1, by offset."""
+        """Weights above 1 by offset."""
         self.ready: deque[Record] = deque()
-        """Pending records that may be handled now. A record that is taken out is put back, or `finished`."""
+        """Pending records that may be handled now. A record that is removed is later put back, or `finished`."""
         self.aside: deque[Record] = deque()
         """Like `ready`, for records that are handled again, and for keys that have taken more than their share."""
         self.pending: dict[int, int] = {}
@@ -39,7 +39,7 @@ class Lanes:
         keeps the order of insertion."""
 
     def add(self, records: list[Record], weights: list[int] | None) -> None:
-        """Append the partition's next records; ``weights`` None: each weighs 1."""
+        """Append the partition's next records. ``weights`` None means that each weighs 1."""
         if weights is not None:
             for record, weight in zip(records, weights, strict=True):
                 if weight != 1:
@@ -59,7 +59,7 @@ class Lanes:
         self._remember(record)
 
     def passed(self, record: Record) -> int:
-        """Note that the last record from `next` is done already; return its weight."""
+        """Note that the last record from `next` is done without `hold`; return its weight."""
         return self.heavy.pop(record.offset, 1) if self.heavy else 1
 
     def finished(self, record: Record) -> int:
@@ -84,9 +84,9 @@ class Lanes:
         return self.line[0].offset if self.line else -1
 
     def cut(self, end: int) -> tuple[int, int]:
-        """Forget the records behind the last one that was begun; ``end`` is the offset after all records.
+        """Drop the records after the last record that was begun; ``end`` is the offset after all records.
 
-        Returns their weight, and the offset of the first of them, or ``end``.
+        Returns the weight of the dropped records, and the offset of the first of them, or ``end``.
         """
         first = self.line[0].offset if self.line else end
         weight = len(self.line) + sum(self.heavy.values()) - len(self.heavy)
@@ -95,14 +95,14 @@ class Lanes:
         return weight, first
 
     def bar(self, first: int) -> None:
-        """Begin no more records from this offset on; those that wait stay in hand."""
+        """Begin no more records from this offset on; the waiting records stay in hand."""
         for waiting in (self.ready, self.aside):
             kept = [record for record in waiting if record.offset < first]
             waiting.clear()
             waiting.extend(kept)
 
     def give_up(self) -> int:
-        """Forget all records; return their weight."""
+        """Drop all records; return their weight."""
         weight = sum(self.pending.values()) + len(self.line) + sum(self.heavy.values()) - len(self.heavy)
         self.line.clear()
         self.heavy.clear()
@@ -113,13 +113,13 @@ class Lanes:
 
 
 SHARE_S = 0.2
-"""Time that the handlers of one key may take within `WINDOW_S`, or two of these. Then its records wait aside of others:
-they would get a handler for each of their turns, however many other keys wait for one."""
+"""Seconds that the handlers of one key may take within `WINDOW_S`, or two such windows. After that, its records wait
+aside of others: otherwise they would get a handler in each of their turns, however many other keys wait."""
 
 WINDOW_S = 2.0
 
 LEAST_S = 0.001
-"""Shorter times are not counted, which saves memory: fast handlers do not hold up others."""
+"""Shorter times in seconds are not counted, which saves memory: fast handlers do not delay other records."""
 
 
 class KeyLanes(Lanes):
@@ -130,13 +130,13 @@ class KeyLanes(Lanes):
     def __init__(self) -> None:
         Lanes.__init__(self)
         self._begun = -1
-        """Offset of the last record that left `line` to be handled, or of a later one that is done."""
+        """Offset of the last record that left `line` to be handled, or of a later record that is done."""
         self._waiting: dict[bytes, deque[Record] | None] = {}
-        """Records that wait behind the held one, by key; None if there are none."""
+        """Each key's records that wait behind the held record; None if there are none."""
         self._spent: dict[bytes, float] = {}
         """Seconds that handlers have taken by key, in the present window."""
         self._before: dict[bytes, float] = {}
-        """The same of the last window."""
+        """Seconds that handlers have taken by key, in the last window."""
         self._until = 0.0
         """End of the present window."""
         self._slow: set[bytes] = set()

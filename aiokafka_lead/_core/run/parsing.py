@@ -20,9 +20,9 @@ def parser_for(kind: Any, what: str, *, of_key: bool = False) -> Parse:
 
     bytes and str are the bytes themselves and their UTF-8 text. Every other type is parsed from JSON: plain dict and
     list, models of pydantic, Structs of msgspec, and other types that either library supports, such as dataclasses. A
-    value that a deserializer has already turned into an object is checked in the same way. With ``of_key``, what is
-    neither an object, an array nor a string of JSON is parsed as text: a UUID, an Enum. ``what`` names the parameter in
-    errors.
+    value that a deserializer has already converted to an object is checked in the same way. With ``of_key``, bytes that
+    are neither an object, an array nor a string of JSON are parsed as text, for example a UUID or an Enum. ``what``
+    names the parameter in errors.
     """
     if kind in (Any, object):
         return _as_it_is
@@ -49,7 +49,7 @@ def parser_for(kind: Any, what: str, *, of_key: bool = False) -> Parse:
 
 
 def unwrapped(kind: Any) -> Any:
-    """Return the type without the metadata of Annotated, and for a NewType or an alias the type that it stands for."""
+    """Return the type without the metadata of Annotated, and the type behind a NewType or an alias."""
     while True:
         if typing.get_origin(kind) is typing.Annotated:
             kind = kind.__origin__
@@ -66,7 +66,7 @@ _JSON = (b"{", b"[", b'"')
 
 
 class _Library(NamedTuple):
-    """Parsers of one type, by pydantic or msgspec."""
+    """Parsers of one type, from pydantic or msgspec."""
 
     from_json: Parse
     from_python: Parse
@@ -134,7 +134,7 @@ def _str(content: Any) -> str:
 def _json(kind: type) -> Parse:
     def parse(content: Any) -> Any:
         found = json.loads(content) if isinstance(content, bytes) else content
-        if kind is float and type(found) is int:  # JSON does not tell them apart: many libraries write 5.0 as 5
+        if kind is float and type(found) is int:  # JSON does not distinguish them: many libraries write 5.0 as 5
             return float(found)
         if type(found) is not kind:
             raise TypeError(f"expected {kind.__name__}, not {_type_of(found)}")

@@ -20,7 +20,7 @@ class Progress:
         self._end = start
         self._lanes = lanes
         self._epochs: deque[tuple[int, int]] = deque([(-1, start.leader_epoch)])
-        """Leader epochs, each with the first offset that was written under it."""
+        """Leader epochs, each with the first offset written in it."""
 
     def began(self, records: Sequence[ConsumerRecord[Any, Any]], end: Position) -> None:
         """Note that these next records are in hand; the partition continues at ``end``."""
@@ -31,7 +31,7 @@ class Progress:
                     self._epochs.append((record.offset, _epoch(record)))
 
     def give_up(self) -> int:
-        """Give up the records in hand; return their weight. Finished ones keep counting as done."""
+        """Give up the records in hand; return their weight. Finished records still count as done."""
         self._end = self.done_to()
         return self._lanes.give_up()
 

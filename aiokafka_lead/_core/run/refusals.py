@@ -1,4 +1,4 @@
-"""Limits the time that `run` goes on while brokers refuse requests, or a schema registry is away."""
+"""Limits the time for which `run` continues while brokers refuse requests, or a schema registry is unavailable."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ REFUSALS = (
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailedError,
 )
-"""Errors that may pass: a broker that has just started may not have loaded its users and their rights yet."""
+"""Errors that may pass: a broker that has just started may not have loaded its users and permissions yet."""
 
 CALM_S = 10.0
-"""Time without a refusal after which the refusals count as past. Whatever is still refused, heartbeats included, is
-tried more often than that."""
+"""Seconds without a refusal after which the refusals count as past. Refused requests, including heartbeats, are retried
+more often than that."""
 
 
 class Refusals:
-    """Tolerates the refusals of one run, from the first one until none has come for a while.
+    """Tolerates the refusals of one run, from the first until none has come for `CALM_S`.
 
     Times are monotonic seconds.
     """
 
     def __init__(self, patience_ms: float, config: ClientConfig, log: ClientLog) -> None:
-        """``patience_ms`` is how long refusals may go on; 0 tolerates none."""
+        """Begin without refusals. They may last for ``patience_ms``; 0 tolerates none."""
         self._patience_s = patience_ms / 1000
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._log = log
@@ -55,7 +55,7 @@ class Refusals:
         self._text = ""
 
     def bear(self, error: KafkaError, now: float) -> float:
-        """Return the seconds after which to ask again; raise the error if refusals have gone on for too long."""
+        """Return the seconds after which to retry; raise the error if refusals have lasted for too long."""
         self.passed(now)
         if not self._count:
             self._since = now
@@ -70,14 +70,14 @@ class Refusals:
         return min(left_s, self._backoff.delay_s(self._count))
 
     def passed(self, now: float) -> None:
-        """Note a success: the refusals have passed if the last one is `CALM_S` ago."""
+        """Note a success: the refusals have passed if the last refusal is `CALM_S` ago."""
         if self._count and now >= self._latest + CALM_S:
             lasted_s = self._latest - self._since
             self._log.warning("run() is no longer refused: there were %d refusals in %.1f s", self._count, lasted_s)
             self._count = 0
 
     def look_ms(self, most_ms: float, now: float) -> float:
-        """Return the time limit of a look for records, which ends when the refusals would count as past."""
+        """Return the milliseconds to wait for records at most, until the refusals would count as past."""
         return min(most_ms, max(0.0, self._latest + CALM_S - now) * 1000) if self._count else most_ms
 
     def problem(self, now: float) -> str | None:
@@ -88,7 +88,7 @@ class Refusals:
 
 
 class Outages:
-    """Tolerates a schema registry that is away: good records wait for it, for any number of tries.
+    """Tolerates an unavailable schema registry: good records wait for it, for any number of tries.
 
     Times are monotonic seconds.
     """
@@ -96,7 +96,7 @@ class Outages:
     def __init__(
         self, patience_ms: float | None, config: ClientConfig, log: ClientLog, waits: Callable[[Any], bool]
     ) -> None:
-        """``patience_ms`` is how long a registry may be away; None: without a limit.
+        """Begin without an outage. A registry may be unavailable for ``patience_ms``; None sets no limit.
 
         ``waits`` returns True for a record while it is in hand and not handled.
         """
@@ -111,7 +111,7 @@ class Outages:
         self._text = ""
 
     def bear(self, record: Any, error: BaseException, now: float) -> float | None:
-        """Return the seconds until this record, as all waiting ones, is tried again; None if it has taken too long."""
+        """Return the seconds until this and all other waiting records are retried; None if the patience has ended."""
         self.passed(now)
         if not self._waiting:
             self._since, self._tries, self._next_at = now, 0, now
@@ -148,7 +148,7 @@ TRIES_APART_MS = 5_000.0
 def is_outage(error: BaseException) -> bool:
     """Return True if a record could not be read, or its handler could not send, because of a registry.
 
-    The record and its handler may be good then, so such a try does not count.
+    The record and its handler may be good then, so the attempt does not count.
     """
     if isinstance(error, RecordDeserializationError):
         return not error.lasts

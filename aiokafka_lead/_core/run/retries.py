@@ -1,4 +1,4 @@
-"""Records that are handled again after their handler has raised: when, and by which part of the handlers."""
+"""Records that are handled again after their handler has raised: their delays, and their part of the handlers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..backoff import Backoff
 Record = ConsumerRecord[Any, Any]
 
 TURNS = 10
-"""With one handler, the number of records over which both kinds have their shares."""
+"""With a single handler, the number of records within which both kinds get their shares."""
 
 
 class _Partition(Protocol):
@@ -20,7 +20,7 @@ class _Partition(Protocol):
 
     @property
     def attempts(self) -> dict[int, int]:
-        """Number of times handlers have raised, by the offset of a record in hand."""
+        """Number of times that handlers have raised for each record in hand, by offset."""
         ...
 
 
@@ -30,8 +30,8 @@ P = TypeVar("P", bound=_Partition)
 class Retries(Generic[P]):
     """Counts each record's attempts, and keeps it until its backoff has passed.
 
-    A waiting record stays in hand, so that no commit passes it, and holds up its lane: its key with order "key", its
-    partition with "partition". It takes up no handler meanwhile.
+    A waiting record stays in hand, so that no commit passes it, and blocks its lane: its key with order "key", its
+    partition with "partition". It uses no handler meanwhile.
     """
 
     def __init__(self, backoff: Backoff) -> None:
@@ -65,14 +65,14 @@ class Retries(Generic[P]):
 
 
 class Shares:
-    """Decides if a fresh record is next, or one that waits aside, while records of both kinds wait.
+    """Decides whether the next record is a fresh record or a record waiting aside, while both kinds wait.
 
-    Both kinds have handlers of their own, at least one each. A kind without waiting records leaves its handlers to the
-    other, and gets them back one by one as they finish. A single handler takes both kinds in turn.
+    Each kind has its part of the handlers, at least one. A kind without waiting records leaves its handlers to the
+    other kind, and gets them back one by one as they finish. A single handler takes both kinds in turn.
     """
 
     def __init__(self, concurrency: int, share: float) -> None:
-        """``share`` is the part of the handlers for records that wait aside, from 0 to 1."""
+        """Begin with idle handlers; ``share`` is the part of them for records that wait aside, from 0 to 1."""
         self._single = concurrency == 1
         parts = TURNS if self._single else concurrency
         self._most = max(1, min(round(parts * share), parts - 1))
@@ -91,5 +91,5 @@ class Shares:
         self._running += 1
 
     def ended(self) -> None:
-        """Note that its handler has ended."""
+        """Note that the handler of a record that had waited aside has ended."""
         self._running -= 1

@@ -1,4 +1,4 @@
-"""Routes from topics to handlers, and from their results to records."""
+"""Routes from topics to handlers, and from handlers' results to records."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def checked_route(route: Route) -> Route:
 
 
 def _is_done_when_called(function: Any) -> bool:
-    """Return False for a function whose call only makes an object that has yet to run."""
+    """Return False for a function whose call only creates an object that runs later."""
     return not (
         inspect.iscoroutinefunction(function)
         or inspect.isgeneratorfunction(function)
@@ -58,7 +58,7 @@ def _is_done_when_called(function: Any) -> bool:
 
 
 def check_topics(routes: Mapping[str | None, Route], read: Iterable[str]) -> None:
-    """Raise `ConfigError` unless each topic that is read has a handler, and each handler reads a topic."""
+    """Raise `ConfigError` unless each topic that is read has a handler, and each handler has a topic."""
     read = frozenset(read)
     unread = [topic for topic in routes if topic is not None and topic not in read]
     if unread:
@@ -69,7 +69,7 @@ def check_topics(routes: Mapping[str | None, Route], read: Iterable[str]) -> Non
 
 
 def outgoing(route: Route, result: Any, key: Any, *, as_bytes: bool) -> Iterator[tuple[Any, Any]]:
-    """Yield the value and the key of each record that a handler's result becomes; ``key`` is the handled record's."""
+    """Yield the value and key of each record to send for a handler's result; ``key`` is the handled record's."""
     if result is None:
         return
     for each in result if isinstance(result, list) else (result,):

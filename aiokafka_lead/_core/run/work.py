@@ -1,4 +1,4 @@
-"""Records in hand of one run: which to hand out next, how many more to take, and which positions may be committed."""
+"""Records in hand of one run: selects the next to hand out, limits their number, and finds positions to commit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Record = ConsumerRecord[Any, Any]
 
 TAKE_AT_ONCE = 2048
-"""Maximum number of records taken at once: enough to make taking cheap, few enough in case they are large."""
+"""Maximum number of records taken at once: enough to make taking cheap, but few enough if they are large."""
 
 RUN = 8
 """Number of a partition's records that are handed out in one turn."""
@@ -54,17 +54,17 @@ class PartitionWork:
         self.lanes: Lanes = lanes_for(order)
         self.progress = Progress(start, self.lanes)
         self.committed = start
-        """Committed position of the group, as far as this run knows."""
+        """The group's committed position, as far as known."""
         self.attempts: dict[int, int] = {}
-        """Number of times handlers have raised, by the offset of a record in hand."""
+        """Number of times that handlers have raised for each record in hand, by offset."""
         self.handled = 0
-        """Number of its records that handlers hold now."""
+        """Number of its records that handlers are working on."""
         self.queued = False
         """True while it is in `Work.turns`."""
         self.queued_aside = False
         """True while it is in `Work.aside`."""
         self.closed = False
-        """True once no more records are taken, and at most those in hand are handed out."""
+        """True once no more records are taken, and at most the records in hand are handed out."""
         self.shut = False
         """True once no more of its records are handed out."""
         self.cut = False
@@ -74,19 +74,19 @@ class PartitionWork:
 
 
 class HandlerSlot:
-    """Holds the one record that a handler works on. Modified only by `Work`."""
+    """Holds the record that a handler works on. Modified only by `Work`."""
 
     __slots__ = ("aside", "began_at", "partition", "record")
 
     def __init__(self) -> None:
         self.aside = False
-        """True if the record is a retry, or of a key that has taken more than its share."""
+        """True if the record is a retry, or belongs to a key that has taken more than its share."""
         self.began_at = -1.0
-        """Time at which the record was handed out; -1 for one that has been the last record taken since then."""
+        """Time at which the record was handed out; -1 while it is the last record taken."""
         self.partition: PartitionWork | None = None
-        """Partition of the record, or None while there is no record."""
+        """Partition of the record, or None without a record."""
         self.record: Record | None = None
-        """Present record, or the last one."""
+        """Present or last record."""
 
     @property
     def busy(self) -> bool:
@@ -98,17 +98,17 @@ class Work:
     """Records in hand of a run, over all partitions, which take turns.
 
     Limits: all records together weigh at most about ``max_in_hand``. A record weighs 1, and 1 more for each
-    ``max_in_hand_bytes / max_in_hand`` bytes, so both limits hold. A partition has its share of that, for the records
-    in hand and for the offsets from its first unfinished record on. So a partition that is stuck, or whose records wait
-    for a retry, does not hold up other partitions.
+    ``max_in_hand_bytes / max_in_hand`` bytes, so both limits hold. Each partition has a share of this limit, both for
+    the records in hand and for the offsets from its first unfinished record on. So a partition that is stuck, or with
+    records that wait for a retry, does not block other partitions.
 
-    Shares: retries, and records of keys that have taken more than their share of time, wait aside of all others. While
+    Shares: retries, and records of keys that have taken more than their share of time, wait in separate queues. While
     both kinds wait, each has its part of the handlers (`Shares`).
 
-    A handler that never waits is done before the next record is taken. The last record taken is `_fresh` until then,
+    A handler that never waits is done before the next record is taken. Until then the last record taken is `_fresh`,
     and costs next to no bookkeeping. Every method but `take` and `finished` settles it first.
 
-    As a container it holds the partitions that may be taken from now.
+    As a container it holds the partitions from which records may be taken now.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Work:
         order_of: Callable[[str], Order] | None = None,
         retry_topics: Container[str] = (),
     ) -> None:
-        """``order_of`` returns the order of a topic's records; None applies the run's order to all."""
+        """Begin empty. ``order_of`` returns the order of a topic's records; None applies the run's order to all."""
         self._retry_topics = retry_topics
         self._clock = clock
         self._shares = Shares(config.concurrency, config.retry_share)
@@ -130,17 +130,17 @@ class Work:
         self._limit = config.max_in_hand
         self._least_half = max(1, min(config.max_in_hand // 2, 2 * config.concurrency))
         self._half = 0
-        """Half of a partition's share; partitions of retry topics have few records, and diminish it for no other."""
+        """Half of a partition's share. Partitions of retry topics have few records, and do not reduce other shares."""
         self._counted: object = None
-        """Assignment for which that was calculated."""
+        """Assignment for which ``_half`` was calculated."""
         self._unit_bytes = max(1, config.max_in_hand_bytes // config.max_in_hand)
         self._positions = positions
         self._on_room = on_room
         """Called when more records can be taken than before."""
         self._on_calm = on_calm
-        """Called when the last record to handle of a closed partition has come back from its handler."""
+        """Called when the last handler of a closed partition's records has ended."""
         self._wanted_room = -1
-        """Weight in hand at which a waiting task is notified; -1 without one."""
+        """Weight in hand at which a waiting task is notified; -1 if no task waits."""
         self._mean_weight = 8.0
         """Mean weight of the records taken last; the initial guess keeps the first taking small."""
         self.in_hand = 0
@@ -148,11 +148,11 @@ class Work:
         self.turns: deque[PartitionWork] = deque()
         """Partitions with records to take."""
         self.aside: deque[PartitionWork] = deque()
-        """Partitions with records to take that wait aside."""
+        """Partitions with retries, or records of slow keys, to take."""
         self._left = RUN
-        """Number of records that the first of them may still hand out in its turn."""
+        """Number of records that the first partition in ``turns`` may still hand out in its turn."""
         self._fresh: Record | None = None
-        """Record taken last, unless it had to be held already."""
+        """Record taken last, unless it was settled already."""
         self._fresh_in: PartitionWork | None = None
         """Partition of `_fresh`."""
         self._fresh_slot: HandlerSlot | None = None
@@ -167,13 +167,13 @@ class Work:
         return HandlerSlot()
 
     def get(self, tp: TopicPartition) -> PartitionWork | None:
-        """Return the partition's work, or None if no record of it was taken."""
+        """Return the partition's work, or None if none of its records was taken."""
         return self._partitions.get(tp)
 
     # --- taking ------------------------------------------------------------------------------------------------------
 
     def __contains__(self, tp: object) -> bool:
-        """Return True if the partition may be taken from."""
+        """Return True if the partition's records may be taken."""
         partition = self._partitions.get(tp)  # type: ignore[call-overload]
         if partition is None:
             return True
@@ -198,10 +198,10 @@ class Work:
         return self._half
 
     def room(self) -> int:
-        """Return how many records may be taken now: half a partition's share at most, since all may be of one
-        partition.
+        """Return the number of records that may be taken now.
 
-        At least one while no record is in hand, whatever it weighs: otherwise no record would ever finish to make room.
+        It is half a partition's share at most, since all may belong to one partition. It is at least 1 while no record
+        is in hand, whatever the record weighs: otherwise the run would stop.
         """
         room = min(TAKE_AT_ONCE, self._half_share(), int((self._limit - self.in_hand) / self._mean_weight))
         return room if self.in_hand else max(1, room)
@@ -211,7 +211,7 @@ class Work:
         self._wanted_room = self.in_hand * 3 // 4
 
     def wait_for_all(self) -> bool:
-        """Have ``on_room`` called once no record is in hand; return True if that is so now."""
+        """Have ``on_room`` called once no record is in hand; return True if none is now."""
         self._settle()
         self._wanted_room = 0
         return not self.in_hand
@@ -256,7 +256,7 @@ class Work:
         if self._fresh is not None:
             self._settle()
             if turns and turns[0] is self._fresh_in:
-                self._end_turn(turns[0])  # handlers take time, so each partition gets its share of them
+                self._end_turn(turns[0])  # handlers take time, so each partition gets its share of handlers
         if self.aside and (not turns or self._shares.aside_is_next()) and self._take_aside(slot):
             return slot.record
         while turns:
@@ -283,7 +283,7 @@ class Work:
         return slot.record if self._take_aside(slot) else None
 
     def _take_aside(self, slot: HandlerSlot) -> bool:
-        """Give the slot a record that waits aside; return False if there is none."""
+        """Give the slot a retry, or a record of a slow key; return False if there is none."""
         while self.aside:
             partition = self.aside[0]
             lanes = partition.lanes
@@ -312,7 +312,7 @@ class Work:
         return False
 
     def _end_turn(self, partition: PartitionWork) -> None:
-        """End this partition's turn; it gets another if a record can be taken before one is finished."""
+        """End this partition's turn; it gets another turn if more records can be taken before any is finished."""
         self._left = RUN
         self.turns.popleft()
         if partition.lanes.parallel and partition.lanes.available():
@@ -323,7 +323,7 @@ class Work:
             self._queue(partition)
 
     def _settle(self) -> None:
-        """Hold the record taken last: its handler waits, since something else happens first."""
+        """Hold the record taken last: its handler waits, since other work happens before it has ended."""
         record, partition = self._fresh, self._fresh_in
         if record is not None and partition is not None:
             self._fresh = None
@@ -364,7 +364,7 @@ class Work:
             partition.resume_at = -1
             self._on_room()
         elif partition.resume_at >= partition.lanes.count():
-            partition.resume_at = 0  # it is too far ahead of its first record, and waits for that one
+            partition.resume_at = 0  # it is too far ahead of its first record, and waits for that record
 
     def passed_on(self, slot: HandlerSlot) -> None:
         """Note that the handler in this slot has ended, although its record is not done."""
@@ -373,7 +373,7 @@ class Work:
             self._stop_clock(slot)
 
     def _stop_clock(self, slot: HandlerSlot) -> None:
-        """Count the time of the slot's handler, which makes room for another one of its kind."""
+        """Count the time of the slot's handler, whose end allows another handler of its kind."""
         now, partition, record = self._clock(), slot.partition, slot.record
         assert partition is not None
         assert record is not None
@@ -430,7 +430,7 @@ class Work:
         return bool(lanes.aside) or (partition.is_retry and lanes.available())
 
     def _unqueue(self, partition: PartitionWork) -> None:
-        """End the turns of a partition without records to take, or of a shut one."""
+        """End the turns of a partition that is shut, or without records to take."""
         if partition.queued and (partition.shut or not partition.lanes.available()):
             partition.queued = False
             self.turns.remove(partition)
@@ -438,13 +438,13 @@ class Work:
             partition.queued_aside = False
             self.aside.remove(partition)
 
-    # --- letting go --------------------------------------------------------------------------------------------------
+    # --- giving up ---------------------------------------------------------------------------------------------------
 
     def wind_up(self, partition: PartitionWork) -> None:
-        """Take no more of the partition, and hand out only records before those that were begun.
+        """Take no more records of the partition, and hand out only records before the records that were begun.
 
-        A commit never passes an unfinished record: every record behind one is delivered again. So it pays to handle the
-        records before those that were begun, and not those behind a failed one.
+        A commit never passes an unfinished record: all records after it are delivered again. So it is useful to handle
+        the records before these, but not the records after a failed record.
         """
         self._settle()
         if partition.closed:
@@ -461,7 +461,7 @@ class Work:
         self._unqueue(partition)
 
     def close(self, partition: PartitionWork) -> None:
-        """Hand out no more of the partition. Handlers may still finish their records."""
+        """Hand out no more records of the partition. Handlers may still finish their records."""
         self._settle()
         partition.closed = True
         partition.shut = True

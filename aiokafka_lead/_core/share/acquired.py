@@ -1,7 +1,7 @@
-"""Records of one partition that one answer has acquired, and what the application decided about each of them.
+"""Records of one partition that one answer has acquired, and the application's decision about each record.
 
-A record's state is one byte of `Acquired.marks`, so that whole runs of records go from state to state at once. These
-are the states and what leads from one to another; what the table does not name leaves a mark as it is.
+A record's state is one byte of `Acquired.marks`, so that runs of records change their state together. This table has
+the states and the events that change them; an event without an entry leaves a mark unchanged.
 
     mark              decide        sent           answered          tried again    refused, or lost
     ----------------  ------------  -------------  ----------------  -------------  ----------------
@@ -14,7 +14,7 @@ are the states and what leads from one to another; what the table does not name 
 
 ``kind`` is ACCEPT, RELEASE or REJECT.
 
-Hot: this module is compiled through ``acquired.pxd`` where a compiler is, and runs as it is elsewhere.
+Hot: compiled through ``acquired.pxd`` if a compiler is available, else plain Python.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from ...types import AcknowledgeType, TopicPartition
 OPEN = 0
 """Acquired, without a decision."""
 GAP = 5
-"""Offset without a record for the application: compacted away, or a control record. The protocol's type 0."""
+"""Offset without a record for the application: removed by compaction, or a control record. The protocol's type 0."""
 SENT = 8
 SETTLED = 16
-"""The broker has taken the acknowledgement."""
+"""The broker has accepted the acknowledgement."""
 LOST = 17
 """The lock is gone, or the broker refused the acknowledgement."""
 
@@ -60,7 +60,7 @@ TABLES = _table(
     refused=[(mark | SENT, LOST) for mark in UNSENT],
     lost=[(mark, LOST) for mark in (OPEN, *UNSENT, *(mark | SENT for mark in UNSENT))],
 )
-"""Tables for ``bytes.translate``, by event."""
+"""Each event's table for ``bytes.translate``."""
 
 _UNSENT_RUN = re.compile(b"[" + bytes(UNSENT) + b"]+")
 _HELD_RUN = re.compile(b"[" + bytes((OPEN, *UNSENT)) + b"]+")
@@ -79,14 +79,14 @@ class AcquiredRange(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Consecutive marks, by index; the end is exclusive."""
+    """Indices of consecutive marks; the end is exclusive."""
 
     start: int
     end: int
 
 
 class AckBatch(NamedTuple):
-    """Acknowledgements of consecutive offsets in the protocol's format: one type for each, or one for all."""
+    """Acknowledgements of consecutive offsets in the protocol's format: a type for each offset, or one type for all."""
 
     first: int
     last: int
@@ -94,7 +94,7 @@ class AckBatch(NamedTuple):
 
 
 class Acquired:
-    """Records of one partition acquired by one answer, kept until the last of them is settled or lost."""
+    """Records of one partition acquired by one answer, kept until all of them are settled or lost."""
 
     __slots__ = (
         "bases",
@@ -134,11 +134,11 @@ class Acquired:
         self.gone_at = gone_at
         """Time from which the locks certainly do not hold, unless renewed: counted from the answer."""
         self.renewed: dict[int, tuple[float, float]] = {}
-        """The same two times for records with a renewed lock, by index."""
+        """``expires_at`` and ``gone_at`` by index, of records with a renewed lock."""
         self.dirty = False
-        """True while it is in the list of those with acknowledgements to send."""
+        """True while `Exchange` lists it as having acknowledgements to send."""
         self.error: KafkaError | None = None
-        """Reason that records were lost, the latest one."""
+        """Latest reason that records were lost."""
 
     def __len__(self) -> int:
         return len(self.marks)
@@ -153,7 +153,7 @@ class Acquired:
         return None
 
     def count_to(self, offset: int) -> int:
-        """Return the number of acquired offsets up to and including this one."""
+        """Return the number of acquired offsets up to and including ``offset``."""
         return sum(max(0, min(entry.last, offset) - entry.first + 1) for entry in self.ranges)
 
     def offset_of(self, index: int) -> int:
@@ -190,11 +190,11 @@ class Acquired:
         return self.marks[index] == _OPEN
 
     def decide_all(self, kind: int) -> bool:
-        """Acknowledge all undecided records; return True if there was one."""
+        """Acknowledge all undecided records; return True if there were any."""
         return self._over(_OPEN_RUN, 0, len(self.marks), kind)
 
     def decide_span(self, span: Span, kind: int) -> bool:
-        """Acknowledge the undecided records of this span; return True if there was one."""
+        """Acknowledge the undecided records of this span; return True if there were any."""
         if span.end - span.start == 1:
             is_open = self.marks[span.start] == OPEN
             if is_open:
@@ -251,11 +251,11 @@ class Acquired:
         return kind in self.marks
 
     def sent(self, span: Span) -> None:
-        """Mark these as sent."""
+        """Mark this span's acknowledgements as sent."""
         self._change(span, "sent")
 
     def answered(self, span: Span, expires_at: float, gone_at: float) -> None:
-        """Mark these as taken by the broker; the times apply to locks renewed now."""
+        """Mark this span's acknowledgements as accepted by the broker; the times apply to locks renewed now."""
         start, end = span
         at = self.marks.find(RENEW | SENT, start, end)
         while at >= 0:
@@ -264,16 +264,16 @@ class Acquired:
         self._change(span, "answered")
 
     def send_again(self, span: Span) -> None:
-        """Mark these as unsent: the broker has not taken them, but may."""
+        """Mark this span's acknowledgements as unsent: the broker has not accepted them, but may."""
         self._change(span, "again")
 
     def refused(self, span: Span, error: KafkaError) -> None:
-        """Mark these as lost: the broker refuses them."""
+        """Mark this span's records as lost: the broker refuses the acknowledgements."""
         self.error = error
         self._change(span, "refused")
 
     def lose(self, error: KafkaError) -> bool:
-        """Lose all locks; return True if one was left."""
+        """Lose all locks; return True if any was left."""
         before = bytes(self.marks)
         self.marks[:] = before.translate(TABLES["lost"])
         if before != self.marks:
@@ -282,7 +282,7 @@ class Acquired:
         return False
 
     def lose_to(self, newer: Acquired, error: KafkaError) -> bool:
-        """Lose the records that a newer answer has acquired, too; return True if one of them had been decided."""
+        """Lose the records that a newer answer has acquired, too; return True if any of them had been decided."""
         decided = False
         for base, held in zip(self.bases, self.ranges, strict=True):
             for entry in newer.ranges:
@@ -293,7 +293,7 @@ class Acquired:
         return decided
 
     def lose_expired(self, now: float, error: KafkaError) -> bool:
-        """Lose the records that were not acknowledged in time; return True if one of them had been decided."""
+        """Lose the records that were not acknowledged in time; return True if any of them had been decided."""
         decided = False
         for match in list(_HELD_RUN.finditer(self.marks)):
             for index in range(*match.span()):
@@ -321,7 +321,7 @@ class Acquired:
 
     @property
     def unsettled(self) -> bool:
-        """True if there is a decision whose outcome is not known yet."""
+        """True if the outcome of any decision is unknown."""
         return bool(self.marks.translate(None, _NOT_PENDING))
 
     @property

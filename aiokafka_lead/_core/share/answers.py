@@ -29,16 +29,16 @@ from .planner import Asked, PlacedPartition, Planned, SharePlanner
 from .session import SharedPartition
 
 SHORTEST_LOCK_S = 1.0
-"""Shortest lock that brokers allow; a shorter one in an answer is read as this."""
+"""Shortest lock that brokers allow, in seconds; a shorter lock in an answer is read as this."""
 
 MOST_OFFSETS = 1 << 20
 """More offsets than a broker acquires at once. An upper bound, since each takes a byte here."""
 
 MOVED = frozenset((NotLeaderOrFollowerError.code, FencedLeaderEpochError.code))
-"""Errors of a partition with a new leader, which does not know the old leader's locks."""
+"""Errors of a partition with a new leader, which does not have the old leader's locks."""
 
 STALE = MOVED | {KafkaStorageError.code}
-"""Errors of a partition that has a new leader, or will get one."""
+"""Errors of a partition that has a new leader, or will get a new leader."""
 
 
 class Arrived(NamedTuple):
@@ -58,7 +58,7 @@ class ShareOutcome:
         self.arrived: list[Arrived] = []
         self.hints = hints
         self.errors: list[KafkaError] = []
-        """Errors for the application, which waiting does not cure."""
+        """Errors for the application, which do not pass with time."""
         self.refresh = False
         """True if metadata is stale."""
         self.doubt = False
@@ -66,7 +66,7 @@ class ShareOutcome:
         self.lock_s: float | None = None
         """Length of locks, if the answer contains it."""
         self.refused: KafkaError | None = None
-        """Reason that acknowledgements were not taken, some or all."""
+        """Reason that some or all acknowledgements were not accepted."""
 
 
 class _CurrentLeader(Protocol):
@@ -85,7 +85,7 @@ def read_failure(planned: Planned, error: KafkaError, now: float) -> None:
 
 
 def read_fetched(planner: SharePlanner, planned: Planned, response: ShareFetchResponse, now: float) -> ShareOutcome:
-    """Take in the answer to a fetch."""
+    """Process the answer to a fetch."""
     reading = _Reading(planner, planned, HintReader(True, response.node_endpoints), now)
     reading.lock(response.acquisition_lock_timeout_ms)
     if reading.refused_as_a_whole(response.error_code, response.error_message):
@@ -99,8 +99,8 @@ def read_fetched(planner: SharePlanner, planned: Planned, response: ShareFetchRe
                 reading.fetched(asked, data)
     for placed, _ in planned.fetched.values():
         if placed not in reading.named:
-            # Brokers leave out partitions without news. They may also leave out one whose start they are still looking
-            # up, but not twice.
+            # Brokers leave out partitions without news. They may also leave out a partition while they look up its
+            # start, but not twice.
             placed.begun |= placed.left_out
             placed.left_out = True
     count = sum(len(arrived.acquired) for arrived in reading.outcome.arrived)
@@ -112,7 +112,7 @@ def read_fetched(planner: SharePlanner, planned: Planned, response: ShareFetchRe
 def read_acknowledged(
     planner: SharePlanner, planned: Planned, response: ShareAcknowledgeResponse, now: float
 ) -> ShareOutcome:
-    """Take in the answer to acknowledgements."""
+    """Process the answer to acknowledgements."""
     reading = _Reading(planner, planned, HintReader(True, response.node_endpoints), now)
     reading.lock(response.acquisition_lock_timeout_ms)
     if reading.refused_as_a_whole(response.error_code, response.error_message):
@@ -145,7 +145,7 @@ class _Reading:
         self.outcome = ShareOutcome(hints.hints)
 
     def lock(self, timeout_ms: int) -> None:
-        """Take in the length of locks that the request took or renewed."""
+        """Process the length of locks that the request took or renewed."""
         if timeout_ms > 0:
             self._lock_s = self.outcome.lock_s = max(SHORTEST_LOCK_S, timeout_ms / 1000)
 
@@ -177,12 +177,12 @@ class _Reading:
         return False
 
     def _useless(self, kind: type[KafkaError]) -> None:
-        """Back off from a broker that did not do what the request asked for."""
+        """Back off from a broker that did not execute the request."""
         self._exchange.back_off(self._now, kind)
         self.outcome.doubt |= self._exchange.in_doubt(self._now)
 
     def acknowledged(self, key: SharedPartition, code: int, message: str | None, leader: _CurrentLeader) -> None:
-        """Take in the outcome of a partition's acknowledgements, if it had any."""
+        """Process the outcome of a partition's acknowledgements, if it had any."""
         sent = self._acks.pop(key, None)
         if sent is None:
             return
@@ -200,7 +200,7 @@ class _Reading:
         return self._planned.sent_at + self._lock_s, self._now + self._lock_s
 
     def fetched(self, asked: Asked, data: PartitionData) -> None:
-        """Take in a partition's records, or its error."""
+        """Process a partition's records, or its error."""
         placed, leader_epoch = asked
         self.named.add(placed)
         placed.patience.skipped(self._planned.sent_at, leader_epoch)
@@ -250,7 +250,7 @@ class _Reading:
 
 
 def _valid(found: Sequence[AcquiredRecords]) -> list[AcquiredRange]:
-    """Return the ranges in offset order, without invalid ones."""
+    """Return the valid ranges in offset order."""
     ranges: list[AcquiredRange] = []
     count = 0
     for entry in sorted(found, key=lambda each: each.first_offset):

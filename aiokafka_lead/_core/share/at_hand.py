@@ -1,6 +1,6 @@
-"""Records at hand, which come next.
+"""Decoded records that are handed out next.
 
-Hot: compiled through ``at_hand.pxd`` if a compiler is available, and run as it is otherwise.
+Hot: compiled through ``at_hand.pxd`` if a compiler is available, else plain Python.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class AtHand:
         self._records: list[Record] = []
         self._at = 0
         self.quick_until = 0.0
-        """Time (``time.monotonic()``) until which an iteration may take the next record without any other check."""
+        """Time (``time.monotonic()``) until which an iteration may take the next record without further checks."""
 
     def put(self, records: list[Record]) -> None:
-        """Replace the records, all of which were taken."""
+        """Set the next records, after all former records were taken."""
         self._records = records
         self._at = 0
         self.quick_until = 0.0
@@ -35,7 +35,7 @@ class AtHand:
 
     @property
     def first(self) -> Record:
-        """Next record; there has to be one."""
+        """The next record; do not use if there is none."""
         return self._records[self._at]
 
     def take(self, limit: int) -> list[Record]:

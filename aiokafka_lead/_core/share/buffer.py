@@ -19,23 +19,23 @@ FIRST = 64
 """Initial limit, until the application has waited."""
 
 LATE = 0.25
-"""Share of a record's lock after which a waiting record is late, which lowers the limit."""
+"""Fraction of a record's lock after which a waiting record is late, which lowers the limit."""
 
 LOCK_S = 30.0
-"""Assumed length of a lock until a broker reports it."""
+"""Assumed length of a lock in seconds, until a broker reports it."""
 
 
 class Allowance:
     """Limit that grows while the application waits for records, and shrinks while records wait for the application.
 
-    Other members cannot handle a record that is acquired here and waits. So the limit begins low; each wait of the
-    application doubles it, and each record that is late halves it.
+    Other members cannot handle a record that is acquired by this member and waits. So the limit begins low. Each wait
+    of the application doubles it, and each late record halves it.
     """
 
     def __init__(self, most: int, *, of_each_broker: bool = False) -> None:
         self._most = most
         self._of_each_broker = of_each_broker
-        """True if the limit grows with the number of brokers: a broker asked for few records is asked often."""
+        """True if the limit grows with the number of brokers: fetches of few records would be frequent."""
         self.brokers = 1
         """Number of brokers with records for the application."""
         self.limit = min(FIRST, most)
@@ -49,7 +49,7 @@ class Allowance:
         return min(self._most, max(1, self.limit // self.brokers))
 
     def starved(self) -> None:
-        """Raise the limit: the application waits, and no record is there."""
+        """Raise the limit, because the application waits and there is no record."""
         most = self._most * self.brokers if self._of_each_broker else self._most
         self.limit = min(most, 2 * self.limit)
 
@@ -66,13 +66,13 @@ class Allowance:
 Record = ShareRecord[Any, Any]
 
 TOO_LATE = 0.2
-"""Share of its lock below which a record is released, since its handler would hardly be done in time."""
+"""Fraction of its lock below which a record is released, since its handler would hardly finish in time."""
 
 RELEASE = int(AcknowledgeType.RELEASE)
 
 
 class NotLoaded(Exception):
-    """The next batch is large: it has to be decompressed in a thread, by its ``load``, before the next attempt."""
+    """Raised for a large next batch: call its ``load`` in a thread before the next attempt."""
 
     def __init__(self, view: BatchView | MessageSet) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class NotLoaded(Exception):
 
 
 class ShareBuffer:
-    """Holds answers in their order of arrival; the records of the first one are decoded as they are handed out."""
+    """Holds answers in their order of arrival; the first answer's records are decoded as they are handed out."""
 
     def __init__(self, allowance: Allowance, failed: Callable[[AcquiredData], None], counters: ShareCounters) -> None:
         self._allowance = allowance
@@ -111,7 +111,7 @@ class ShareBuffer:
         return sum(data.left for data in self._answers) + sum(map(len, self._returned)) + len(self.at_hand)
 
     def handed_out(self) -> dict[str, int]:
-        """Return the number of records that the application got, by topic."""
+        """Return each topic's number of records that the application got."""
         waiting = Counter[str]()
         for records in self._returned:
             waiting[records[0].topic] += len(records)
@@ -122,7 +122,7 @@ class ShareBuffer:
     # --- handing out -------------------------------------------------------------------------------------------------
 
     def take(self, limit: int, now: float) -> list[Record]:
-        """Return the next records, all of one answer, or an empty list. Raises `NotLoaded`."""
+        """Return the next records, all of the same answer, or an empty list. Raises `NotLoaded`."""
         while True:
             if self._returned:
                 returned = self._returned.popleft()
@@ -137,12 +137,12 @@ class ShareBuffer:
                 return taken
 
     def _not_handed_out(self, records: Sequence[Record]) -> None:
-        """Uncount decoded records that are not handed out after all."""
+        """Do not count these decoded records as handed out."""
         if records:
             self._counters.of(records[0].topic).decoded -= len(records)
 
     def _in_time(self, records: list[Record], now: float) -> list[Record]:
-        """Return the records that are still locked for long enough; release the rest."""
+        """Return the records whose locks last long enough; release the others."""
         acquired = records[0]._acquired
         left_s = acquired.expires_at - now
         self._allowance.waited(left_s)
@@ -159,7 +159,7 @@ class ShareBuffer:
         return []
 
     def _decode(self, now: float) -> bool:
-        """Decode the next records; return True if there are some at hand."""
+        """Decode the next records; return True if any are at hand."""
         while self._answers:
             data = self._answers[0]
             if data.acquired.over:
@@ -184,13 +184,13 @@ class ShareBuffer:
         return False
 
     def put_back(self, records: list[Record]) -> None:
-        """Put back records of one answer that were taken last; they come next."""
+        """Put back records of one answer that were taken last; they are handed out next."""
         if records:
             self._returned.appendleft(records)
             self.at_hand.quick_until = 0.0
 
     def go_on(self, record: Record, until: float) -> None:
-        """Let the iteration that got this record take the next ones at hand until then, unless their locks are old."""
+        """Let the iteration that got this record take the next at hand until then, unless their locks are old."""
         if not self._returned:
             self.at_hand.quick_until = min(until, self._allowance.late_at(record._acquired.expires_at))
 

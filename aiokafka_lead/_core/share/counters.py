@@ -30,7 +30,7 @@ class TopicCounts:
 
     def __init__(self) -> None:
         self.decoded = 0
-        """Records made to be handed out, including some that still wait."""
+        """Number of records decoded to be handed out, including some that still wait."""
         self.bytes_fetched = 0
         self.records_accepted = 0
         self.records_released = 0
@@ -62,7 +62,7 @@ class ShareCounters(LeaderMoveCounters):
         return found
 
     def taken(self, acquired: Acquired, span: Span) -> None:
-        """Count acknowledgements that a broker has taken; their marks still say "sent"."""
+        """Count acknowledgements that a broker has accepted, before their marks change from "sent"."""
         counts, marks = self.of(acquired.tp.topic), acquired.marks[span.start : span.end]
         counts.records_accepted += marks.count(ACCEPT)
         counts.records_released += marks.count(RELEASE)
@@ -70,7 +70,7 @@ class ShareCounters(LeaderMoveCounters):
         counts.locks_renewed += marks.count(RENEW)
 
     def lost(self, acquired: Acquired, before: int) -> None:
-        """Count records that were lost, besides the ``before`` already counted."""
+        """Count lost records, except the ``before`` that were already counted."""
         self.of(acquired.tp.topic).records_lost += acquired.lost - before
 
     def fetched(self, node_id: int, sent_at: float, now: float, *, answered: bool) -> None:
@@ -105,6 +105,6 @@ class ShareCounters(LeaderMoveCounters):
     def snapshot(
         self, consumed: Mapping[str, int], buffered_records: int, metadata: MetadataMetrics
     ) -> ShareConsumerMetrics:
-        """Return the present counts, with the records handed out by topic, and those that wait."""
+        """Return the present counts, given the records handed out by topic, and the number of waiting records."""
         values = {**self.counted(consumed), "buffered_records": buffered_records, "metadata": metadata}
         return snapshot(ShareConsumerMetrics, values)

@@ -19,11 +19,11 @@ LOADED_AT_ONCE_BYTES = 512 * 1024
 
 
 class AcquiredData:
-    """Batches of one partition from one answer, which contain the acquired records and perhaps other ones.
+    """Batches of one partition from one answer, which contain the acquired records and perhaps other records.
 
-    Acquired offsets without a record are acknowledged as gaps, as the protocol requires. Records that cannot be read
-    are released, in case the bytes were damaged in transit: if the log itself is damaged, the group's limit of
-    deliveries ends the attempts.
+    Acquired offsets without a record are acknowledged as gaps, as the protocol requires. Unreadable records are
+    released, in case the bytes were damaged in transit. If the log itself is damaged, the group's limit of deliveries
+    ends the attempts.
     """
 
     __slots__ = ("_parts", "_passed", "acquired", "exchange", "failure")
@@ -45,7 +45,7 @@ class AcquiredData:
         self._passed = 0
         """Number of marks that have been passed."""
         self.failure: CorruptRecordError | BatchTooLargeError | None = None
-        """Reason that the rest was released."""
+        """Reason that the remaining records were released."""
 
     @property
     def left(self) -> int:
@@ -89,7 +89,7 @@ class AcquiredData:
         return made
 
     def _read(self, batch: BatchView) -> list[ShareRecord[Any, Any]]:
-        """Return records of a batch that may have been acquired, without their own marks yet."""
+        """Return records of a batch that may have been acquired; their marks are not set yet."""
         acquired = self.acquired
         epoch = None if batch.leader_epoch < 0 else batch.leader_epoch
         like: Record = ConsumerRecord(*acquired.tp, 0, 0, batch.timestamp_type, None, None, (), epoch)
@@ -97,7 +97,7 @@ class AcquiredData:
         return batch.records_like(sample, acquired.offset_of(self._passed), acquired.ranges[-1].last)
 
     def _gap(self, end: int) -> None:
-        """Acknowledge the marks before ``end`` as gaps: they have no records."""
+        """Acknowledge the marks before ``end`` as gaps, since they have no records."""
         if end > self._passed:
             self.acquired.decide_span(Span(self._passed, end), GAP)
             self._passed = end
@@ -108,7 +108,7 @@ class AcquiredData:
         self.release()
 
     def release(self) -> None:
-        """Release the acquired records that were not read, and hand out no more."""
+        """Release the acquired records that were not read, and return no more records."""
         self.acquired.decide_span(Span(self._passed, len(self.acquired)), int(AcknowledgeType.RELEASE))
         self._passed = len(self.acquired)
         self._parts = iter(())

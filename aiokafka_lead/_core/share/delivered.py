@@ -1,6 +1,6 @@
 """Records that the application has got and not acknowledged, and the outcomes of its acknowledgements.
 
-Hot: compiled through ``delivered.pxd`` if a compiler is available, and run as it is otherwise.
+Hot: compiled through ``delivered.pxd`` if a compiler is available, else plain Python.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _ACCEPT = ACCEPT
 
 
 class _Handed(NamedTuple):
-    """Consecutive records of one answer, as the application got them."""
+    """Consecutive records of one answer that were handed out together."""
 
     exchange: Exchange
     acquired: Acquired
     span: Span
     kind: int
-    """Default decision when the application comes back."""
+    """Default decision at the application's next read."""
 
 
 class Delivered:
-    """Records of one consumer. With ``implicit``, they count as accepted when the application comes back."""
+    """Records of one consumer. With ``implicit``, they count as accepted when the application reads again."""
 
     def __init__(self, *, implicit: bool) -> None:
         self.implicit = implicit
@@ -48,11 +48,11 @@ class Delivered:
             self._handed.append(_handed(records, ACCEPT))
 
     def unreadable(self, record: Record) -> None:
-        """Note a record that raises an error instead; it is released unless the application decides otherwise."""
+        """Note a record whose error is raised to the application; it is released unless the application decides."""
         self._handed.append(_handed((record,), RELEASE))
 
     def go_on(self, record: Record) -> bool:
-        """Hand out this record by itself; return True if `come_back` has to be called first, and then this again."""
+        """Hand out this record alone; return True if `come_back`, and then this method again, must be called first."""
         given = self._given
         if given is None:
             if self._handed:
@@ -66,7 +66,7 @@ class Delivered:
         return False
 
     def come_back(self, now: float) -> None:
-        """Decide about the records handed out before: the application is done with them."""
+        """Apply the default decision to the records handed out before, because the application is done with them."""
         self._keep_given()
         if not self._handed:
             return

@@ -16,8 +16,8 @@ from .counters import ShareCounters
 from .session import SharedPartition, ShareSession
 
 ACK_LINGER_S = 0.01
-"""Time that acknowledgements wait for more, or for a fetch to carry them, if no caller awaits their outcome. Each
-request with acknowledgements makes the broker write the group's state."""
+"""Seconds for which acknowledgements wait for more, or for a fetch to carry them, if no caller awaits their outcome.
+Each request with acknowledgements makes the broker write the group's state."""
 
 NO_LIMIT = 1 << 30
 
@@ -66,11 +66,11 @@ class Exchange:
         """Called when acknowledgements of a partition have an outcome."""
         self._counters = counters
         self._acquired: list[Acquired] = []
-        """Acquired records that are neither settled nor lost, by answer."""
+        """Each answer's acquired records, unless all are settled or lost."""
         self._dirty: list[Acquired] = []
-        """Acquired records with acknowledgements to send, by answer."""
+        """Each answer's acquired records with acknowledgements to send."""
         self._limits: dict[TopicPartition, int] = {}
-        """Maximum number of acknowledgements in a request, by partition, after one made the broker refuse many."""
+        """Each partition's maximum number of acknowledgements in a request, after the broker refused several."""
 
     # --- acquired records ---------------------------------------------------------------------------------------------
 
@@ -85,8 +85,8 @@ class Exchange:
     def add(self, acquired: Acquired) -> None:
         """Add the acquired records of an answer.
 
-        Those that were held already are lost in their earlier delivery: their lock has ended, for example with the term
-        of their leader. The broker would take an acknowledgement of that delivery for one of this.
+        Records that were already held count as lost in their earlier delivery: that lock has ended, for example when
+        the leader changed. The broker would accept an acknowledgement of the earlier delivery for the new delivery.
         """
         same = [earlier for earlier in self._acquired if earlier.tp == acquired.tp]
         if self._lose_each(same, lambda earlier, error: earlier.lose_to(acquired, error)):
@@ -96,7 +96,7 @@ class Exchange:
     def _lose_each(self, held: Iterable[Acquired], lose: Callable[[Acquired, KafkaError], bool]) -> bool:
         """Lose records whose locks have ended; return True if there are any.
 
-        ``lose`` returns True if one of them had been decided.
+        ``lose`` returns True if any of them had been decided.
         """
         any_lost = False
         for acquired in held:
@@ -111,14 +111,14 @@ class Exchange:
         return any(acquired is one for one in self._acquired)
 
     def decided(self, acquired: Acquired, now: float) -> None:
-        """Note that these have acknowledgements to send."""
+        """Note that these records have acknowledgements to send."""
         if not acquired.dirty:
             acquired.dirty = True
             self._dirty.append(acquired)
             self.unsent_since = min(self.unsent_since, now)
 
     def lose(self, error: KafkaError, tp: TopicPartition | None = None) -> None:
-        """Lose the records that the broker has released, of one partition or of all."""
+        """Lose the records that the broker has released, of one partition or of all partitions."""
         for acquired in self._acquired:
             if tp is None or acquired.tp == tp:
                 pending, before = acquired.unsettled, acquired.lost
@@ -184,7 +184,7 @@ class Exchange:
     # --- outcomes ----------------------------------------------------------------------------------------------------
 
     def taken(self, tp: TopicPartition, sent: Iterable[Sent], expires_at: float, gone_at: float) -> None:
-        """Settle acknowledgements of one partition that the broker has taken."""
+        """Settle acknowledgements of one partition that the broker has accepted."""
         for acquired, span in sent:
             self._counters.taken(acquired, span)
             acquired.answered(span, expires_at, gone_at)
@@ -216,7 +216,7 @@ class Exchange:
         return False
 
     def again(self, sent: Iterable[Sent], now: float) -> None:
-        """Mark these as unsent: the broker has not taken them, but may."""
+        """Mark these as unsent: the broker has not accepted them, but may."""
         for acquired, span in sent:
             acquired.send_again(span)
             if acquired.has_unsent:
@@ -239,17 +239,17 @@ class Exchange:
         self.trust.confirmed()
 
     def back_off(self, now: float, failure: type[KafkaError]) -> None:
-        """Delay the next request after a useless answer, or none."""
+        """Delay the next request after a useless or missing answer."""
         self.failure = failure
         self.trust.refused(now, now, self._retry.patience_s)
         self.retry_at = max(self.retry_at, now + self._retry.normal.delay_s(self.trust.refusals))
 
     def in_doubt(self, now: float) -> bool:
-        """Return True if another broker should be asked for the leaders, since this one's answers are useless."""
+        """Return True if another broker should be asked for the leaders, since this broker's answers are useless."""
         return self.trust.in_doubt(now, self._retry.patience_s)
 
     def disconnected(self, error: KafkaError) -> None:
-        """Handle the end of the connection, and with it of the session and all locks."""
+        """Handle the end of the connection, which also ends the session and all locks."""
         self.session.begin_anew()
         self.busy = False
         self.lose(error)
@@ -259,7 +259,7 @@ class Exchange:
 
 
 def may_pass(kind: type[KafkaError]) -> bool:
-    """Return True if a retry may help, also after an unknown error: a sick broker gives no reason."""
+    """Return True if a retry may help. It may after an unknown error: a broken broker gives no reason."""
     return kind.retriable or kind is UnknownServerError
 
 

@@ -1,6 +1,6 @@
 """Records in hand of a run: they wait for a handler, are being handled, or wait after a failure.
 
-Hot: compiled through ``jobs.pxd`` if a compiler is available, and run as it is otherwise.
+Hot: compiled through ``jobs.pxd`` if a compiler is available, else plain Python.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Record = ShareRecord[Any, Any]
 ACCEPT, RELEASE, REJECT = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT
 
 KEPT_BACK_AT_MOST = 500
-"""Maximum number of records kept back after a failure; beyond it the next one due is released early."""
+"""Maximum number of records kept back after a failure; beyond it the record that is due first is released early."""
 
 
 class JobSlot:
-    """Holds the one record that a handler works on. Modified only by `Jobs`."""
+    """Holds the record that a handler works on. Modified only by `Jobs`."""
 
     __slots__ = ("record",)
 
@@ -38,7 +38,7 @@ class JobSlot:
 
 
 class Jobs:
-    """Records in hand of one run. None waits for another one: each goes to the next free handler."""
+    """Records in hand of one run. No record waits for another: each goes to the next free handler."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Jobs:
         decide: Callable[[Record, AcknowledgeType], None],
         at_hand: AtHand,
     ) -> None:
-        """``at_hand`` has further records for a free handler if no taken record waits."""
+        """Begin empty. ``at_hand`` has further records for a free handler if no taken record waits."""
         self._at_hand = at_hand
         self._concurrency = concurrency
         self._backoff = backoff
@@ -56,13 +56,13 @@ class Jobs:
         self.turns: deque[Record] = deque()
         """Taken records that wait for a handler."""
         self.aside: tuple[()] = ()
-        """No record waits aside of others."""
+        """Always empty: no record waits aside of others."""
         self._slots: set[JobSlot] = set()
         """Slots with a record."""
         self._kept_back: list[tuple[float, int, Record]] = []
-        """Heap of records to be released, by due time."""
+        """Heap of records to be released, with their due times."""
         self._postponed: list[tuple[float, int, Record]] = []
-        """Heap of records to be handed out again, by due time."""
+        """Heap of records to be handed out again, with their due times."""
         self._sequence = count()
 
     # --- handing out ---
@@ -72,7 +72,7 @@ class Jobs:
         return JobSlot()
 
     def room(self) -> int:
-        """Return the number of records that there are free handlers for."""
+        """Return the number of further records for which there are free handlers."""
         return self._concurrency - len(self._slots) - len(self.turns) - len(self._postponed)
 
     def take(self, slot: JobSlot) -> Record | None:
@@ -130,7 +130,7 @@ class Jobs:
         return min((heap[0][0] for heap in (self._kept_back, self._postponed) if heap), default=None)
 
     def let_go_due(self, now: float) -> None:
-        """Release, or put in line again, the records that are due."""
+        """Release the records that are due, or queue them again."""
         while self._postponed and self._postponed[0][0] <= now:
             self.turns.append(heapq.heappop(self._postponed)[2])
         while self._kept_back and (self._kept_back[0][0] <= now or len(self._kept_back) > KEPT_BACK_AT_MOST):

@@ -1,8 +1,8 @@
 """Member of a share group (KIP-932; Java: ``ShareMembershipManager``, ``ShareHeartbeatRequestManager``).
 
 Its heartbeats (`HeartbeatMember`) carry the subscription; their answers carry the member's epoch and the partitions to
-fetch. Several members may be assigned the same partition, so partitions are neither given up in order nor acknowledged.
-`SHARING` has its phases.
+fetch. Several members may have the same partition, so partitions are neither given up in order nor acknowledged.
+`SHARING` is the table of its phases.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..metadata.types import ClusterSnapshot
 
 
 class ShareMember(HeartbeatMember):
-    """Member whose id never changes: brokers identify locks by it, and these outlast a membership."""
+    """Member of a share group. Its id never changes: brokers identify locks by it, and locks outlast a membership."""
 
     _unserved = "the brokers do not serve share groups (Apache Kafka 4.2)"
 
@@ -32,7 +32,7 @@ class ShareMember(HeartbeatMember):
         self._rack = config.client_rack
         self._topics: tuple[str, ...] = ()
         self._sent_topics: tuple[str, ...] | None = None
-        """Topics as the coordinator knows them; None if the next heartbeat has to carry all fields."""
+        """Topics last sent to the coordinator; None if the next heartbeat has to carry all fields."""
         self._snapshot = ClusterSnapshot(0)
 
     # --- state --------------------------------------------------------------------------------------------------------
@@ -44,12 +44,12 @@ class ShareMember(HeartbeatMember):
 
     @property
     def out(self) -> bool:
-        """True if it is not a member and has no request left to send."""
+        """True if it is not a member and has no more requests to send."""
         return self._phase is Phase.OUT
 
     @property
     def assigned(self) -> bool:
-        """True for a member that has received its partitions, or has no topic with partitions."""
+        """True if it is a member and has received its partitions, or its topics have no partitions."""
         given = self._target.known and not self._target.unnamed and not self._awaits_target()
         return self.joined and given and not self._schedule.probing
 
@@ -61,7 +61,7 @@ class ShareMember(HeartbeatMember):
         """Return the partitions to fetch."""
         return self._target.resolved(internal=True) if self.joined else {}
 
-    # --- the application's wishes -------------------------------------------------------------------------------------
+    # --- calls of the application -------------------------------------------------------------------------------------
 
     def subscribe(self, topics: tuple[str, ...], now: float) -> None:
         """Join with these topics, or continue with them."""
@@ -82,13 +82,13 @@ class ShareMember(HeartbeatMember):
             self._schedule.begin(now)
 
     def leave(self, now: float) -> None:
-        """Leave, and inform the coordinator if it knows this member at all."""
+        """Leave, and inform the coordinator if it may have this member."""
         self._come_back = False
         if self._phase in (Phase.JOINING, Phase.JOINED):
             self._part(now)
 
     def topics_changed(self, snapshot: ClusterSnapshot) -> None:
-        """Take in newer metadata, which may name more topic ids."""
+        """Process newer metadata, which may name more topic ids."""
         self._snapshot = snapshot
         self._target.learn(snapshot, ())
 

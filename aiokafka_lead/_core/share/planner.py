@@ -1,4 +1,4 @@
-"""Plans the requests of a share group's member: to which broker, and with what content."""
+"""Plans the requests of a share group's member: their brokers, times and content."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from .session import (
 )
 
 HELD_BACK_MS = 50
-"""Maximum time that a broker may hold a fetch of a member with records from it: their acknowledgements wait behind the
-fetch, since a session has one request at a time."""
+"""Maximum time for which a broker may hold a fetch of a member with records from it: their acknowledgements wait for
+the fetch, since a session has one request at a time."""
 
 AT_ONCE_MS = 5
-"""The same after an answer that reached its record limit, since more records are there already. A short limit also
-helps if the partition gets another leader: a held fetch is answered only at its end then (4.3)."""
+"""Like `HELD_BACK_MS`, after an answer that reached its record limit, since more records are there already. A short
+limit also helps if the partition gets another leader: a held fetch is then answered only at its end (4.3)."""
 
 
 class PlacedPartition:
@@ -46,21 +46,21 @@ class PlacedPartition:
         self.leader_epoch = -1
         self.patience = Patience()
         self.failure: type[KafkaError] | None = None
-        """Error that the last fetch was refused with."""
+        """Error with which the last fetch was refused."""
         self.move = MoveClock()
         self.begun = False
         """True once its leader has answered a fetch, which fixes the starting offset of the group ("latest")."""
         self.left_out = False
-        """True if an answer has left it out: it had no news, or the leader has not looked at it yet."""
+        """True if an answer has left it out: it had no news, or the leader has not examined it yet."""
 
     @property
     def key(self) -> SharedPartition:
-        """Partition as sessions name it."""
+        """The partition in the form that sessions use."""
         return SharedPartition(self.topic_id, self.tp.partition)
 
 
 class Asked(NamedTuple):
-    """Partition as a request asked for it."""
+    """Partition as it was requested."""
 
     partition: PlacedPartition
     leader_epoch: int
@@ -80,7 +80,7 @@ class Planned(NamedTuple):
 
 
 class PlannerOptions(NamedTuple):
-    """Contents of requests, from the options of these names."""
+    """Contents of requests, from the options with these names."""
 
     group_id: str
     fetch_max_wait_ms: int
@@ -150,11 +150,11 @@ class SharePlanner:
         return (partition for partition in self._partitions.values() if partition.leader_id == node_id)
 
     def not_begun(self, assigned: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Return those partitions whose leader may not have fixed where the group begins to read."""
+        """Return the partitions whose leader may not have fixed the group's start yet."""
         return [tp for tp in assigned if tp not in self._partitions or not self._partitions[tp].begun]
 
     def in_doubt(self, tp: TopicPartition, now: float) -> bool:
-        """Return True if the partition's leader keeps refusing, and is likely to go on."""
+        """Return True if the partition's leader keeps refusing, and will probably continue to do so."""
         partition = self._partitions.get(tp)
         if partition is None:
             return False
@@ -180,7 +180,7 @@ class SharePlanner:
         return found
 
     def _wanted(self, exchange: Exchange, now: float, *, fetching: bool) -> dict[SharedPartition, PlacedPartition]:
-        """Return the partitions to fetch from a broker now; without ``fetching``, only those that have not begun."""
+        """Return the partitions to fetch from a broker now; only those not begun unless ``fetching``."""
         return {
             partition.key: partition
             for partition in self._placed(exchange.node_id)
@@ -190,7 +190,7 @@ class SharePlanner:
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def waiting(self, now: float, *, fetching: bool) -> list[Exchange]:
-        """Return the brokers that could be sent a request now. ``fetching``: there is room for records."""
+        """Return the brokers to which a request could be sent now. ``fetching``: more records may be buffered."""
         return [
             exchange
             for exchange in self.exchanges.values()
@@ -225,9 +225,10 @@ class SharePlanner:
         strict: bool,
         moves_at: float = math.inf,
     ) -> Planned | None:
-        """Return the next request to a broker, or None if there is none to send. Without room ``max_records`` is 0.
+        """Return the next request to a broker, or None if there is none to send.
 
-        At ``moves_at`` the session has to move to another connection, which is impossible while a request is in flight.
+        ``max_records`` is 0 if no more records may be buffered. At ``moves_at`` the session has to move to another
+        connection, which is impossible while a request is in flight.
         """
         exchange.version = version
         exchange.drop_expired(now)
@@ -274,7 +275,7 @@ class SharePlanner:
         return Planned(exchange, request, version, now, sent, asked, limits.max_records if wanted else 0)
 
     def _wait_ms(self, exchange: Exchange, left_s: float) -> int:
-        """Return the milliseconds that the broker may hold a fetch, given the seconds until its session moves."""
+        """Return the milliseconds for which the broker may hold a fetch, given the seconds until its session moves."""
         most = self._options.fetch_max_wait_ms
         if left_s * 1000 < most:
             most = min(most, max(HELD_BACK_MS, int(left_s * 1000)))
@@ -289,8 +290,11 @@ class SharePlanner:
         exchange.asked_at = now
 
     def reopen(self, exchange: Exchange, version: int, now: float) -> Planned:
-        """Return the request that moves a session to another connection: the broker then lets the old connection end
-        without releasing acquired records, and takes their acknowledgements on the new one."""
+        """Return the request that moves a session to another connection.
+
+        The broker then keeps the acquired records when the old connection ends, and accepts their acknowledgements on
+        the new connection.
+        """
         exchange.version = version
         exchange.session.begin_anew()
         return self._fetch(exchange, version, now, {}, 0, 0, strict=False)

@@ -1,6 +1,6 @@
 """Records of a share consumer.
 
-Hot: compiled through ``record.pxd`` if a compiler is available, and run as it is otherwise.
+Hot: compiled through ``record.pxd`` if a compiler is available, else plain Python.
 """
 
 # pyright: reportAttributeAccessIssue=false, reportArgumentType=false
@@ -20,9 +20,8 @@ from .acquired import Acquired
 class ShareRecord(AnyRecord):
     """Record that is locked for this consumer until it is acknowledged or the lock expires. Treat it as frozen.
 
-    The attributes of `ConsumerRecord` mean the same here. ``delivery_count`` is the number of times it was delivered to
-    any member of the group, this one included. Records compare by identity: the same record delivered again is another
-    object.
+    It has the attributes of `ConsumerRecord`. ``delivery_count`` is the number of its deliveries to any member of the
+    group, including this delivery. Records compare by identity: the same record delivered again is another object.
     """
 
     __slots__ = ("_acquired", "_exchange", "_index", "delivery_count")
@@ -47,7 +46,7 @@ class ShareRecord(AnyRecord):
 
     @property
     def topic_partition(self):
-        """Topic and partition together."""
+        """Topic and partition."""
         return self._acquired.tp
 
     @property
@@ -59,7 +58,7 @@ class ShareRecord(AnyRecord):
         return self._acquired.lock_expires_at(self._index)
 
     def consumer_record(self):
-        """Return the record without the attributes of its delivery."""
+        """Return a `ConsumerRecord`, without the attributes of the delivery."""
         return ConsumerRecord(
             self.topic,
             self.partition,
@@ -79,13 +78,13 @@ class ShareRecord(AnyRecord):
         made.value = value
         return made
 
-    # --- for the consumer that made it ---
+    # --- for the consumer that created it ---
 
     def _copy(self):
         return slots.like(self)
 
     def _is_open(self):
-        """Return True if it still has to be acknowledged, and its lock was not lost."""
+        """Return True if it has to be acknowledged, and its lock was not lost."""
         return self._acquired.may_decide(self._index)
 
     def __repr__(self):
@@ -97,7 +96,7 @@ class ShareRecord(AnyRecord):
 
 
 def place(found, acquired, passed):
-    """Give records, in offset order, their marks and delivery counts. Marks below ``passed`` are behind them.
+    """Set the marks and delivery counts of records, which are in offset order. Marks below ``passed`` are before them.
 
     Returns the records that were acquired; the marks between them without a record, as pairs of start and end; and the
     mark after the last record.

@@ -1,9 +1,9 @@
-"""Share sessions: a broker's memory of a member's fetches (KIP-932; Java: ``ShareSessionHandler``).
+"""Share sessions, in which a broker remembers a member's partitions (KIP-932; Java: ``ShareSessionHandler``).
 
-Both kinds of request carry the session's epoch, which grows by one each time, so only one request is in flight. A
+Both kinds of request carry the session's epoch, which increases by 1 each time, so only one request is in flight. A
 session begins with a ShareFetch of epoch 0, which cannot carry acknowledgements, and ends with a ShareAcknowledge of
-epoch -1. Unlike a fetch session it belongs to one connection: when that ends, the broker forgets the session and
-releases the records it had acquired.
+epoch -1. Unlike a fetch session it belongs to a connection: when the connection ends, the broker drops the session and
+releases the session's acquired records.
 
     request sent        answer                         next request
     ------------------  -----------------------------  -----------------------------------------
@@ -36,7 +36,7 @@ SESSION_ERRORS = frozenset(
 
 
 class SharedPartition(NamedTuple):
-    """Partition as share sessions name it."""
+    """Partition in the form that share sessions use."""
 
     topic_id: UUID
     partition: int
@@ -51,7 +51,7 @@ class SessionChange(NamedTuple):
 
 
 class ShareSession:
-    """Session with one broker, as the member sees it."""
+    """The member's side of the session with one broker."""
 
     def __init__(self) -> None:
         self.epoch = INITIAL_EPOCH
@@ -81,7 +81,7 @@ class ShareSession:
         return SessionChange(self.epoch, add, forget)
 
     def answered(self, error_code: int) -> bool:
-        """Take in an answer; return True if the session continues."""
+        """Process an answer; return True if the session continues."""
         if error_code in SESSION_ERRORS:
             self.begin_anew()
             return False
@@ -89,7 +89,7 @@ class ShareSession:
         return True
 
     def begin_anew(self) -> None:
-        """Start over: the broker has no session any longer, or a different one."""
+        """Start over, because the broker has no session any longer, or a different session."""
         self.epoch = INITIAL_EPOCH
         self.known = set()
 
@@ -98,7 +98,7 @@ class ShareSession:
 
 
 FIRST_VERSION_WITH_RENEWALS = 2
-"""First version of both with renewals (KIP-1222) and the acquire mode (KIP-1206): Apache Kafka 4.2."""
+"""First version of both requests with renewals (KIP-1222) and the acquire mode (KIP-1206): Apache Kafka 4.2."""
 
 Acks = Mapping[SharedPartition, Sequence[AckBatch]]
 

@@ -10,7 +10,7 @@ from .otlp import Metric, Point, ResourceMetrics
 from .state import Subscription
 
 _SHORTEST_S = 1.0
-"""Shortest period for a rate: one connection just before a push is not a thousand per second."""
+"""Shortest period in seconds for a rate: a connection just before a push must not count as a thousand per second."""
 
 _MOST_ENDED = 100
 """Largest number of ended clients whose last counts are kept although no other client has their attributes."""
@@ -22,7 +22,7 @@ _OF_THE_MOMENT = (Kind.LEVEL, Kind.HIGHEST)
 
 
 class Instant(NamedTuple):
-    """A moment, by both clocks."""
+    """A point in time on both clocks."""
 
     monotonic_s: float
     unix_ns: int
@@ -57,16 +57,16 @@ class _Series:
         self.last_count = 0
         self.level: float = 0
         self.total: float = 0
-        """Since the start of the source, including ended sources with the same attributes."""
+        """Total since the start of the source, including ended sources with the same attributes."""
         self.new = _Amount()
-        """Since `Collector.collect`."""
+        """Amount since the last `Collector.collect`."""
         self.collected = _Amount()
-        """Earlier, and not known to have reached a broker."""
+        """Earlier amount that no broker has accepted yet."""
 
     def read(self, measure: Measure) -> None:
         """Take the source's current value."""
         self.level = measure.total
-        # Handed-out records may be returned for a moment, but a sum must not fall.
+        # Records that were handed out may be returned for a moment, but a sum must not decrease.
         more = max(0, measure.total - self.last_total)
         self.total += more
         self.new.add(more, measure.times - self.last_count, measure.peak)
@@ -163,7 +163,7 @@ class _Sum:
 class Collector:
     """Owns the latest values of the sources, and the values to push.
 
-    Collected values are kept until a broker has accepted them: if a push fails, the next one covers its interval, too.
+    Collected values are kept until a broker has accepted them: if a push fails, the next push covers its interval, too.
     """
 
     def __init__(self) -> None:
@@ -178,11 +178,11 @@ class Collector:
         return not self._clients
 
     def add(self, source: Source, began: Instant) -> None:
-        """Add a source, which began to count at this time."""
+        """Add a source that began to count at this time."""
         self._clients.append(_Client(source, began))
 
     def remove(self, source: Source, *, keep: bool) -> None:
-        """Remove an ended source. The next push includes its counts, unless ``keep`` is False because there is none."""
+        """Remove an ended source. ``keep`` its counts for the next push, or drop them because there will be none."""
         for client in self._clients:
             if client.source is source:
                 if keep:
@@ -196,7 +196,7 @@ class Collector:
             self._clients.remove(ended[0])
 
     def _fold(self, ended: _Client) -> None:
-        """Let another source with the same attributes and measures continue its sums, which must not fall."""
+        """Let another source with the same attributes and measures continue its sums, which must not decrease."""
         for client in self._clients:
             if client.source is None or client.resource != ended.resource:
                 continue
@@ -210,7 +210,7 @@ class Collector:
     def collect(self, now: Instant, subscription: Subscription) -> list[ResourceMetrics]:
         """Return the current values of subscribed metrics. Clients with the same attributes count as one."""
         self._collected = now
-        for client in list(self._clients):  # the application may register another metric, or end one, meanwhile
+        for client in list(self._clients):  # the application may add or remove metrics meanwhile
             client.collect()
         by_resource: dict[Attributes, list[_Client]] = {}
         for client in self._clients:
@@ -222,7 +222,7 @@ class Collector:
         return [resource for resource in collected if resource.metrics]
 
     def accepted(self) -> None:
-        """A broker has accepted the last collection."""
+        """Record that a broker has accepted the last collection."""
         self._since = self._collected
         self._clients = [client for client in self._clients if not client.over]
         for client in self._clients:
@@ -255,7 +255,7 @@ class Collector:
 
 
 def _values(kind: Kind, each: _Sum, delta: bool) -> Iterator[tuple[str, bool, float]]:
-    """Yield the suffix of the name, if it is a sum, and the value."""
+    """Yield the name's suffix, True for a sum, and the value."""
     so_far = each.interval.total if delta else each.total
     if kind is Kind.TOTAL:
         yield "", True, so_far

@@ -1,6 +1,6 @@
-"""Clients' measures, under Java's names, which the KIP adopts.
+"""Clients' measures, with Java's names, which the KIP adopts.
 
-A source returns totals since it began. `Collector` computes the values of an interval.
+A source returns totals since its start. `Collector` computes the values of an interval.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ class Kind(Enum):
     """Kind of a measure, which determines its metrics."""
 
     TOTAL = "total"
-    """A sum under its own name."""
+    """A sum with the measure's name."""
     METER = "meter"
     """A sum NAME.total, and a gauge NAME.rate, per second of the interval."""
     SPREAD = "spread"
     """Gauges NAME.avg and NAME.max of the events in the interval; none without events."""
     SHARE = "share"
-    """A gauge under its own name: the fraction of the interval's seconds."""
+    """A gauge with the measure's name: the fraction of the interval's seconds."""
     LEVEL = "level"
-    """A gauge under its own name: the current value, added over clients."""
+    """A gauge with the measure's name: the current value, added over clients."""
     HIGHEST = "highest"
-    """A gauge under its own name: the current value, the maximum over clients."""
+    """A gauge with the measure's name: the current value, the maximum over clients."""
 
 
 class Measure(NamedTuple):
-    """One measure of this moment."""
+    """A measure at one moment."""
 
     kind: Kind
     name: str
-    """Without `PREFIX`."""
+    """Name without `PREFIX`."""
     total: float
-    """Since the start of the source; for LEVEL and HIGHEST the current value."""
+    """Total since the start of the source; for LEVEL and HIGHEST the current value."""
     times: int = 0
     """For SPREAD: the number of events."""
     peak: float = 0
@@ -62,11 +62,11 @@ class Source(Protocol):
     """A client that measures itself."""
 
     def resource(self) -> Attributes:
-        """Return the attributes that distinguish it, as far as they are known: group, transactional id and the like."""
+        """Return the known attributes that distinguish it, for example the group or the transactional id."""
         ...
 
     def measures(self) -> Iterable[Measure]:
-        """Return its measures. If a broker accepts few bytes, the last ones are left out."""
+        """Return its measures. If a broker accepts few bytes, the last measures are left out."""
         ...
 
 
@@ -115,7 +115,7 @@ _STANDARD = (
 
 
 def standard_first(measures: Iterable[Measure]) -> list[Measure]:
-    """Return KIP-714's standard metrics first, then other metrics, then metrics by topic, for brokers that accept few
+    """Sort KIP-714's standard metrics first, then other metrics, then metrics by topic, for brokers that accept few
     bytes."""
     return sorted(
         measures,
@@ -127,13 +127,13 @@ def standard_first(measures: Iterable[Measure]) -> list[Measure]:
 
 
 class SharedConnections:
-    """The connections of a `Client`; the KIP only knows clients with their own connections."""
+    """The connections of a `Client`, as a separate source: in the KIP each client has its connections."""
 
     def __init__(self, connections: Callable[[], int]) -> None:
         self._connections = connections
 
     def resource(self) -> Attributes:
-        """Return no attributes, since brokers know the client."""
+        """Return no attributes, since brokers identify the client."""
         return ()
 
     def measures(self) -> Iterator[Measure]:
@@ -145,10 +145,10 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.\-/]{0,237}")
 """OpenTelemetry's syntax of names; together with `PREFIX` 255 characters."""
 
 _OWN = ("admin.", "client.", "consumer.", "producer.")
-"""Beginnings of the names of clients' own metrics."""
+"""Beginnings of the names of clients' built-in metrics."""
 
 _EXACT = 2**53
-"""From here on an int is pushed as a float, so that sums fit into 64 bits."""
+"""Value from which on an int is pushed as a float, so that sums fit into 64 bits."""
 
 _NUMBER: Check = integer(-INT64_MAX, INT64_MAX)
 
@@ -167,7 +167,7 @@ def metric_name(name: str, value: Any) -> str:
 
 
 def metric_attributes(name: str, value: Any) -> Attributes:
-    """Check attributes, which distinguish metrics of one name: texts or ints by name, or None."""
+    """Check attributes, which distinguish metrics of the same name: texts or ints by name, or None."""
     if value is None:
         return ()
     if not isinstance(value, Mapping):
@@ -182,14 +182,14 @@ def metric_attributes(name: str, value: Any) -> Attributes:
 
 
 def metric_measure(name: str, value: Any) -> Any:
-    """Check a function that returns a value; not a coroutine function."""
+    """Check a function that returns a value; it must not be a coroutine function."""
     if iscoroutinefunction(function_of(function(name, value))):
         raise ConfigTypeError(f"{name} must not be a coroutine function: a push does not wait")
     return value
 
 
 class ApplicationSource:
-    """One metric of the application, which is asked for its value when a push is due."""
+    """A metric of the application, whose function is called when a push is due."""
 
     def __init__(
         self,
@@ -201,8 +201,11 @@ class ApplicationSource:
         *,
         is_sum: bool,
     ) -> None:
-        """``resource`` belongs to the client that pushes it; ``on_failure`` is called for the first of consecutive
-        failures."""
+        """Begin with the arguments of the application.
+
+        ``resource`` belongs to the client that pushes the metric. ``on_failure`` is called for the first of consecutive
+        failures.
+        """
         self._name = name
         self._measure = measure
         self._attributes = attributes
@@ -217,7 +220,7 @@ class ApplicationSource:
         return self._resource()
 
     def measures(self) -> Iterator[Measure]:
-        """Yield the current value, if there is one."""
+        """Yield the current value, if any."""
         try:
             value = _finite(self._measure())
         except Exception as error:  # of the application's code

@@ -33,7 +33,7 @@ class Point(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """The points of one name: a sum that never falls, or a gauge."""
+    """The points with one name: a sum that never decreases, or a gauge."""
 
     name: str
     points: Sequence[Point]
@@ -126,9 +126,9 @@ class Payload(NamedTuple):
 
 
 def build_payload(resources: Sequence[ResourceMetrics], codec: str, max_bytes: int) -> Payload:
-    """Return at most ``max_bytes`` (0: no limit) of metrics, leaving out the last ones if necessary.
+    """Return at most ``max_bytes`` (0: no limit) of metrics; leave out the last metrics if necessary.
 
-    An empty payload is not compressed, because it would then contain bytes for the receiver to read.
+    An empty payload is not compressed, because it would then have bytes for the receiver to read.
     """
     count = whole = sum(len(resource.metrics) for resource in resources)
     while True:

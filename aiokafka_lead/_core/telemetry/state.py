@@ -29,7 +29,7 @@ from ..transitions import Transitions
 
 
 class Phase(Enum):
-    """Request to send, or in flight."""
+    """Phases: the request to send, or in flight."""
 
     SUBSCRIPTION_NEEDED = "subscription needed"
     SUBSCRIPTION_IN_PROGRESS = "subscription in progress"
@@ -49,15 +49,15 @@ class Event(Enum):
     SUBSCRIBED = "subscribed"
     """The broker asks for metrics."""
     ASK_AGAIN = "ask again"
-    """The broker asks for none, did not answer, or no longer knows the subscription."""
+    """The broker asks for no metrics, did not answer, or no longer has the subscription."""
     PUSH = "push"
     """PushTelemetry was sent."""
     PUSHED = "pushed"
-    """The push has ended, and the next one uses the same subscription."""
+    """The push has ended, and the next push uses the same subscription."""
     CLOSE = "close"
     """The client stops, and has to push first."""
     END = "end"
-    """The end: the client has stopped, or the broker refuses permanently."""
+    """The client has stopped, or the broker refuses permanently."""
 
 
 _END = {Event.END: Phase.TERMINATED}
@@ -98,7 +98,7 @@ INTERVALS_MS = range(100, 3_600_001)
 """Intervals that brokers accept (Java: ``ClientMetricsConfigs``)."""
 
 DEFAULT_INTERVAL_S = 300.0
-"""Used if the broker names an impossible interval (Java: ``DEFAULT_PUSH_INTERVAL_MS``)."""
+"""Interval if the broker sends an invalid interval (Java: ``DEFAULT_PUSH_INTERVAL_MS``)."""
 
 _EVERYTHING = "*"
 """Brokers' name for all metrics (Java: ``ClientMetricsConfigs``); in the KIP it is an empty prefix."""
@@ -109,9 +109,9 @@ class Subscription(NamedTuple):
 
     subscription_id: int
     interval_s: float
-    """From one push to the next."""
+    """Seconds from one push to the next."""
     codecs: tuple[str, ...]
-    """Accepted codecs of payloads known here, the broker's favourite first."""
+    """Codecs that the broker accepts and this client has, in the broker's order of preference."""
     max_bytes: int
     """The largest payload, after compression; 0 for no limit."""
     delta: bool
@@ -143,10 +143,10 @@ class Subscription(NamedTuple):
 
 
 _NO_ID = UUID(int=0)
-"""Asks the broker for an id."""
+"""The client instance id of a request for a new id."""
 
 _FIRST_RETRY_MS = 1_000
-"""First wait before the next request for a subscription after an unanswered one."""
+"""First wait before the next request for a subscription after an unanswered request."""
 
 
 class _Then(Enum):
@@ -166,7 +166,8 @@ _AFTER_ERROR: dict[type[KafkaError], _Then] = {
     InvalidRecordError: _Then.END,
     UnsupportedVersionError: _Then.END,
 }
-"""Among other errors, only retriable ones do not end it (Java: ``ClientTelemetryUtils.maybeFetchErrorIntervalMs``)."""
+"""Of all other errors, only retriable errors do not end it (Java: ``ClientTelemetryUtils.maybeFetchErrorIntervalMs``).
+"""
 
 
 class Outcome(NamedTuple):
@@ -182,17 +183,17 @@ _FINE = Outcome(None, False)
 
 
 class TelemetryState:
-    """Owns the phase, the subscription, and the id by which the brokers know this client.
+    """Owns the phase, the subscription, and the id with which brokers identify this client.
 
     Java stops pushing when a connection is lost, and loses the counts of an interval if its push fails. Here another
     broker gets them with the next push.
     """
 
     def __init__(self, rng: Callable[[], float] = random) -> None:
-        """``rng`` returns a number in [0, 1); give a seeded one to replay."""
+        """Begin without a subscription. ``rng`` returns a number in [0, 1); pass a seeded generator to replay."""
         self.phase = TRANSITIONS.first
         self.client_instance_id: UUID | None = None
-        """Assigned by the first broker that answered."""
+        """Id assigned by the first broker that answered; None before."""
         self.subscription: Subscription | None = None
         self.due_at = 0.0
         """Time, in monotonic seconds, of the phase's next request."""
@@ -212,23 +213,23 @@ class TelemetryState:
 
     @property
     def may_push(self) -> bool:
-        """True if a push may follow, as far as is known."""
+        """True if a push may follow, as far as known."""
         return not self.ended and (self.subscription is None or self.subscription.wants_any)
 
     # --- the subscription --------------------------------------------------------------------------------------------
 
     def ask(self) -> GetTelemetrySubscriptionsRequest:
-        """Return the request for a subscription, which is sent now."""
+        """Return the request for a subscription; it counts as sent."""
         self._take(Event.ASK)
         return GetTelemetrySubscriptionsRequest(client_instance_id=self.client_instance_id or _NO_ID)
 
     def hurry(self) -> None:
-        """A call waits for `client_instance_id`: request it at once, if the request is waiting."""
+        """Send a waiting request at once, because a call waits for `client_instance_id`."""
         if self.client_instance_id is None and self.phase is Phase.SUBSCRIPTION_NEEDED:
             self.due_at = 0.0
 
     def subscribed(self, response: GetTelemetrySubscriptionsResponse, now: float) -> Outcome:
-        """The broker has answered."""
+        """Process the broker's answer to the request for a subscription."""
         if self.phase is not Phase.SUBSCRIPTION_IN_PROGRESS:
             return _FINE  # the client was stopped meanwhile
         if response.error_code:
@@ -253,18 +254,18 @@ class TelemetryState:
 
     @property
     def codec(self) -> str:
-        """Codec of the next push: the first that the broker accepts, and never refused."""
+        """Codec of the next push: the first that the broker accepts, and has never refused."""
         codecs = () if self.subscription is None else self.subscription.codecs
         return next((codec for codec in codecs if codec not in self._refused_codecs), "none")
 
     def push(self, codec: str) -> bool:
-        """A push with this codec is sent now; return True if it is the last one."""
+        """Record that a push with this codec is sent now; return True if it is the last push."""
         self._codec = codec
         self._take(Event.PUSH)
         return self.phase is Phase.TERMINATING_PUSH_IN_PROGRESS
 
     def pushed(self, error_code: int, now: float) -> Outcome:
-        """The broker has answered a push."""
+        """Process the broker's answer to a push."""
         if self.ended:
             return _FINE  # the client was stopped meanwhile
         if self.phase is Phase.TERMINATING_PUSH_IN_PROGRESS:
@@ -279,7 +280,7 @@ class TelemetryState:
     # --- failures ----------------------------------------------------------------------------------------------------
 
     def failed(self, error: KafkaError, now: float) -> None:
-        """The request got no response."""
+        """Process the failure of a request without a response."""
         if self.phase is Phase.SUBSCRIPTION_IN_PROGRESS:
             self._failures += 1
             served = not isinstance(error, UnsupportedVersionError)
@@ -290,7 +291,7 @@ class TelemetryState:
             self._take(Event.END)
 
     def close(self, last_push: bool) -> None:
-        """The client stops: push a last time, if there is a subscription and the client has metrics."""
+        """Stop, after a last push if there is a subscription and the client has metrics."""
         if last_push and self.phase in (Phase.PUSH_NEEDED, Phase.PUSH_IN_PROGRESS):
             self._take(Event.CLOSE)
             self.due_at = 0.0

@@ -1,4 +1,4 @@
-"""Requests that add partitions and offsets to a transaction, in each version's form, and readers of the answers."""
+"""Builds requests that add partitions and offsets to a transaction, for each version, and reads the answers."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from ..metadata.types import NO_TOPIC_ID
 from .state import TransactionState
 
 LAST_OF_CLIENTS = 3
-"""From version 4 on, AddPartitionsToTxn is for brokers."""
+"""Last version of AddPartitionsToTxn for clients; later versions are for brokers."""
 
 FIRST_WITH_MEMBER = 3
-"""First version of TxnOffsetCommit that names the group's member, so that a removed one cannot commit (KIP-447)."""
+"""First version of TxnOffsetCommit that names the group's member, so that a removed member cannot commit (KIP-447)."""
 
 FIRST_OF_V2 = 5
 """First version of TxnOffsetCommit that adds the group to the transaction (KIP-890)."""
@@ -42,7 +42,7 @@ OFFSETS = map_of("TopicPartition to offset", topic_partition, offset)
 
 
 def checked_group(group: ConsumerGroupMetadata | str) -> ConsumerGroupMetadata:
-    """Return a group given by the application, checked. Raises `ConfigTypeError` or `ConfigError`."""
+    """Return a group given by the application after checking it. Raises `ConfigTypeError` or `ConfigError`."""
     found = ConsumerGroupMetadata(group) if isinstance(group, str) else group
     if not isinstance(found, ConsumerGroupMetadata):
         raise ConfigTypeError(f"group_metadata must be a ConsumerGroupMetadata or a str, not {type(group).__name__}")
@@ -68,7 +68,7 @@ def add_partitions_request(
 
 
 def read_added(response: AddPartitionsToTxnResponse) -> KafkaError | None:
-    """Return the answer's most significant error, since all partitions fail together: "not tried" is no reason."""
+    """Return the answer's most significant error, or None. All partitions fail together; "not tried" does not count."""
     reason: KafkaError | None = None
     for topic in response.results_by_topic_v3_and_below:
         for result in topic.results_by_partition:
@@ -104,7 +104,7 @@ def offsets_request(
     Raises `UnsupportedVersionError`, also for a group's member if the broker cannot check its membership.
     """
     lowest = FIRST_OF_V2 if state.v2 else FIRST_WITH_MEMBER if group.member_id else None
-    # Only the consumer knows the ids under which it read: a name may be another topic's by now.
+    # Only the consumer has the ids of the topics that it read: a name may belong to another topic by now.
     named = all(tp.topic in group.topic_ids for tp in offsets)
     highest = FIRST_OF_V2 - 1 if not state.v2 else FIRST_WITH_TOPIC_IDS if named else FIRST_OF_V2
     version = versions.version_for(TxnOffsetCommitRequest, lowest=lowest, highest=highest)

@@ -1,6 +1,7 @@
-"""Transactions of several transactional ids that are in flight at the same time, and end in the order of their begins.
+"""Transactions of several transactional ids that are open at the same time, and end in the order in which they began.
 
-Each is committed after the previous one. If one is not, all later ones are aborted, because they may depend on it.
+Each is committed after the previous transaction. If a transaction is not committed, all later transactions are aborted,
+because they may depend on it.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from ..transitions import Transitions
 
 
 class Stage(Enum):
-    """Stages of one of these transactions."""
+    """Stages of a transaction in a chain."""
 
     OPEN = "open"
     """It accepts records and offsets."""
     STORED = "stored"
-    """Its content is stored, and it waits for the previous one."""
+    """Its content is stored, and it waits for the previous transaction."""
     COMMITTING = "committing"
-    """It is the first one, and the coordinator is being asked to commit it."""
+    """It is the first in the chain, and the coordinator is being asked to commit it."""
     DOOMED = "doomed"
     """It has to be aborted, or is being aborted."""
     OVER = "over"
@@ -34,11 +35,11 @@ class Event(Enum):
     STORE = "store"
     """The application has finished it, and its content is stored."""
     COMMIT = "commit"
-    """All earlier ones are committed."""
+    """All earlier transactions are committed."""
     DOOM = "doom"
-    """The application aborts it, the coordinator refuses it, or an earlier one is not committed."""
+    """The application aborts it, the coordinator refuses it, or an earlier transaction is not committed."""
     END = "end"
-    """Its fate is known."""
+    """Its outcome is known."""
 
 
 TRANSITIONS = Transitions(
@@ -60,11 +61,11 @@ class Chained:
     def __init__(self) -> None:
         self.stage = TRANSITIONS.first
         self.reason: KafkaError | None = None
-        """The error to raise if an earlier one is not committed."""
+        """The error to raise because an earlier transaction was not committed."""
 
     @property
     def left(self) -> bool:
-        """True if the application has left it in the belief that it will be committed."""
+        """True if the application has finished it, and expects that it will be committed."""
         return self.stage in (Stage.STORED, Stage.COMMITTING)
 
     def take(self, event: Event) -> None:
@@ -76,7 +77,7 @@ T = TypeVar("T", bound=Chained)
 
 
 class Chain(Generic[T]):
-    """Decides the next actions; its owner performs them and reports the results."""
+    """Decides which transaction to commit or abort next; the caller does so and reports the result."""
 
     def __init__(self) -> None:
         self._in_flight: list[T] = []
@@ -89,7 +90,7 @@ class Chain(Generic[T]):
 
     @property
     def calm(self) -> bool:
-        """True if none has to be aborted: otherwise a new transaction would begin before the abort."""
+        """True if no transaction has to be aborted, so that a new transaction may begin."""
         return all(chained.stage is not Stage.DOOMED for chained in self._in_flight)
 
     def begin(self, chained: T) -> None:
@@ -104,12 +105,12 @@ class Chain(Generic[T]):
         return self._in_flight[0]
 
     def ended(self, chained: T) -> None:
-        """Remove a transaction whose fate is known; if that is not a commit, call `doom_behind` first."""
+        """Remove a transaction whose outcome is known. If it was not committed, call `doom_behind` first."""
         chained.take(Event.END)
         self._in_flight.remove(chained)
 
     def doom_behind(self, chained: T, reason: KafkaError | None) -> list[T]:
-        """Doom the transactions after one that is not committed; return them."""
+        """Doom the transactions after ``chained``, which is not committed; return them."""
         behind = [
             each for each in self._in_flight[self._in_flight.index(chained) + 1 :] if each.stage is not Stage.DOOMED
         ]

@@ -1,7 +1,7 @@
 """The series of requests to the transaction coordinator, until the next transaction may begin.
 
-An errand gets a new producer id, ends a transaction, or gets a new epoch; each answer determines the next request. It
-ends when the producer is ready for its next transaction, or never will be.
+An errand gets a new producer id, ends a transaction, or gets a new epoch. Each answer determines the next request. An
+errand ends when the producer is ready for its next transaction, or never will be.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from .verdicts import Call, Verdict, verdict_of
 
 # --- the version of transactions --------------------------------------------------------------------------------------
 #
-# Decides if transactions follow KIP-890 (V2), or the earlier protocol (V1).
+# Determines if transactions follow KIP-890 (V2), or the earlier protocol (V1).
 #
-# The cluster decides, by its finalized feature ``transaction.version``: version ranges alone do not show it, because
-# brokers offer the new versions before the feature is raised. A client hears of it when it connects.
+# This depends on the cluster's finalized feature ``transaction.version``. Version ranges alone do not show it, because
+# brokers offer the new versions before the feature is raised. A client gets the feature when it connects.
 
 
 FEATURE = "transaction.version"
@@ -45,14 +45,14 @@ class TransactionVersion:
 
     def __init__(self) -> None:
         self._newest = -1
-        """Epoch of the finalized features in that answer."""
+        """Epoch of the finalized features in the newest answer."""
         self._level = 0
         self._offered: list[ApiVersions] = []
         self._v2 = False
-        """The version that follows from these."""
+        """True if these features include KIP-890."""
 
     def v2(self, offers: Iterable[ApiVersions]) -> bool:
-        """Return True if the next transaction should be one of KIP-890, by the offers of the connected brokers."""
+        """Return True if the next transaction should follow KIP-890. ``offers`` come from the connected brokers."""
         offered = list(offers)
         if len(offered) != len(self._offered) or not all(map(is_, offered, self._offered)):
             self._offered = offered
@@ -70,10 +70,10 @@ class TransactionVersion:
 
 
 FIRST_INIT_WITH_EPOCH = 3
-"""First version of InitProducerId that returns the next epoch of a producer that names its own (KIP-360)."""
+"""First version of InitProducerId that takes a producer's id and epoch, and returns its next epoch (KIP-360)."""
 
 FIRST_END_WITH_EPOCH = 5
-"""First version of EndTxn by KIP-890: it ends the epoch with the transaction, and returns the next one."""
+"""First version of EndTxn according to KIP-890: it ends the epoch with the transaction, and returns the next epoch."""
 
 _ENDING = ("PrepareAbort", "PrepareCommit", "PrepareEpochFence")
 _TIMED_OUT = "CompleteAbort"
@@ -98,14 +98,14 @@ class Outcome(Enum):
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNKNOWN = "unknown"
-    """The answer to the commit was lost, and the coordinator has a later transaction, or another producer, by now."""
+    """The answer to the commit was lost, and the coordinator has a later transaction or another producer by now."""
 
 
 _FATES = {"CompleteCommit": Outcome.COMMITTED, "CompleteAbort": Outcome.ABORTED}
 
 
 class Errand:
-    """One errand. Send `request` and call `answered` or `lost`, until ``call`` is None."""
+    """One errand. Send `request` and call `answered`, `failed` or `lost`, until ``call`` is None."""
 
     def __init__(
         self,
@@ -118,24 +118,24 @@ class Errand:
         v2: bool = False,
         renew: bool = False,
     ) -> None:
-        """Begin with ``call``. ``v2``: the transaction is one of KIP-890. ``renew``: its epoch ends with it anyway."""
+        """Begin with ``call``. ``v2``: the transaction follows KIP-890. ``renew``: its epoch must end with it."""
         self.transactional_id = transactional_id
         self.timeout_ms = timeout_ms
         self.call: Call | None = call
         """The current request; None when the errand has ended."""
         self.producer_id = producer_id
-        """The producer's own id, until there is a new one."""
+        """The producer id, which the errand may replace."""
         self.epoch = epoch
         self.v2 = v2
         self.renew = renew
         self._ends = call in (Call.COMMIT, Call.ABORT)
         """True if it ends a transaction."""
         self.outcome: Outcome | None = None
-        """The outcome of the transaction, once known; the errand may continue then."""
+        """The outcome of the transaction; None until known. The errand may continue after that."""
         self.refusal: KafkaError | None = None
         """The reason why the errand ended early."""
         self.reason: KafkaError | None = None
-        """The reason for an abort instead of a commit, or for asking the coordinator about a rival."""
+        """The reason for an abort instead of a commit, or for a request to the coordinator about a rival."""
         self.latest: KafkaError | None = None
         """Error of the latest answer, or of its absence; None if it was a success."""
         self.in_doubt = False
@@ -143,11 +143,11 @@ class Errand:
 
     @property
     def fenced(self) -> bool:
-        """True if it ended because another producer has the transactional id."""
+        """True if it ended because another producer uses the transactional id."""
         return isinstance(self.refusal, ProducerFencedError)
 
     def request(self, versions: ApiVersions) -> tuple[Request[Any], int]:
-        """Return the next request for a broker of these versions, and its version. Raises `UnsupportedVersionError`."""
+        """Return the next request, and its version for a broker with ``versions``. Raises `UnsupportedVersionError`."""
         call = self.call
         if call is Call.ASK:
             return ask_request(self.transactional_id, versions)
@@ -172,8 +172,8 @@ class Errand:
     def lost(self) -> None:
         """Record a lost answer; the request may have been executed.
 
-        Without KIP-890 it may even be executed later, in another transaction of the same epoch (KAFKA-17754): that one
-        must have another epoch.
+        Without KIP-890 it may even be executed later, in another transaction of the same epoch (KAFKA-17754), so the
+        next transaction must have another epoch.
         """
         if self.call is Call.COMMIT:
             self.in_doubt = True
@@ -217,9 +217,9 @@ class Errand:
         self.call = Call.RENEW if self.renew else None
 
     def _abort(self, error: KafkaError) -> None:
-        """Abort after a commit that was finally refused: any open transaction is aborted in the next step.
+        """Continue after a commit that was finally refused: the next step aborts any open transaction.
 
-        Without KIP-890 the refusal is not certain if an earlier commit may have been executed: the coordinator knows.
+        Without KIP-890 an earlier commit may have been executed despite the refusal, so the coordinator is asked.
         """
         self.reason = error
         self.call = Call.ASK if self.in_doubt and not self.v2 else Call.ABORT
@@ -260,9 +260,10 @@ class Errand:
     def _learn(self, response: DescribeTransactionsResponse) -> Verdict | None:
         """Distinguish a transaction that took too long from a rival.
 
-        The coordinator aborts the former under the next epoch of the same producer, and forgets the previous one: so
-        the new epoch must be requested as the successor of that one. A rival that began and aborted a transaction in
-        the meantime looks the same, and is then fenced, as by any producer that is started later; no data is lost.
+        The coordinator aborts the former with the next epoch of the same producer id, and drops the previous epoch. So
+        the new epoch must be requested as the successor of that next epoch. A rival that began and aborted a
+        transaction in the meantime looks the same, and is then fenced, as by any producer that is started later; no
+        data is lost.
         """
         found = next((s for s in response.transaction_states if s.transactional_id == self.transactional_id), None)
         if found is None:
@@ -294,10 +295,10 @@ class Errand:
         return None
 
     def _fate_in(self, state: str) -> Outcome:
-        """Return the outcome of the transaction, by the coordinator's state under its own epoch or the next.
+        """Return the outcome of the transaction, given the coordinator's state at its epoch or the next.
 
-        An InitProducerId leaves only an empty state of a transaction that has ended. Without KIP-890 such a transaction
-        was committed: no producer has requested its abort, and any other abort takes the next epoch by itself.
+        InitProducerId leaves an empty state of a transaction that has ended. Without KIP-890 that transaction was
+        committed: no producer has requested its abort, and any other abort increments the epoch.
         """
         if state == _INITIALIZED and self.in_doubt and not self.v2:
             return Outcome.COMMITTED

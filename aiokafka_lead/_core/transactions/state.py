@@ -1,4 +1,4 @@
-"""One transactional producer's state: its phase, its identity, and the state of the open transaction."""
+"""A transactional producer's state: its phase, its identity, and the state of the open transaction."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from .verdicts import Call
 #
 # The phases of a transactional producer, and the events that lead from one to another.
 #
-# Java's states include a FATAL_ERROR, which is never left. Here only FENCED is permanent: another producer has the
-# transactional id, and must not be disturbed. Anything that a new epoch can mend leads to an abort and on to READY.
+# Java's states include FATAL_ERROR, which is permanent. Here only FENCED is permanent: another producer uses the
+# transactional id, and must not be fenced in turn. Any problem that a new epoch solves leads to an abort and to READY.
 
 
 class Phase(Enum):
@@ -40,7 +40,7 @@ class Phase(Enum):
     FAILED = "failed"
     """Part of the transaction has failed: it can only be aborted."""
     STORED = "stored"
-    """The content of the transaction is stored; its end waits for another one (`Chain`)."""
+    """The content of the transaction is stored; its end waits for an earlier transaction (`Chain`)."""
     COMMITTING = "committing"
     """Its content is being sent, then the coordinator is asked to commit."""
     ABORTING = "aborting"
@@ -59,7 +59,7 @@ class Event(Enum):
     START = "start"
     """A producer id is needed, from any phase."""
     STARTED = "started"
-    """The coordinator returned one."""
+    """The coordinator returned a producer id."""
     BEGIN = "begin"
     """The application begins a transaction."""
     FAIL = "fail"
@@ -73,17 +73,17 @@ class Event(Enum):
     ENDED = "ended"
     """The coordinator has committed or aborted it, or there was no transaction to end."""
     RENEW = "renew"
-    """The epoch may not be used any longer, though the transaction has ended."""
+    """The transaction has ended, and its epoch must not be used any longer."""
     RENEWED = "renewed"
     """There is a new epoch."""
     REFUSED = "refused"
-    """The coordinator refuses, and asking again would not help now, for example without a permission."""
+    """The coordinator refuses, and a retry would not help now, for example without a permission."""
     RESUME = "resume"
     """The open transaction of another process now belongs to this producer."""
     HAND_OVER = "hand over"
     """The content of the transaction is stored, and its end is left to another process."""
     FENCE = "fence"
-    """The coordinator has another producer under the transactional id."""
+    """Another producer has taken over the transactional id."""
 
 
 TRANSITIONS = Transitions(
@@ -118,25 +118,25 @@ TRANSITIONS = Transitions(
 
 
 _PERHAPS_TIMED_OUT = (InvalidProducerEpochError, InvalidTxnStateError)
-"""The first error after the coordinator has aborted a transaction."""
+"""The errors that come first after the coordinator has aborted a transaction because of its timeout."""
 
 _NOT_OVER = (Phase.OPEN, Phase.FAILED, Phase.STORED, Phase.COMMITTING, Phase.ABORTING)
 
 
 class OpenTransaction(NamedTuple):
-    """An open transaction, passed from one process to another, which ends it."""
+    """An open transaction that a process passes to another process, which ends it."""
 
     transactional_id: str
     producer_id: int
     epoch: int
     version: int
-    """2 if it is one of KIP-890, else 1: it must end in the version in which it began."""
+    """2 if it follows KIP-890, else 1: it must end in the version in which it began."""
     begun: bool
-    """True if the coordinator may know it: not if no record or offset was sent."""
+    """True if the coordinator may have it; False if no record or offset was sent."""
 
 
 class Fate:
-    """The outcome of one transaction, which remains when the next one has begun."""
+    """The outcome of one transaction, kept after the next transaction has begun."""
 
     __slots__ = ("outcome",)
 
@@ -146,7 +146,7 @@ class Fate:
 
 
 class TransactionState:
-    """The phase and its details. Changes are logged by name; it does no I/O and reads no clock."""
+    """The phase and its details. Changes are logged by name. It does no I/O and reads no clock."""
 
     def __init__(self, transactional_id: str, timeout_ms: int) -> None:
         self.transactional_id = transactional_id
@@ -155,18 +155,18 @@ class TransactionState:
         self.producer_id = -1
         self.epoch = -1
         self.v2 = False
-        """True if the latest transaction is one of KIP-890."""
+        """True if the latest transaction follows KIP-890."""
         self.number = 0
         """Number of the latest transaction, from 1."""
         self.touched = False
-        """True if the coordinator may know the transaction: otherwise there is no transaction to end."""
+        """True if the coordinator may have the transaction; otherwise there is no transaction to end."""
         self.renew = False
-        """True if the epoch may not outlive the transaction: one of its requests may still be in flight (KAFKA-17754),
-        or sequences have a gap."""
+        """True if the epoch must end with the transaction: a request of it may still be in flight (KAFKA-17754), or
+        sequences have a gap."""
         self._asked = False
-        """True if its end was requested: the coordinator decides its outcome."""
+        """True if its end was requested, so that the coordinator determines its outcome."""
         self.error: KafkaError | None = None
-        """Reason why the transaction can only be aborted; in the phase FENCED, why the producer ended."""
+        """Reason why the transaction can only be aborted, or in the phase FENCED why the producer ended."""
         self.fate = Fate()
         """Fate of the latest transaction."""
         self.began_at = 0.0
@@ -174,7 +174,7 @@ class TransactionState:
     # --- the application's calls --------------------------------------------------------------------------------------
 
     def check_begin(self) -> None:
-        """Raise if no transaction can begin, even after everything in progress."""
+        """Raise if no transaction can begin, even once the work in progress has ended."""
         self.check_fenced()
         if self.phase is Phase.HANDED_OVER:
             raise IllegalStateError("the transaction was handed over: this producer begins no other one")
@@ -209,7 +209,7 @@ class TransactionState:
         self.began_at = now
 
     def fail(self, error: KafkaError) -> bool:
-        """Mark the transaction as failed, so that it can only be aborted; return True if that is new."""
+        """Mark the transaction as failed, so that it can only be aborted; return True if it was not failed before."""
         if self._asked or self.phase not in (Phase.OPEN, Phase.STORED, Phase.COMMITTING):
             return False
         self._take(Event.FAIL)
@@ -217,7 +217,7 @@ class TransactionState:
         return True
 
     def commit(self) -> None:
-        """Begin to commit: the transaction accepts no more, and its content is sent."""
+        """Begin to commit: the transaction accepts no more records or offsets, and its content is sent."""
         self._take(Event.COMMIT)
 
     def store(self) -> None:
@@ -225,7 +225,7 @@ class TransactionState:
         self._take(Event.STORE)
 
     def abort(self) -> None:
-        """Begin to abort: the transaction accepts no more, and its content is discarded."""
+        """Begin to abort: the transaction accepts no more records or offsets, and its content is discarded."""
         self._take(Event.ABORT)
 
     def hand_over(self) -> OpenTransaction:
@@ -261,7 +261,7 @@ class TransactionState:
         return self._errand(Call.RENEW)
 
     def end(self) -> Errand | None:
-        """Return the errand that ends the transaction; end it here and return None if no coordinator knows it."""
+        """Return the errand that ends the transaction, or end it here and return None if the coordinator lacks it."""
         committed = self.phase is Phase.COMMITTING
         if not self.touched:
             self.fate.outcome = Outcome.COMMITTED if committed else Outcome.ABORTED

@@ -1,8 +1,8 @@
-"""The meaning of each error of each call for a transaction: the table, as data.
+"""The reaction to each error of each call of a transaction, as a table.
 
-It differs from Java's (``TransactionManager``, 4.3), which gives up permanently. There PRODUCER_FENCED and similar
-errors always end the producer. Here they fail the transaction, and the coordinator's answer to the abort decides: it
-may have aborted a transaction that took too long, which a new epoch mends, or have another producer under the id.
+It differs from Java's (``TransactionManager``, 4.3), where PRODUCER_FENCED and similar errors always end the producer.
+Here they fail the transaction, and the coordinator's answer to the abort decides. If the coordinator has aborted a
+transaction that took too long, the producer continues with a new epoch; if it has another producer, this one ends.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Call(Enum):
     """Requests to a coordinator."""
 
     START = "InitProducerId"
-    """Get a producer id, whichever producer had one before."""
+    """Get a producer id, whichever producer used the transactional id before."""
     RENEW = "InitProducerId with an epoch"
-    """Get the next epoch after one's own (KIP-360)."""
+    """Get the epoch after the producer's present epoch (KIP-360)."""
     ADD_PARTITIONS = "AddPartitionsToTxn"
     ADD_OFFSETS = "AddOffsetsToTxn"
     COMMIT_OFFSETS = "TxnOffsetCommit"
-    """To the group's coordinator."""
+    """Sent to the group's coordinator."""
     COMMIT = "EndTxn to commit"
     ABORT = "EndTxn to abort"
     ASK = "DescribeTransactions"
@@ -55,7 +55,7 @@ class Verdict(Enum):
     """Reactions to an error."""
 
     RETRY = "retry"
-    """Repeat the request after a delay, to the coordinator at that time."""
+    """Repeat the request after a delay, to the then current coordinator."""
     FAIL = "fail"
     """The transaction can only be aborted."""
     ABORT = "abort"
@@ -63,19 +63,19 @@ class Verdict(Enum):
     RENEW = "renew"
     """There is no transaction to end any more: continue with a new epoch."""
     START = "start"
-    """The coordinator has forgotten the transactional id: continue as a new producer."""
+    """The coordinator no longer has the transactional id: continue as a new producer."""
     ASK = "ask"
-    """A rival, or a transaction that took too long? Ask the coordinator."""
+    """There is a rival, or the transaction took too long: ask the coordinator which."""
     FENCED = "fenced"
-    """A rival: stop."""
+    """There is a rival: stop."""
     REFUSE = "refuse"
-    """Report it to the caller, which may try again when the cause is gone."""
+    """Raise the error to the caller, which may try again when the cause is gone."""
 
 
 Verdicts = Mapping[type[KafkaError], Verdict]
 
 FENCED: tuple[type[KafkaError], ...] = (ProducerFencedError, InvalidProducerEpochError)
-"""One error under two names: older versions of the protocol have only the second."""
+"""The same error under two names: older versions of the protocol have only the second."""
 
 _NOT_MINE: Verdicts = dict.fromkeys((*FENCED, InvalidProducerIdMappingError), Verdict.ASK)
 _UNEXPLAINED: Verdicts = {UnknownServerError: Verdict.RETRY}
@@ -154,7 +154,7 @@ _OTHERWISE = {
 
 
 def verdict_of(call: Call, kind: type[KafkaError]) -> Verdict:
-    """Return the meaning of an error of a call."""
+    """Return the reaction to an error of a call."""
     table = VERDICTS[call]
     for known in kind.__mro__:
         if known in table:

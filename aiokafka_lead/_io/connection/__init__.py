@@ -1,1 +1,1 @@
-"""Sockets, and the tasks that own them."""
+"""Connections to brokers, and the tasks that own them."""

@@ -1,4 +1,4 @@
-"""All connections of a client, and their sole owner."""
+"""`Brokers`, which owns all connections of a client."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .settings import AnyLane, ConnectionSettings, Lane
 from .transport import way_of
 
 FRAME_OVERHEAD_BYTES = 1024 * 1024
-"""Allowance for the parts of a Fetch answer other than records."""
+"""Allowance for the parts of a Fetch response other than records."""
 
 
 class _Node:
@@ -42,13 +42,12 @@ class _Node:
 class Brokers:
     """Connections by node and lane, opened on demand.
 
-    Everything runs in ``tasks`` (for example an anyio TaskGroup), which must outlive this and whose cancellation ends
-    it. Bootstrap servers are nodes -1, -2, ... as in Java. Not thread-safe; every method without ``async`` is
-    synchronous.
+    All tasks run in ``tasks``, for example an anyio TaskGroup, which must outlive this object; its cancellation closes
+    the connections. As in Java, bootstrap servers are nodes -1, -2, and so on. Not thread-safe.
     """
 
     def __init__(self, config: ClientConfig, tasks: Spawner, hot: Sequence[type[Request[Any]]] = ()) -> None:
-        """Begin without nodes. Codecs of ``hot`` requests are created before a connection is ready."""
+        """Start without nodes. Codecs of ``hot`` requests are created before a connection is ready."""
         self._request_timeout_s = config.request_timeout_ms / 1000
         self._reachability = Reachability(
             reconnect_backoff_ms=config.reconnect_backoff_ms,
@@ -80,17 +79,17 @@ class Brokers:
         )
         self._nodes: dict[int, _Node] = {}
         self._retired: list[Link] = []
-        """Links of removed nodes, until their requests in flight are answered."""
+        """Links of removed nodes whose requests in flight are not answered yet."""
         self._listeners: list[Callable[[int], None]] = []
         self.cluster_id: str | None = None
-        """Cluster to which known brokers must belong; None disables all checks of that."""
+        """Cluster to which known brokers must belong; None disables these checks."""
         self._checks_cluster = config.metadata_cluster_check_enable
         self.connections_made = 0
-        """Number of connections that became ready so far."""
+        """Number of connections that have become ready."""
         self.last_offer: ApiVersions | None = None
-        """Versions offered by the broker of the latest one."""
+        """Versions offered by the broker of the latest connection."""
         self.on_connected: Callable[[], None] | None = None
-        """Called when a connection became ready, after these were set."""
+        """Called when a connection has become ready, after the two attributes above are set."""
         self._closed_by: KafkaError | None = None
 
     def _expected(self, endpoint: Endpoint) -> Expected | None:
@@ -108,9 +107,9 @@ class Brokers:
     def set_nodes(self, nodes: Mapping[int, Broker]) -> None:
         """Replace the set of nodes.
 
-        A node with an unchanged address keeps its connections. One with another address gets new ones: the old ones
-        close immediately, and a connect in progress cannot finish. The connections of a removed node close when the
-        requests in flight are answered, because late answers still count.
+        A node with an unchanged address keeps its connections. If the address has changed, they are closed immediately,
+        a connect in progress is abandoned, and new connections are made on demand. Connections of a removed node close
+        once the requests in flight are answered, because late answers still count.
         """
         for node_id in [node_id for node_id in self._nodes if node_id not in nodes]:
             self._drop(node_id)
@@ -118,7 +117,7 @@ class Brokers:
             self.add_node(broker)
 
     def add_node(self, broker: Broker) -> None:
-        """Add a node, or change the address of a known one; all other nodes stay unchanged."""
+        """Add a node, or change the address of a known node."""
         known = self._nodes.get(broker.node_id)
         if known is not None and known.endpoint == broker.endpoint:
             known.broker = broker
@@ -129,10 +128,10 @@ class Brokers:
                 link.close(None)
 
     def add_listener(self, listener: Callable[[int], None]) -> None:
-        """Add a function to call with a node's id when its state changes, or a connection of it has room again.
+        """Call ``listener`` with a node's id when its state changes, or one of its connections accepts requests again.
 
-        Events are: ready, lost, failed to connect, connecting; see `state` and `ready`. It is called synchronously,
-        sometimes needlessly; it must be quick and must not raise.
+        States are ready, lost, failed to connect, and connecting; see `state` and `ready`. The call is synchronous, and
+        may be redundant; it must be quick and must not raise.
         """
         self._listeners.append(listener)
 
@@ -143,10 +142,10 @@ class Brokers:
     # --- connections ---
 
     def ready(self, node_id: int, lane: AnyLane = Lane.DATA) -> Connection | None:
-        """Return the node's connection if it is ready (though it may be busy, see `Connection.can_send`), else None.
+        """Return the node's connection if it is ready, otherwise None. It may be busy; see `Connection.can_send`.
 
-        None also means that it is being connected now, or will be after the backoff; listeners will be called. Ask
-        again after each failure: a link that has not been requested since then stays down.
+        If it is not ready, it is connected now or after the backoff, and listeners are called. Call this again after
+        each failure: a link reconnects only if it has been requested since.
         """
         node = self._nodes.get(node_id)
         if node is None:
@@ -162,11 +161,10 @@ class Brokers:
         return None
 
     async def get(self, node_id: int, lane: AnyLane = Lane.CONTROL, timeout_ms: float | None = None) -> Connection:
-        """Return a ready connection to the node, opening one if needed; waits out a backoff, and tries once.
+        """Return a ready connection to the node. If there is none, wait out the backoff and try to connect once.
 
-        Raises the error of the try: `KafkaConnectionError` (retriable), or errors of authentication and TLS. Also
-        raises `KafkaConnectionError` after ``timeout_ms`` (``request_timeout_ms``), and immediately for an unknown
-        node.
+        Raises the error of this attempt: `KafkaConnectionError` (retriable), or an error of authentication or TLS. Also
+        raises `KafkaConnectionError` after ``timeout_ms`` (``request_timeout_ms``), and at once for an unknown node.
         """
         timeout_s = self._request_timeout_s if timeout_ms is None else timeout_ms / 1000
         deadline = Deadline(timeout_s * 1000)
@@ -186,12 +184,12 @@ class Brokers:
                 raise self._not_in_time(link, timeout_s) from None
 
     def state(self, node_id: int) -> NodeState:
-        """Return the availability of the node for requests, by the best of its links; BACKOFF for an unknown node."""
+        """Return the best state of the node's links; BACKOFF for an unknown node."""
         node = self._nodes.get(node_id)
         return NodeState.BACKOFF if node is None else self._state(node, time.monotonic())
 
     def retry_at(self, node_id: int) -> float:
-        """Return when, in monotonic seconds, the node may be connected to: 0.0 if now, infinity for an unknown node."""
+        """Return the end of the node's backoff in monotonic seconds: 0.0 without one, infinity for an unknown node."""
         node = self._nodes.get(node_id)
         return math.inf if node is None else self._reachability.retry_at(node.endpoint)
 
@@ -201,24 +199,25 @@ class Brokers:
         return None if node is None else self._reachability.last_error(node.endpoint)
 
     def final_error(self, node_id: int) -> KafkaError | None:
-        """Return `last_error` if waiting cannot help; not the refusal of a login that has worked before."""
+        """Return `last_error` if a retry cannot help. The refusal of a login that has worked before does not count."""
         node = self._nodes.get(node_id)
         return None if node is None else self._reachability.final_error(node.endpoint)
 
     @property
     def reachable(self) -> bool:
-        """True if a node has a ready connection, and no connection to it was lost or failed since one became ready.
+        """True if a node has a ready connection, and no later connection to it has failed or was lost.
 
-        A frozen broker does not answer, and keeps its idle connections.
+        An idle connection to a frozen broker also counts.
         """
         return any(
             self.last_error(node_id) is None and self.state(node_id) is NodeState.READY for node_id in self._nodes
         )
 
     def unanswered_s(self, node_id: int, now: float) -> float:
-        """Return the time since the last request on a connection that owes answers, the longest of the node's in s.
+        """Return the time in s since the last request on a connection with unanswered requests, the node's maximum.
 
-        Zero if all requests are answered. The rebalance lane does not count: members of a group wait for each other.
+        Returns 0 if all requests are answered. The rebalance lane does not count, where members of a group wait for
+        each other.
         """
         node = self._nodes.get(node_id)
         links = {} if node is None else node.links
@@ -231,7 +230,7 @@ class Brokers:
         return [link.connection.versions for link in links if link.connection is not None and link.connection.ready]
 
     def failed_since(self, at: float) -> list[int]:
-        """Return the nodes whose last connect failed, or whose connection was lost, at this time or later."""
+        """Return the nodes whose last connect has failed, or whose connection was lost, at this time or later."""
         reachability = self._reachability
         return [node_id for node_id, node in self._nodes.items() if reachability.failed_since(node.endpoint, at)]
 
@@ -241,14 +240,14 @@ class Brokers:
         return node is not None and self._reachability.ready_since(node.endpoint, at)
 
     def led_astray(self, node_id: int) -> None:
-        """Have each new connection to the node's address checked, since it has led to another cluster."""
+        """Check the cluster of each new connection to the node's address, since it has led to another cluster."""
         self._reachability.led_astray(self._nodes[node_id].endpoint)
 
     def evaded(self, node_id: int, asked_at: float) -> None:
-        """Count a node's failure to answer a request that any node can answer; `least_loaded` soon prefers other nodes.
+        """Count a node's failure to answer a request that any broker can answer, so that `least_loaded` avoids it.
 
-        If there are only bootstrap servers, and all are in doubt, the next connection may lead to another broker: their
-        names have several addresses, or belong to a load balancer.
+        If there are only bootstrap servers, and all are in doubt, reconnect: their names may have several addresses or
+        belong to a load balancer, so that the next connection may lead to another broker.
         """
         node = self._nodes.get(node_id)
         if node is not None:
@@ -259,11 +258,10 @@ class Brokers:
                 self._reconnect(node, error)
 
     def leave(self, node_id: int, error: KafkaError, *, silent: bool = False) -> bool:
-        """Send the node's requests to another address of its name from now on, or over a new connection.
+        """Reconnect the node, to another address of its name if possible. Return False if that is no better now.
 
-        Returns False if neither is better at the moment: addresses that were out of reach are tried again by the next
-        request, and the others have been left, and have not led to a useful answer since. A ``silent`` one is left in
-        any case: `patience_s` makes it wait longer each time.
+        It is no better if all other addresses have been left without a useful answer since. Unreachable addresses are
+        tried again by the next request. A ``silent`` address is left in any case, since `patience_s` grows each time.
         """
         node = self._nodes[node_id]
         reachability = self._reachability
@@ -274,7 +272,7 @@ class Brokers:
         return moves
 
     def look_further(self, node_id: int, loss_s: float) -> bool:
-        """Leave a bootstrap server that knew no more than the known brokers, but not soon again."""
+        """Leave a bootstrap server that returned no more than the known brokers; at most once in a while."""
         node = self._nodes.get(node_id)
         further = node is not None and self._reachability.may_lead_elsewhere(node.endpoint, time.monotonic(), loss_s)
         if further:
@@ -282,11 +280,11 @@ class Brokers:
         return further
 
     def all_left(self, node_id: int) -> bool:
-        """Return True if each address of the node's name was left, and none is merely out of reach."""
+        """Return True if all addresses of the node's name were left, and none is merely unreachable."""
         return self._reachability.all_left(self._nodes[node_id].endpoint)
 
     def patience_s(self, node_id: int) -> float:
-        """Return the time for the node to answer before another address of its name is tried; infinity without one."""
+        """Return the time until another address of the node's name is tried; infinity if there is none."""
         return self._reachability.patience_s(self._nodes[node_id].endpoint)
 
     def _reconnect(self, node: _Node, error: KafkaError) -> None:
@@ -295,23 +293,23 @@ class Brokers:
             link.close(error)
 
     def informed(self, node_id: int) -> None:
-        """Record a useful answer of the node, which restores trust."""
+        """Record a useful answer, which ends the doubt about the node."""
         node = self._nodes.get(node_id)
         if node is not None:
             self._reachability.informed(node.endpoint)
 
     def in_doubt(self, node_id: int) -> bool:
-        """Return True if the node evades such questions, so that other nodes should be asked first."""
+        """Return True if the node has `evaded` requests, so that other nodes should be asked first."""
         node = self._nodes.get(node_id)
         return node is not None and self._reachability.in_doubt(node.endpoint, time.monotonic())
 
     def least_loaded(self, lane: Lane = Lane.CONTROL, avoid: Container[int] = ()) -> int | None:
-        """Return the broker for a question that any can answer; None if all are in backoff, or none is known.
+        """Return the best broker for a request that any can answer; None if all are in backoff, or none is known.
 
-        As in Java: a ready node with the fewest requests in flight, else one that is being connected, else one that can
-        be; a busy one rather than none. Ties are broken at random, so that clients do not all ask the same broker. A
-        node in doubt comes after the others, and one of ``avoid`` last, connected or not. Unlike in Java, bootstrap
-        servers do not count: until one has answered Metadata, it may belong to another cluster.
+        As in Java, it is the ready node with the fewest requests in flight, otherwise a connecting node, otherwise a
+        node that can be connected. Ties are broken at random, so that clients spread over brokers. Nodes in doubt come
+        after other nodes, and nodes in ``avoid`` last, even if connected. Unlike in Java, bootstrap servers do not
+        count, since they may belong to another cluster until they have answered Metadata.
         """
         now = time.monotonic()
         best: int | None = None
@@ -328,16 +326,16 @@ class Brokers:
         return best
 
     def close_lane(self, lane: AnyLane, error: KafkaError) -> None:
-        """Close the unused connections of this lane: requests in flight fail with the error."""
+        """Close all connections of a lane that is no longer used. Requests in flight fail with the error."""
         links = [link for node in self._nodes.values() if (link := node.links.pop(lane, None)) is not None]
         for link in [*links, *(link for link in self._retired if link.lane == lane)]:
             link.close(error)
         self._retired = [link for link in self._retired if link.lane != lane]
 
     def close_all(self, error: KafkaError) -> None:
-        """Close every connection, including the ones being opened: requests in flight fail with the error.
+        """Close all connections, including connects in progress. Requests in flight fail with the error.
 
-        Nodes stay known and may be connected to again, after the backoff that they were in.
+        Nodes and their backoffs stay, and may be connected again.
         """
         links = [link for node in self._nodes.values() for link in node.links.values()] + self._retired
         self._retired = []
@@ -347,20 +345,20 @@ class Brokers:
             link.close(error)
 
     def stop(self, error: KafkaError) -> None:
-        """Call `close_all` permanently: no connection is opened after that, and `get` raises the error."""
+        """Close all connections and open no more; `get` raises the error."""
         self.refuse(error)
         self.close_all(error)
 
     def refuse(self, error: KafkaError) -> None:
-        """Stop opening connections: `get` raises the error. Existing ones stay."""
+        """Open no more connections; `get` raises the error. Existing connections stay open."""
         self._closed_by = error
 
     # --- inside ---
 
     def _new_link(self, node: _Node, lane: AnyLane) -> Link:
-        """Return a link for a node; the retired one if the node has returned with requests still in flight.
+        """Return a link for a node. A retired link is reused if its requests are still in flight.
 
-        A second connection to the same broker would let later requests overtake those.
+        Over a second connection to the same broker, later requests could overtake them.
         """
         self._retired = [link for link in self._retired if not link.idle]
         for link in self._retired:
@@ -384,7 +382,7 @@ class Brokers:
         for listener in tuple(self._listeners):
             try:
                 listener(node_id)
-            except Exception as error:  # a bug: it must neither damage the connection nor get lost
+            except Exception as error:  # a bug in the listener, reported by a task instead of ending the connection
                 self._context.tasks.start_soon(_raise, error, name="kafka listener")
 
     def _connected(self, versions: ApiVersions) -> None:
@@ -406,7 +404,7 @@ class Brokers:
         connection = link.connection if link is not None else None
         if connection is not None and connection.ready:
             return (_RANK[NodeState.READY] if connection.can_send() else _BUSY_RANK, connection.in_flight)
-        # Another connection costs all sides more than standing in line.
+        # For client and broker, another connection costs more than a wait in the queue.
         return (_RANK[self._state(node, now)], self._context.settings.max_in_flight)
 
     def _not_in_time(self, link: Link, timeout_s: float) -> KafkaError:
@@ -414,7 +412,7 @@ class Brokers:
         if last is not None:
             why = f"; the last try: {last.message}"
         else:
-            # A listener of another kind may just be silent.
+            # A listener with another security protocol may not answer at all.
             why = "" if link.stage is None else f" (no answer during {link.stage})"
         return timeout_kind(link.stage)(f"no connection within {timeout_s * 1000:.0f} ms{why}", broker=link.label)
 

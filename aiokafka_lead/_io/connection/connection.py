@@ -1,4 +1,4 @@
-"""One connection to a broker: requests are pipelined, answers come back in order.
+"""A connection to a broker. Requests are pipelined, and answers arrive in order.
 
 Compiled through ``connection.pxd`` if a compiler is available.
 """
@@ -33,16 +33,16 @@ class ConnectionOwner(Protocol):
     """Receives a connection's reports, synchronously. These methods must not raise."""
 
     def on_lost(self, connection: Connection, error: KafkaError, /) -> None:
-        """Handle the end of the connection; its requests in flight are about to fail."""
+        """Handle the end of the connection, before its requests in flight fail."""
 
     def on_change(self, connection: Connection, /) -> None:
-        """Handle room for requests again, or the end after every request in flight has failed."""
+        """Handle that requests can be sent again, or that all requests in flight have failed after the end."""
 
 
 class Connection:
-    """A connection from its opening to its end; never reused after that.
+    """A connection from its opening to its end; it is never reopened.
 
-    Invariant: every submitted request ends with exactly one call of its ``on_done``.
+    Invariant: ``on_done`` is called exactly once for each submitted request.
     """
 
     def __init__(
@@ -55,27 +55,27 @@ class Connection:
         self.versions = NO_VERSIONS
         """Versions offered by the broker; empty until the connection is ready."""
         self._versions: dict[type[Request[Any]], int] = {}
-        """The version of each request sent before."""
+        """Version used for each class of request."""
         self.ready = False
-        """True if requests may be submitted: set up, and neither retired nor closed."""
+        """True if requests may be submitted: the connection is set up, and neither retired nor closed."""
         self.stage = "connecting"
         """Current stage of the set-up, for the text of a timeout."""
         self.patience_s: float | None = None
-        """Time limit of each answer during the set-up; None if only the set-up as a whole has one."""
+        """Time limit of each answer during the set-up; None if there is only a limit for the whole set-up."""
         self.opening_s = 0.0
-        """Time to open it, including TLS: to the broker, or to a proxy before it."""
+        """Time taken to connect to the broker or a proxy, including TLS."""
         self.closed_by: KafkaError | None = None
-        """Reason of the connection's end; None before that."""
+        """Error that ended the connection; None while it is open."""
         self.session = ENDLESS
-        """Times at which to open the succeeding connection, and so on (KIP-368)."""
+        """The authenticated session, with the time to open the succeeding connection (KIP-368)."""
         self.retire_at = math.inf
-        """Time at which to stop accepting requests and close once pending ones are answered (KIP-368)."""
+        """Time to accept no more requests, and to close once pending requests are answered (KIP-368)."""
         self.used_at = time.monotonic()
         """Time of the last sent request."""
         self.on_successor: list[Callable[[Connection], Awaitable[None]]] = []
-        """Callbacks for state bound to this connection: called with the successor, before it takes over (KIP-368)."""
+        """Callbacks that move state bound to this connection to its successor, before that takes over (KIP-368)."""
         self.handing_over = False
-        """True while bound state moves, which a close would end. The connection stays open until `step_down`."""
+        """True while bound state is moved. The connection then stays open until `step_down`."""
         self._stepping_down = False
         self._settings = settings
         self._max_in_flight = settings.max_in_flight
@@ -83,22 +83,22 @@ class Connection:
         self._transport: Transport | None = None
         self._ledger = InFlightLedger()
         self._unsent: deque[OnDone] = deque()
-        """Requests without an answer that the operating system has not accepted yet."""
+        """Callbacks of requests without a response that the operating system has not accepted yet."""
         self._unsent_deadline = math.inf
         self._muted = False
-        """True if the broker requested silence until ``_muted_until`` (KIP-219)."""
+        """True while the broker throttles this client, until ``_muted_until`` (KIP-219)."""
         self._muted_until = 0.0
         self._welcome = False
-        """True if the broker certainly serves this client: it has authenticated it, or answered a request."""
+        """True if the broker has authenticated this client or answered a request."""
         self._refused = False
-        """True if `can_send` has returned False since listeners were last notified of room."""
+        """True if `can_send` has returned False since listeners were last notified."""
         self._turns = TurnQueue(self.can_send)
-        """Tasks in `request` that must wait."""
+        """Tasks that wait to send a request."""
         self._wake = Signal()
         """Wakes `watch` before ``_wake_at``."""
         self._wake_at = 0.0
         self._crash: Exception | None = None
-        """Error raised by a callback: a bug, which `watch` raises."""
+        """Unexpected error of a callback, which `watch` raises."""
 
     def __repr__(self) -> str:
         state = "closed" if self.closed_by is not None else "ready" if self.ready else self.stage
@@ -106,7 +106,7 @@ class Connection:
 
     @property
     def muted_s(self) -> float:
-        """Rest of the time for which the broker requested silence (KIP-219), in s; 0 if it did not."""
+        """Remaining throttle time in s (KIP-219); 0 if the broker does not throttle this client."""
         return max(0.0, self._muted_until - time.monotonic()) if self._muted else 0.0
 
     @property
@@ -115,10 +115,10 @@ class Connection:
         return len(self._ledger)
 
     def can_send(self) -> bool:
-        """Return True if a request would be sent now: ready, room in flight, not throttled, not congested.
+        """Return True if a request can be sent now; otherwise listeners will be notified of the change.
 
-        Also False once it is time to retire, even if the timer for that is late on a busy event loop. After False,
-        listeners are notified of a change.
+        The connection has to be ready and neither throttled nor congested, with fewer requests in flight than the
+        maximum. After `retire_at` it returns False, even if the timer is late because the event loop is busy.
         """
         if (
             self.ready
@@ -141,16 +141,17 @@ class Connection:
         expect_response: bool = True,
         raw: bool = False,
     ) -> int:
-        """Send a request now and return its version; ``on_done`` is called once, on the event loop, later.
+        """Send a request now; return its version. ``on_done`` is called once, later, on the event loop.
 
-        The caller must respect the limit of requests in flight, with `can_send`. ``version`` defaults to the highest
-        that both sides know. A request without a response (``acks=0``) is done when the operating system has accepted
-        it, which may be before this returns. A ``raw`` one is answered with the response's frame, which the caller
-        decodes later, calling `mute` if it demands that. ``timeout_ms`` defaults to ``request_timeout_ms``; when it
-        passes the connection is closed, because later answers could not come either (as in Java).
+        The caller must call `can_send` first, for the limit of requests in flight. ``version`` defaults to the highest
+        version that client and broker support. A request without a response (``acks=0``) is done when the operating
+        system has accepted it, which may be before this call returns. With ``raw``, the result is the response's frame;
+        the caller decodes it later, and calls `mute` if it has a throttle time. After ``timeout_ms``
+        (``request_timeout_ms``) without an answer the connection is closed, as in Java, since later answers cannot
+        arrive either.
 
-        Raises `KafkaConnectionError` when the connection is not ready, `UnsupportedVersionError` when the broker does
-        not offer the API or the version lacks a field; then nothing was sent.
+        Raises `KafkaConnectionError` if the connection is not ready, and `UnsupportedVersionError` if the broker does
+        not offer the API or the version lacks a field. Nothing is sent then.
         """
         if not self.ready:
             raise self._not_ready()
@@ -164,10 +165,7 @@ class Connection:
         return version
 
     async def request(self, request: Request[R], *, timeout_ms: float | None = None, version: int | None = None) -> R:
-        """Send a request as soon as there is room, and return the response.
-
-        For waiting and errors see `answer`.
-        """
+        """Send a request as soon as possible, and return the response. Waits and raises as `answer` does."""
         return cast(R, await self.answer(request, timeout_ms=timeout_ms, version=version))
 
     async def answer(
@@ -178,10 +176,11 @@ class Connection:
         version: int | None = None,
         raw: bool = False,
     ) -> Any:
-        """Send a request as soon as there is room, and return the response, or its frame if ``raw``.
+        """Send a request as soon as possible, and return the response, or its frame if ``raw``.
 
-        ``timeout_ms`` (``request_timeout_ms``) covers both waits. A short timeout does not end the connection for other
-        users: it is closed when no answer has come within the longer of the two.
+        ``timeout_ms`` (``request_timeout_ms``) limits the waits for sending and for the answer. A short timeout does
+        not end the connection: it is closed if no answer has arrived within the longer of ``timeout_ms`` and
+        ``request_timeout_ms``.
 
         Raises the errors of `submit`, `RequestTimedOutError`, and `KafkaConnectionError` if the connection is lost. A
         call that is cancelled or has timed out leaves the request in flight.
@@ -203,7 +202,7 @@ class Connection:
             finally:
                 self._turns.admit()
             fate = f"no answer to {name}"
-            # The connection keeps its own deadline, so that only a shorter one needs a timer here.
+            # The connection has a deadline for the request, so that only a shorter deadline needs a timer here.
             return await answer.wait(None if timeout_ms is None else deadline.left_s())
         except TimeoutError:
             muted_s = self.muted_s
@@ -213,7 +212,7 @@ class Connection:
             raise late from None
 
     async def exchange(self, request: Request[R], version: int) -> R:
-        """Send a request during the set-up, before the connection is ready; raise TimeoutError after `patience_s`."""
+        """Send a request before the connection is ready; return the response. TimeoutError after `patience_s`."""
         if self.closed_by is not None:
             raise self._not_ready()
         answer: _Answer = _Answer()
@@ -223,14 +222,14 @@ class Connection:
     # --- its life, in the hands of the task that owns it ---
 
     def opened(self, transport: Transport) -> None:
-        """Attach the transport to the broker. Raises `KafkaError` if the connection has been closed already."""
+        """Attach the open transport. Raises `KafkaError` if the connection has been closed already."""
         if self.closed_by is not None:
             transport.close()
             raise self._not_ready()
         self._transport = transport
 
     def become_ready(self, versions: ApiVersions, *, authenticated: bool, session: Session) -> None:
-        """Complete the set-up: requests may be submitted now."""
+        """Complete the set-up. From now on requests may be submitted."""
         assert self._transport is not None
         self.versions = versions
         self.session = session
@@ -253,23 +252,23 @@ class Connection:
             raise self._crash
 
     def retire(self) -> None:
-        """Accept no more requests, and close as soon as pending ones are answered."""
+        """Accept no more requests, and close once pending requests are answered."""
         self.ready = False
         self._turns.reject(KafkaConnectionError("the connection is being closed", broker=self.label))
         self._close_if_retired()
 
     def step_down(self) -> None:
-        """Call `retire` for a ready successor; waiting tasks have their turn first."""
+        """Retire, since a successor is ready, once all waiting tasks have sent their requests."""
         self._stepping_down, self.handing_over = True, False
         if self._turns.empty:
             self.retire()
 
     def take_over(self, used_at: float) -> None:
-        """Take over from a closed connection that was idle since ``used_at``, which counts for this one."""
+        """Take over from a closed connection, including its idle time since ``used_at``."""
         self.used_at = used_at
 
     def revive(self) -> None:
-        """Undo `retire`, if it is not too late."""
+        """Undo `retire`, unless the connection is closed."""
         self._stepping_down = False
         self.ready = self.closed_by is None
         self._tell_room()
@@ -277,10 +276,10 @@ class Connection:
     def close(
         self, error: KafkaError, *, expected: bool = False, culprit: tuple[InFlight, KafkaError] | None = None
     ) -> None:
-        """End the connection now, and every request in flight with an error that says so.
+        """Close the connection now. Requests in flight fail with an error that contains the reason.
 
-        ``expected`` is True if this client wanted the end, which says nothing about the broker. ``culprit`` is the
-        request that caused the end, and its own error.
+        ``expected`` is True if this client wanted to close it, so that it is not the broker's fault. ``culprit`` is the
+        request that caused the end, with an error for that request.
         """
         if self.closed_by is not None:
             return
@@ -329,7 +328,7 @@ class Connection:
             self._close_if_retired()
 
     def on_writable(self) -> None:
-        """Handle that the operating system has accepted everything."""
+        """Handle that the operating system has accepted all data."""
         self._unsent_deadline = math.inf
         sent, self._unsent = self._unsent, deque()
         for on_done in sent:
@@ -342,10 +341,10 @@ class Connection:
         """Handle the end of the stream, or an invalid stream."""
         oldest = self._ledger.oldest()
         if oldest is not None and isinstance(error, FrameTooLargeError):
-            # Retrying would end the same way, so the request of this frame gets this very error.
+            # A retry would end in the same way, so the request of this frame fails with this error.
             self.close(with_broker(error, self.label), culprit=(oldest, with_broker(error, self.label)))
         elif oldest is not None and self.ready and not self._welcome and type(error) is KafkaConnectionError:
-            # A listener with SASL answers ApiVersions to anyone, and then closes the connection.
+            # A listener with SASL answers ApiVersions without authentication, and then closes the connection.
             text = f"{error.message} instead of answering the first request; does this listener require SASL?"
             self.close(KafkaConnectionError(text, broker=self.label))
         else:
@@ -394,9 +393,9 @@ class Connection:
         return own_copy(self.closed_by)
 
     def mute(self, seconds: float) -> None:
-        """Send nothing for this time, as the broker requested (KIP-219), but at most for ``request_timeout_ms``.
+        """Send nothing for the broker's throttle time (KIP-219), at most for ``request_timeout_ms``.
 
-        A broker that means a longer one does not read what comes before.
+        If the throttle time is longer, the broker does not read requests before its end.
         """
         self._muted = True
         seconds = min(seconds, self._settings.request_timeout_s)
@@ -445,7 +444,7 @@ class Connection:
 
 
 class _Answer(Waiter[Any]):
-    """The response, for a task that waits for it."""
+    """A response for which a task waits."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Errors for the users of a connection after its end."""
+"""Errors raised by the users of a connection after its end."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ RESOLVING = "the look-up of the host's name"
 
 
 def timeout_kind(stage: str | None) -> type[KafkaConnectionError]:
-    """Return the class of the error of a set-up that ran out of time; a DNS server may not answer for long."""
+    """Return the error class of a set-up that timed out, `UnresolvedHostError` if it waited for a DNS server."""
     return UnresolvedHostError if stage == RESOLVING else KafkaConnectionError
 
 
 def in_flight_error(entry: InFlight, error: KafkaError, label: str, *, ready: bool) -> KafkaError:
-    """Return a request's error after the end of its connection, which does not show if it was executed.
+    """Return the error of a request whose connection has ended. The request may have been executed.
 
     ``ready`` is True if the connection was set up.
     """
@@ -36,14 +36,14 @@ def in_flight_error(entry: InFlight, error: KafkaError, label: str, *, ready: bo
 
 
 def with_broker(error: KafkaError, label: str) -> KafkaError:
-    """Return the same error with the name of the broker."""
+    """Return a copy of the error with the name of the broker."""
     return _caused_by(error, type(error)(error.message, broker=label))
 
 
 def of_addresses(errors: Mapping[str, KafkaError], latest: KafkaError) -> KafkaError:
-    """Return one error for the addresses of a name, with the failure of each, or ``latest`` if there is none.
+    """Return an error with the failure of each address of a name, or ``latest`` if there is none.
 
-    Its class is the one against which waiting helps the least.
+    Its class is the class of the failure that a retry is least likely to cure.
     """
     if not errors:
         return latest

@@ -1,7 +1,7 @@
-"""Login with GSSAPI, that is Kerberos 5 (RFC 4752), through the ``gssapi`` package.
+"""Login with GSSAPI (Kerberos 5, RFC 4752), with the ``gssapi`` package.
 
-Its calls ask the KDC and block, up to 50 seconds if it is silent. So each runs in a thread, and the connection's set-up
-timeout bounds the wait for it.
+Its calls send requests to the KDC and block, up to 50 seconds if it does not answer. They run in threads, and waits for
+them have the time limit of the connection's set-up.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class _Identity(NamedTuple):
 
     @property
     def store(self) -> dict[str | bytes, str | bytes] | None:
-        """Source of tickets; None for the user's own cache, which ``kinit`` fills.
+        """Store of tickets; None for the user's default cache, which ``kinit`` fills.
 
-        With a keytab, the library gets tickets on demand, and renews them after half of their lifetime. They are kept
-        in memory, for all clients of the process with the same principal.
+        With a keytab, the library gets tickets on demand and renews them after half of their lifetime. They stay in
+        memory, shared by all clients of the process with the same principal and keytab.
         """
         if self.keytab is None:
             return None
@@ -55,7 +55,7 @@ class _Identity(NamedTuple):
 
 
 class GssapiLogin:
-    """GSSAPI with tickets by the ``sasl_kerberos_*`` options; belongs to one event loop."""
+    """GSSAPI with the tickets described by the options ``sasl_kerberos_*``. Belongs to one event loop."""
 
     mechanism = "GSSAPI"
     readable = False
@@ -71,16 +71,16 @@ class GssapiLogin:
         return GssapiExchange(self, f"{self._service}@{self._domain or host}")
 
     async def credentials(self) -> Any:
-        """Return a handle to the tickets, which are fetched if there are none.
+        """Return a handle to the tickets, and fetch them if there are none.
 
-        Done for each connection, so that a later ``kinit`` counts; one caller at a time asks the KDC, and the next ones
-        find its result.
+        Called for each connection, so that a later ``kinit`` has an effect. Only one caller at a time sends requests to
+        the KDC; waiting callers use its result.
         """
         async with self._one_at_a_time:
             return await self.call("getting a ticket", partial(_acquire, self._identity))
 
     async def call(self, doing: str, call: Callable[[], T]) -> T:
-        """Make a call of the library in a thread, and return its result; convert its errors to this client's."""
+        """Call the library in a thread; return the result. Raises the library's errors as errors of this package."""
         try:
             return await self._calls.run(call)
         except GSSError as error:
@@ -88,7 +88,7 @@ class GssapiLogin:
 
 
 class GssapiExchange:
-    """One authentication with one broker."""
+    """An authentication with a broker."""
 
     def __init__(self, login: GssapiLogin, service: str) -> None:
         self._login = login
@@ -101,7 +101,7 @@ class GssapiExchange:
         return self._phase is Phase.DONE
 
     async def start(self) -> bytes:
-        """Return the ticket for the broker, with a proof of ownership."""
+        """Return the ticket for the broker and a proof of its ownership."""
         credentials = await self._login.credentials()
         self._context = gssapi.SecurityContext(
             name=gssapi.Name(self._service, gssapi.NameType.hostbased_service),
@@ -113,7 +113,7 @@ class GssapiExchange:
         return await self._step(None)
 
     async def respond(self, challenge: bytes) -> bytes:
-        """Answer by phase; raise `SaslAuthenticationFailedError` if the broker does not prove its identity."""
+        """Answer a challenge. Raises `SaslAuthenticationFailedError` if the broker does not prove its identity."""
         if self._phase is Phase.CONTEXT:
             return await self._step(challenge)
         if self._phase is Phase.LAYER:
@@ -147,13 +147,13 @@ class GssapiExchange:
 
 
 def _acquire(identity: _Identity) -> Any:
-    """Acquire tickets; blocks. The library only reports "no credentials" for a useless keytab; this finds out why."""
+    """Acquire tickets; blocks. If the keytab is unusable, find out why: the library only reports "no credentials"."""
     name = None
     if identity.principal is not None:
         name = gssapi.Name(identity.principal, gssapi.NameType.kerberos_principal)
     try:
         credentials = gssapi.Credentials(name=name, usage="initiate", store=identity.store)
-        credentials.lifetime  # noqa: B018 - has the library look for the ticket now
+        credentials.lifetime  # noqa: B018 - makes the library search the ticket now
     except GSSError as error:
         if identity.keytab is not None and error.min_code == _NO_CACHE:
             gssapi.Credentials(name=name, usage="accept", store={"keytab": f"FILE:{identity.keytab}"})
@@ -173,5 +173,5 @@ _NO_CACHE = 2529639107
 
 
 def _text_of(error: GSSError) -> str:
-    """Return the library's text for its minor code, the meaningful one."""
+    """Return the library's text for the minor code, which has the reason."""
     return " ".join(error.get_all_statuses(error.min_code, False))[:_SHOWN]

@@ -1,4 +1,4 @@
-"""The exchange before a connection is ready: versions first, then authentication."""
+"""The exchange that makes a connection ready: API versions, then authentication."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
 SOFTWARE_NAME = "aiokafka-lead"
 
 FIRST_VERSION_THAT_REFUSES = 5
-"""First version of ApiVersions that names the broker and the cluster, so that others refuse (KIP-1242)."""
+"""First version of ApiVersions with the ids of broker and cluster, which other brokers refuse (KIP-1242)."""
 
 FIRST_VERSION_WITH_CLUSTER_ID = 2
-"""First version of Metadata that names the cluster."""
+"""First version of Metadata with the id of the cluster."""
 
 
 class Security(NamedTuple):
-    """Security options; one object serves all connections of a client."""
+    """Security options for all connections of a client."""
 
     tls: TlsContexts | None
     login: Login | None
     presents_certificate: bool = False
-    """True if the ``ssl_*`` options name a certificate; one inside ``ssl_context`` is not detected."""
+    """True if the ``ssl_*`` options have a client certificate. A certificate in ``ssl_context`` is not detected."""
 
     @classmethod
     def from_config(cls, config: ClientConfig, tasks: Spawner) -> Security:
-        """Create it from the ``security_protocol``, ``ssl_*`` and ``sasl_*`` options; logins may run tasks."""
+        """Create it from the options ``security_protocol``, ``ssl_*`` and ``sasl_*``. Logins may run in ``tasks``."""
         uses_tls = config.security_protocol.endswith("SSL")
         uses_sasl = config.security_protocol.startswith("SASL_")
         tls = None
@@ -63,14 +63,14 @@ class Security(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """Cluster to which a connection has to lead, and how that is checked."""
+    """Cluster to which a connection has to lead, and the checks of it."""
 
     cluster_id: str
     checked: bool
-    """True to have the broker refuse if it is another one, or belongs to another cluster (KIP-1242); brokers before
-    Kafka 4.4 cannot, and are asked for the id of their cluster."""
+    """True to let the broker check its id and its cluster (KIP-1242). Brokers before Kafka 4.4 cannot, and are asked
+    for the id of their cluster."""
     has_led_astray: bool
-    """True to ask for that in any case, since the address has led to another cluster."""
+    """True to ask for the cluster in any case, since the address has led to another cluster."""
 
 
 async def shake_hands(
@@ -79,9 +79,9 @@ async def shake_hands(
     hot: Iterable[type[Request[Any]]] = (),
     expected: Expected | None = None,
 ) -> None:
-    """Make an open connection ready, and the codecs of ``hot`` requests, or raise `KafkaError`.
+    """Make an open connection ready, and create the codecs of ``hot`` requests. Raises `KafkaError`.
 
-    Raises `MisroutedConnectionError` if a check shows that this is not the ``expected`` cluster, or another broker.
+    Raises `MisroutedConnectionError` if a check finds another broker, or another cluster than ``expected``.
     """
     if connection.node_id < 0:
         expected = None  # bootstrap servers have no known broker ids, and may belong to any cluster
@@ -103,9 +103,9 @@ async def shake_hands(
 
 
 async def _negotiate(connection: Connection, security: Security, expected: Expected | None) -> tuple[ApiVersions, int]:
-    """Ask with the latest version, and with lower ones as long as the broker does not know them (KIP-511).
+    """Request the API versions, with lower versions of the request until the broker supports it (KIP-511).
 
-    Returns the broker's versions, and the version of the request that it answered.
+    Returns the broker's versions, and the version of the answered request.
     """
     request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
     if expected is not None and expected.checked:
@@ -121,7 +121,7 @@ async def _negotiate(connection: Connection, security: Security, expected: Expec
             raise
         if security.tls is None:
             hint = 'if this listener uses TLS, set security_protocol to "SSL" or "SASL_SSL"'
-        else:  # with TLS 1.3 a server may end the connection now, without a reason
+        else:  # with TLS 1.3 a server may close the connection at this point, without a reason
             hint = "if this listener demands a client certificate, set ssl_certfile"
         raise KafkaConnectionError(f"{error.message}; {hint}", broker=connection.label) from error
     if response.error_code == UnsupportedVersionError.code:
@@ -136,7 +136,7 @@ async def _negotiate(connection: Connection, security: Security, expected: Expec
 
 
 def _lower_version(response: ApiVersionsResponse, asked: int) -> int:
-    """Return the version to ask with next: the broker's highest, or 0 if that is unreadable (before 2.4: not sent)."""
+    """Return the next version to try: the broker's highest, or 0 if the response has none (brokers before 2.4)."""
     for api in response.api_keys:
         if api.api_key == ApiVersionsRequest.API_KEY and 0 <= api.max_version < asked:
             return api.max_version

@@ -1,4 +1,4 @@
-"""The task that keeps one node connected on one lane, as long as it is needed."""
+"""The task that keeps a node connected on a lane while that is needed."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from .transport import AddressInfo, Way, dial, resolve
 
 # --- renewal ----------------------------------------------------------------------------------------------------------
 #
-# The connection that takes over when another one's session ends (KIP-368).
+# The connection that takes over when the session of another connection ends (KIP-368).
 #
-# Java authenticates again on the current connection, and requests wait for that. Here they only wait for the answers of
-# earlier ones: not for TLS, the exchange or a token's provider. Nor is it an error if the new login has another
+# Java authenticates again on the current connection, and requests wait for that. Here requests wait only for the
+# answers of earlier requests, but not for TLS, the SASL exchange or a token provider. The new login may have another
 # principal.
 
 
 _BACKOFF = Backoff(100, 1_000)
-"""Delays between tries. The current connection stays usable in between."""
+"""Delays between attempts, during which the current connection stays usable."""
 
 
 _GAIN_S = 0.5
-"""A session that ends with the previous one, because the token is the same, is not switched to."""
+"""Minimum gain of a session over the current session. With the same token it would end at the same time."""
 
 
 class Renewal:
-    """Connects again in time, while ``current`` is in use, and then makes that step down."""
+    """Opens the successor of the connection ``current`` before its session ends, and then makes it step down."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Renewal:
         log: ClientLog,
         moved_within_s: float,
     ) -> None:
-        """Prepare the successor of ``current``; ``set_up`` makes a connection from ``new`` ready, or raises an error.
+        """``set_up`` makes a connection created by ``new`` ready, or raises an error.
 
         ``moved_within_s`` is the time limit of a request, and of moving the state bound to ``current``.
         """
@@ -68,11 +68,11 @@ class Renewal:
         self._moved_within_s = moved_within_s
         self._attempt: Connection | None = None
         self._done = False
-        """True if the attempt is ready."""
+        """True if the connection of the current attempt is ready."""
         self._scope = anyio.CancelScope()
 
     async def run(self) -> None:
-        """Run the task: ends when the new connection is ready, or at `stop`."""
+        """Run until the new connection is ready, or `stop` is called."""
         with self._scope:
             await sleep_until(self._current.session.renew_at)
             failures = 0
@@ -84,7 +84,7 @@ class Renewal:
         try:
             attempt = await self._set_up(self._new_attempt)
         except KafkaError as error:
-            if not self._scope.cancel_called:  # otherwise it is not awaited any longer
+            if not self._scope.cancel_called:  # otherwise `stop` has ended the attempt
                 self._end_attempt(error)
                 self._log.warning("The session ends soon, and there is no connection yet to take over: %s", error)
             return False
@@ -101,14 +101,14 @@ class Renewal:
         return True
 
     def take(self) -> Connection | None:
-        """Return the new connection, once ready, to its new owner."""
+        """Return the new connection if it is ready, and leave it to the caller."""
         if not self._done or self._attempt is None or self._attempt.closed_by is not None:
             return None
         taken, self._attempt = self._attempt, None
         return taken
 
     def stop(self) -> None:
-        """Give up; close a connection that was not taken."""
+        """Give up, and close the new connection unless it was taken."""
         self._scope.cancel()
         self._end_attempt(KafkaConnectionError("no longer wanted", broker=self._current.label))
 
@@ -122,7 +122,7 @@ class Renewal:
 
 
 class LinkContext(NamedTuple):
-    """The data common to all links of a client."""
+    """Data common to all links of a client."""
 
     settings: ConnectionSettings
     security: Security
@@ -130,22 +130,22 @@ class LinkContext(NamedTuple):
     """Requests whose codecs are created before a connection is ready."""
     reachability: Reachability
     way: Way | None
-    """The way to brokers; None connects to them directly."""
+    """Proxy or function that connects to brokers; None connects to them directly."""
     expected: Callable[[Endpoint], Expected | None]
-    """Returns the cluster to which an address has to lead; None if that is not known, or does not matter."""
+    """Returns the cluster to which an address has to lead; None if it is not known or not checked."""
     tasks: Spawner
     notify: Callable[[int], None]
-    """Called with the node's id whenever `Link.state` or the room on its connection has changed."""
+    """Called with the node's id if `Link.state` has changed, or its connection accepts requests again."""
     connected: Callable[[ApiVersions], None]
-    """Called with the broker's versions whenever a connection became ready."""
+    """Called with the broker's versions if a connection has become ready."""
     log: ClientLog
 
 
 class Link:
-    """Connects to one endpoint on demand, waits out backoffs, and serves the connection until its end.
+    """Connects to an endpoint on demand, waits out backoffs, and serves the connection until its end.
 
-    The task runs only while there is work: wanted, connecting or connected. A link never changes its endpoint; once
-    closed it stays closed, and a connect in progress then cannot finish.
+    The task runs only while a connection is wanted, connecting or open. A link never changes its endpoint. Once closed
+    it stays closed, and abandons a connect in progress.
     """
 
     def __init__(self, node_id: int, endpoint: Endpoint, lane: AnyLane, context: LinkContext) -> None:
@@ -156,25 +156,25 @@ class Link:
         name = shown(host)
         address = f"[{name}]:{port}" if ":" in host else f"{name}:{port}"
         self.label = address if node_id < 0 else f"{node_id} ({address})"
-        """Name of the broker in errors and logs; bootstrap servers have no id of their own."""
+        """Name of the broker in errors and logs, with its id unless it is a bootstrap server."""
         self.connection: Connection | None = None
-        """The open connection, from ready to its end."""
+        """The connection while it is ready."""
         self._attempt: Connection | None = None
-        """The same, from the first packet until it has ended and another one has taken over."""
+        """The connection from the start of connecting until it has ended and a successor has taken over."""
         self._context = context
         self._log = context.log
         self._about = {"broker": self.label}
         self._connecting = False
         self._wanted = False
-        """True if a connection was requested since the last try began."""
+        """True if a connection was requested since the last attempt began."""
         self._running = False
         self._next_login_at = 0.0
-        """No login before this time: the session was too short for another connection to take over."""
+        """Earliest time of the next login, after a session that was too short for a successor to take over."""
         self._closed = False
         self._leaving = False
-        """True if the current connection is the last one, because the node is removed."""
+        """True if the current connection is the last, because the node is removed."""
         self._renewal: Renewal | None = None
-        """Opens the succeeding connection; None for a session without end."""
+        """Opens the succeeding connection."""
         self._scope: anyio.CancelScope | None = None
         self._waiters: list[Waiter[Connection | None]] = []
 
@@ -193,7 +193,7 @@ class Link:
 
     @property
     def idle(self) -> bool:
-        """True if there is neither a connection nor a task that might open one."""
+        """True if the task does not run, so that there is no connection."""
         return not self._running
 
     def want(self) -> None:
@@ -208,9 +208,9 @@ class Link:
                 raise
 
     async def wait(self, timeout_s: float) -> Connection | None:
-        """Return the connection if the next try succeeds, else raise its error; return None if the link is replaced.
+        """Return the connection after the next attempt, or None if the link is replaced.
 
-        Raises TimeoutError.
+        Raises the attempt's error, or TimeoutError.
         """
         if self._closed:
             return None
@@ -224,7 +224,7 @@ class Link:
                 self._waiters.remove(waiter)
 
     def retire(self) -> None:
-        """Close once pending requests are answered, because the node was removed, or moved back to another link."""
+        """Close once pending requests are answered, because the node was removed or has another link again."""
         self._leaving = True
         if self.connection is not None:
             self._wanted = False
@@ -233,16 +233,16 @@ class Link:
             self.close(KafkaConnectionError("the broker is no longer part of the cluster", broker=self.label))
 
     def revive(self) -> bool:
-        """Undo `retire`; return False if it is too late."""
+        """Undo `retire`; return False if the link is closed."""
         self._leaving = False
         if self.connection is not None:
             self.connection.revive()
         return not self._closed
 
     def close(self, error: KafkaError | None) -> None:
-        """End everything immediately: requests in flight and waiting ones fail with the error.
+        """Close the link immediately. Requests in flight and waiting tasks fail with the error.
 
-        Without an error the link is replaced: waiting tasks ask again.
+        Without an error the link is replaced, and waiting tasks try again.
         """
         if self._closed:
             return
@@ -274,7 +274,7 @@ class Link:
         try:
             with anyio.CancelScope() as self._scope:
                 while self._wanted and not self._closed:
-                    # Another lane's failure may have postponed it in the meantime.
+                    # A failure of another lane may have extended the backoff.
                     while time.monotonic() < (begin_at := self._begin_at()):
                         await sleep_until(begin_at)
                     self._wanted = False
@@ -292,7 +292,7 @@ class Link:
         return Connection(self.node_id, self.endpoint, self._context.settings, self, self.label)
 
     async def _serve(self) -> None:
-        """Serve one connection, from the first packet to the last, and its successors."""
+        """Make and serve a connection and its successors."""
         self._connecting = True
         self._context.notify(self.node_id)
         crash: Exception | None = None
@@ -305,7 +305,7 @@ class Link:
                     self._end_attempt(KafkaConnectionError(f"an internal error: {error!r}"))
         finally:
             self._connecting = False
-            # Only a cancellation arrives here with an open connection.
+            # The connection is still open only if this task was cancelled.
             self._end_attempt(KafkaConnectionError("the client has closed the connection", broker=self.label))
             self.connection = self._attempt = None
         if crash is not None:
@@ -346,7 +346,7 @@ class Link:
         self._settle(successor, None)
 
     async def _connect(self, group: Spawner) -> Connection | None:
-        """Return the connection once ready, if it is still wanted; raise a failure to the waiting calls."""
+        """Return the connection once ready, if it is still wanted; otherwise raise the error from waiting calls."""
         try:
             connection = await self._set_up(self._new_attempt, group)
         except KafkaError as failure:
@@ -356,7 +356,7 @@ class Link:
         self._connecting = False
         known = self._context.reachability.last_error(self.endpoint)
         self._context.reachability.failed(self.endpoint, time.monotonic(), error)
-        # One line per outage, not one per try.
+        # Log each outage once, and not each attempt.
         repeated = known is not None and known.message == error.message
         self._log.log(logging.DEBUG if repeated else logging.WARNING, "No connection: %s", error, extra=self._about)
         self._end_attempt(error)
@@ -365,10 +365,10 @@ class Link:
         return None
 
     async def _set_up(self, new: Callable[[], Connection], group: Spawner) -> Connection:
-        """Make a connection ready, at the first address of the name that serves, in bounded time.
+        """Return a ready connection to the first address of the name that works, in limited time.
 
-        ``new`` creates a connection for each address. Raises `KafkaError` with the name of the broker, and the failure
-        of each address.
+        ``new`` creates a connection for each address. Raises `KafkaError` with the broker's name and each address's
+        failure.
         """
         timeout_s = self._context.reachability.setup_timeout_s(self.endpoint)
         search: Search[KafkaError, AddressInfo] = self._context.reachability.search(self.endpoint)
@@ -377,7 +377,7 @@ class Link:
             with anyio.fail_after(timeout_s):
                 tls = await self._tls_context(connection)
                 search.found = await self._addresses(connection)
-            with anyio.fail_after(timeout_s):  # a slow look-up leaves no less time for the rest
+            with anyio.fail_after(timeout_s):  # a second limit, so that a slow look-up does not shorten the rest
                 while not await self._set_up_next(connection, tls, search, group):
                     connection = new()
                 return connection
@@ -394,7 +394,7 @@ class Link:
     async def _set_up_next(
         self, connection: Connection, tls: SSLContext | None, search: Search[KafkaError, AddressInfo], group: Spawner
     ) -> bool:
-        """Return True if the next address served, False if another one should be tried; otherwise raise the error."""
+        """Set the connection up at the next address; return False if another should be tried. Raises other errors."""
         error: KafkaError
         try:
             await self._open(connection, tls, search, group)
@@ -435,7 +435,7 @@ class Link:
     async def _open(
         self, connection: Connection, tls: SSLContext | None, search: Search[KafkaError, AddressInfo], group: Spawner
     ) -> None:
-        """Make the connection ready, at the next address. Raises TimeoutError if that is silent for too long."""
+        """Make the connection ready at the next address. Raises TimeoutError if the address does not answer in time."""
         began, way = time.monotonic(), self._context.way
         connection.stage = "connecting" if way is None else f"connecting through {way.label}"
         candidates = search.candidates()

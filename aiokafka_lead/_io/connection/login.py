@@ -1,7 +1,7 @@
-"""Authentication of a client by SASL (KIP-43, KIP-152): one `Login` for all its connections, one `Exchange` for each.
+"""SASL authentication (KIP-43, KIP-152). A client has a `Login`, and each of its connections an `Exchange`.
 
-A mechanism that only computes is part of `_core.connection.sasl`, wrapped by `ComputedExchange`. One that waits, for a
-token, a ticket or a thread, has an exchange of its own. Either is one line in `_LOGINS`.
+Mechanisms that only compute are in `_core.connection.sasl`, and run in a `ComputedExchange`. A mechanism that waits for
+a token, a ticket or a thread implements `Exchange` itself. `_LOGINS` lists all mechanisms.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from .connection import Connection
 
 
 class Exchange(Protocol):
-    """One authentication on one connection: `start` once, then `respond` to each challenge until ``done``.
+    """The authentication of a connection: `start` is called once, then `respond` for each challenge until ``done``.
 
-    Each of them may wait; the connection's set-up timeout bounds and cancels it. Their errors end the connection.
+    Both may wait, within the time limit of the connection's set-up. Their errors end the connection.
     """
 
     @property
     def done(self) -> bool:
-        """True if the client has no more to send and the broker has proved all that the mechanism lets it prove."""
+        """True if the client has no more to send, and the broker has proved its identity if the mechanism allows it."""
         ...
 
     async def start(self) -> bytes:
@@ -50,25 +50,25 @@ class Exchange(Protocol):
 
 
 class Login(Protocol):
-    """The credentials of all connections of a client."""
+    """Credentials for all connections of a client."""
 
     @property
     def mechanism(self) -> str:
-        """Kafka's name of the mechanism."""
+        """Name of the mechanism in Kafka."""
         ...
 
     @property
     def readable(self) -> bool:
-        """True if the exchange holds all that is needed to log in."""
+        """True if the messages of the exchange are sufficient to log in with them again."""
         ...
 
     def exchange(self, host: str) -> Exchange:
-        """Begin one authentication with the broker at this host."""
+        """Return an exchange with the broker at this host."""
         ...
 
 
 class ComputedExchange:
-    """One authentication with a mechanism that only needs a little CPU time."""
+    """Exchange of a mechanism that only computes, quickly."""
 
     def __init__(self, mechanism: SaslMechanism) -> None:
         self._mechanism = mechanism
@@ -85,7 +85,7 @@ class ComputedExchange:
 
 
 class _PlainLogin:
-    """PLAIN: a name and a password, without computation."""
+    """PLAIN, which sends the name and the password."""
 
     mechanism = "PLAIN"
     readable = True
@@ -140,14 +140,14 @@ def new_login(config: ClientConfig, tasks: Spawner) -> Login:
 
 
 MAX_SASL_ROUNDS = 16
-"""More exchanges than any mechanism needs."""
+"""Maximum number of exchanges; all mechanisms need fewer."""
 
 _SASL_VERSION = 1
 """SaslHandshake 1 puts the mechanism's messages into SaslAuthenticate requests (KIP-152); 0 sent them bare."""
 
 
 def warn_of_exposure(log: ClientLog, login: Login, context: SSLContext | None) -> None:
-    """Warn if a third party could read the credentials, because the host is not proved to be the broker."""
+    """Warn if others can read the credentials, because there is no TLS, or it does not verify the broker's identity."""
     if not login.readable:
         return
     if context is None:
@@ -173,7 +173,7 @@ async def authenticate(connection: Connection, versions: ApiVersions, login: Log
 
     exchange = login.exchange(connection.endpoint[0])
     version = versions.version_for(SaslAuthenticateRequest)
-    # No variable holds the raw messages, because tracebacks of errors show variables.
+    # No variable holds the raw messages, because tracebacks show variables.
     request = SaslAuthenticateRequest(auth_bytes=await exchange.start())
     for _ in range(MAX_SASL_ROUNDS):
         asked_at = time.monotonic()

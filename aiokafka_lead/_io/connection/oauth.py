@@ -1,4 +1,4 @@
-"""Login with OAUTHBEARER: a token that is available when a connection needs it, and is renewed in the background."""
+"""Login with OAUTHBEARER, with a token that is refreshed in the background."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ..loop import Spawner, sleep_until
 from .token_source import Fetching, TokenSource, source_of
 
 RETRY_REFRESH_S = 10.0
-"""Delay between a failed refresh and the next (Java), while the old token is still valid."""
+"""Delay after a failed refresh while the current token is still valid, as in Java."""
 
 
 class OAuthLogin:
-    """OAUTHBEARER with the ``sasl_oauth_token_provider``; the source of tokens is shared by all of its clients."""
+    """OAUTHBEARER with the ``sasl_oauth_token_provider``. All clients with the provider share the source of tokens."""
 
     mechanism = "OAUTHBEARER"
     readable = True
@@ -46,7 +46,7 @@ class OAuthLogin:
         return OAuthExchange(self)
 
     async def token(self) -> Token:
-        """Return a valid token; raises like `TokenSource.token`."""
+        """Return a valid token. Raises the errors of `TokenSource.token`."""
         if self._source is None:
             self._source = source_of(self._provider)
         token = await self._source.token(self._fetching)
@@ -67,9 +67,9 @@ class OAuthLogin:
         self._source.refused(token, error, self._fetching.backoff)
 
     async def _keep_fresh(self, source: TokenSource) -> None:
-        """Refresh the token before its expiry, as long as tokens expire.
+        """Refresh the token before its expiry, until a token does not expire.
 
-        Other clients with the same provider do the same; the first one fetches for all.
+        All clients with the same provider do so; the first of them fetches the token for all.
         """
         try:
             while (token := source.current) is not None and token.expires_at is not None:
@@ -83,7 +83,7 @@ class OAuthLogin:
                         self._log.warning("The token could not be refreshed; the old one is kept: %s", error.message)
                         await sleep_until(time.monotonic() + min(RETRY_REFRESH_S, _left_s(token) / 2 + 0.1))
         finally:
-            # A connection that gets the next token starts this again.
+            # The next connection that needs a token starts this task again.
             self._refreshing = False
 
 
@@ -97,7 +97,7 @@ def _left_s(token: Token) -> float:
 
 
 class OAuthExchange:
-    """One connection's OAUTHBEARER, which waits for the token."""
+    """OAUTHBEARER on a connection, which waits for the token."""
 
     def __init__(self, login: OAuthLogin) -> None:
         self._login = login

@@ -7,28 +7,28 @@ from enum import StrEnum
 from ..._values import NamedTuple
 
 
-class Lane(StrEnum):  # its hash is quick: connections are looked up by it for each request
-    """Purpose of a connection. Each node has one connection per lane, so that no request waits behind a long poll."""
+class Lane(StrEnum):  # a str, whose hash is quick: each request looks up its connection by the lane
+    """Purpose of a connection. Each node has a connection per lane, so that no request waits behind a long poll."""
 
     DATA = "data"
     """Produce and Fetch."""
     BESIDE = "beside"
-    """A Fetch that must not wait for the one on DATA, which the broker may hold for a long time."""
+    """A Fetch that must not wait for the Fetch on DATA, which the broker may hold for a long time."""
     CONTROL = "control"
     """Metadata and all other requests."""
     COORDINATOR = "coordinator"
     """Requests of a group or a transaction to its coordinator."""
     REBALANCE = "rebalance"
-    """JoinGroup and SyncGroup, which the coordinator holds until all members have joined: commits must not wait."""
+    """JoinGroup and SyncGroup, which the coordinator holds until all members have joined, while commits continue."""
 
 
 class FetchLane(NamedTuple):
     """The merged fetches of consumers that share their connections."""
 
     number: int
-    """One for each combination of options that affect fetches."""
+    """Different for each combination of options that affect fetches."""
     kind: str = "fetches"
-    """Tuples of two kinds of lanes would be equal without it."""
+    """Makes lanes of different classes unequal, which are equal as tuples otherwise."""
 
     @property
     def value(self) -> str:
@@ -37,7 +37,7 @@ class FetchLane(NamedTuple):
 
 
 class HeldLane(NamedTuple):
-    """REBALANCE of one consumer among those sharing connections: none may wait for another one's group."""
+    """REBALANCE of one of the consumers that share connections, so that it does not wait for another's group."""
 
     consumer: int
     kind: str = "held"
@@ -49,7 +49,7 @@ class HeldLane(NamedTuple):
 
 
 class ShareLane(NamedTuple):
-    """The share sessions of one consumer among those sharing connections: brokers bind one to a connection."""
+    """Share sessions of one of the consumers that share connections. Brokers bind a session to a connection."""
 
     consumer: int
     kind: str = "share"
@@ -61,8 +61,8 @@ class ShareLane(NamedTuple):
 
 
 class CoordinatorLane(NamedTuple):
-    """COORDINATOR of one producer of a pipeline: it must not wait for the end of another one's transaction, and a
-    broker answers a connection's requests one by one."""
+    """COORDINATOR of one of the producers of a pipeline. A broker answers a connection's requests one by one, so it
+    would wait for the end of other producers' transactions otherwise."""
 
     producer: int
     kind: str = "coordinator"
@@ -74,7 +74,7 @@ class CoordinatorLane(NamedTuple):
 
 
 class ProduceLane(NamedTuple):
-    """DATA of producers that share their connections, and would wait long for each other on one."""
+    """DATA of producers that share connections, and would wait long for each other on a single connection."""
 
     number: int
     kind: str = "produce"
@@ -88,22 +88,21 @@ class ProduceLane(NamedTuple):
 AnyLane = Lane | FetchLane | HeldLane | ShareLane | CoordinatorLane | ProduceLane
 
 COORDINATOR_IN_FLIGHT = 100
-"""Maximum number of requests in flight to a coordinator, as on a connection of Java's consumer, unless the option is
-higher.
+"""Maximum number of requests in flight to a coordinator, as in Java's consumer, unless the option is higher.
 
-All members of a process use one connection, and a heartbeat must not wait for other answers, which take long if the
-event loop is behind.
+All members in a client use one connection, and a heartbeat must not wait for the answers of other requests, which take
+long if the event loop is busy.
 """
 
 HELD_IDLE_S = 1.0
 """Idle time after which a connection of a `HeldLane` closes: its next request is at the next rebalance."""
 
 PRODUCE_IDLE_S = 10.0
-"""The same for a `ProduceLane`, whose broker is slow now and then."""
+"""Idle time after which a connection of a `ProduceLane` closes; it is used only while its broker is slow."""
 
 
 class ConnectionSettings(NamedTuple):
-    """The options that apply to a single connection."""
+    """Options that apply to a single connection."""
 
     client_id: str
     request_timeout_s: float
@@ -112,7 +111,7 @@ class ConnectionSettings(NamedTuple):
     receive_max_bytes: int
 
     def of(self, lane: AnyLane) -> ConnectionSettings:
-        """Return the same settings, adapted to the lane."""
+        """Return the settings for a lane."""
         if isinstance(lane, HeldLane):
             return self._replace(max_idle_s=min(self.max_idle_s, HELD_IDLE_S))
         if isinstance(lane, ProduceLane):

@@ -1,7 +1,7 @@
-"""The TLS context of the next connection: fixed, from the application, or from files that may be replaced.
+"""TLS contexts for new connections: fixed, from the application's callable, or from files that may be replaced.
 
-Certificates live for days or hours, and clients longer. Files replaced on disk, such as a Kubernetes secret, are read
-before the next connection is opened; open connections are unaffected.
+Certificates may be valid for days or hours, and clients run longer. If files are replaced on disk, such as a Kubernetes
+secret, they are read before the next connection is opened. Open connections do not change.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TlsContexts(Protocol):
     """The source of TLS contexts for all connections of a client."""
 
     async def next(self) -> SSLContext:
-        """Return the context for the next connection; raise `KafkaConnectionError` if there is none."""
+        """Return the context for the next connection. Raises `KafkaConnectionError` if there is none."""
         ...
 
 
@@ -54,7 +54,7 @@ class _Given:
 
 
 class _Renewed:
-    """The common base of renewable contexts: one renewal at a time, and the last good one is kept."""
+    """Base of contexts that change. They are renewed one at a time; after a failure, the last good context is kept."""
 
     def __init__(self, source: str, log: ClientLog) -> None:
         self._source = source
@@ -80,12 +80,12 @@ class _Renewed:
             return self._context
 
     async def _renew(self, current: SSLContext | None) -> SSLContext:
-        """Return the context to use from now on, which may be the current one."""
+        """Return the new context, or the current context if it has not changed."""
         raise NotImplementedError
 
 
 class _Asked(_Renewed):
-    """Contexts of the application's callable, called before each connection."""
+    """Contexts returned by the application's callable, which is called before each connection."""
 
     def __init__(self, factory: ContextFactory, log: ClientLog) -> None:
         super().__init__("what ssl_context gives", log)
@@ -123,7 +123,7 @@ _Look = tuple[tuple[object, ...], ...]
 
 
 def _read_if_other(material: TlsMaterial, known: _Look | None) -> tuple[_Look, SSLContext | None]:
-    """Return the current state of the files, and a new context if it has changed."""
+    """Return the current state of the files, and a new context if the state has changed."""
     look = tuple(map(_look_of, material.files))
     return look, None if look == known else material.context()
 
@@ -134,5 +134,5 @@ def _look_of(path: str) -> tuple[object, ...]:
         real = os.path.realpath(path)
         found = os.stat(real)
     except OSError:
-        return (path,)  # reading it raises a proper error
+        return (path,)  # the context's creation raises an error with the reason
     return real, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

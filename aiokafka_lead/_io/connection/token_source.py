@@ -1,4 +1,4 @@
-"""One token for all connections with the same provider: fetched once at a time, and refreshed before its expiry."""
+"""Fetches a token for all connections with the same provider, and refreshes it before its expiry."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from ..loop import Spawner, Waiter, loop_token, sleep_until
 from ..threads import BlockingCalls
 
 KEPT_WITHOUT_END_S = 1.0
-"""Time that a token without known expiry is used: the simultaneous connections of a client share it."""
+"""Time for which a token without known expiry is used, so that a client's simultaneous connections share it."""
 
 MARGIN_S, MARGIN_PART = 1.0, 0.1
-"""A token is not used for new connections with less remaining lifetime than this, or than this fraction."""
+"""A token with less remaining lifetime than this time, or this fraction of it, is not used for new connections."""
 
 WAITED_OUT_S = 1.0
-"""Longest remaining backoff that is waited out; beyond it, its error is raised again immediately."""
+"""Longest remaining backoff that is waited out. With a longer backoff, the last error is raised again at once."""
 
 _MAX_LOST = 3
-"""Maximum number of calls of a provider that may still be running after they were abandoned."""
+"""Maximum number of abandoned calls of a provider that still run."""
 
 
 class Fetching(NamedTuple):
-    """A client's settings for fetching tokens."""
+    """Settings of a client for fetching tokens."""
 
     tasks: Spawner
     timeout_s: float
-    """Time limit of a provider."""
+    """Time limit of a call of the provider."""
     backoff: Backoff
     """Delays between a failure and the next call."""
 
 
 class TokenSource:
-    """The token of one provider on one event loop. Synchronous except for ``async`` methods."""
+    """The token of a provider on one event loop."""
 
     def __init__(self, provider: Any, loop: object) -> None:
         self.provider = provider
@@ -56,12 +56,12 @@ class TokenSource:
         """Time at which the token was fetched, in monotonic seconds."""
         self._token: Token | None = None
         self.margin_s = 0.0
-        """Minimum remaining lifetime for a new connection, whose session ends with it.
+        """Minimum remaining lifetime for a new connection, whose session ends with the token.
 
-        Brokers count whole seconds, and fetching takes time: the expiry is sooner than it seems.
+        Brokers count whole seconds, and fetching takes time, so that the session ends earlier than the token seems to.
         """
         self._flight: Waiter[None] | None = None
-        """Done when the current fetch has ended in any way; None if there is none."""
+        """Done when the current fetch has ended; None if there is none."""
         self._failures = 0
         """Number of consecutive failed fetches and refused tokens."""
         self._error: KafkaError | None = None
@@ -70,7 +70,7 @@ class TokenSource:
 
     @property
     def current(self) -> Token | None:
-        """The token, while it is valid."""
+        """The token while it is valid, otherwise None."""
         token = self._token
         if token is None:
             return None
@@ -79,19 +79,19 @@ class TokenSource:
         return token if time.time() < token.expires_at - self.margin_s else None
 
     async def token(self, fetching: Fetching) -> Token:
-        """Return the current token, else a new one.
+        """Return the current token, or fetch a new one.
 
-        Raises `TokenProviderError` (retriable) or `SaslAuthenticationFailedError`; if the provider failed and should
-        not be called again soon, raises the same error again.
+        Raises `TokenProviderError` (retriable) or `SaslAuthenticationFailedError`. During the backoff after a failure,
+        raises the same error again.
         """
         while (token := self.current) is None:
             await self.refresh(fetching)
         return token
 
     async def refresh(self, fetching: Fetching) -> None:
-        """Call the provider, unless a call is running; the present token is kept until the new one arrives.
+        """Fetch a new token, or wait for the fetch that is under way. The current token is kept until then.
 
-        Raises like `token`.
+        Raises the errors of `token`.
         """
         flight = self._flight
         if flight is None:
@@ -111,13 +111,13 @@ class TokenSource:
         self._error = None
 
     def refused(self, token: Token, error: KafkaError, backoff: Backoff) -> None:
-        """Record that a broker has refused the token: it is not used again, and another is fetched after a delay."""
+        """Record that a broker has refused the token, which is not used again. A new token is fetched after a delay."""
         if self._token is token:
             self._token = None
             self._note(error, backoff)
 
     async def _fly(self, flight: Waiter[None], fetching: Fetching) -> None:
-        """Run the current call, in a task that no connection's set-up can cancel."""
+        """Run the current fetch in a separate task, which the end of a connection's set-up does not cancel."""
         error: KafkaError | None = None
         try:
             await sleep_until(self._retry_at)
@@ -128,7 +128,7 @@ class TokenSource:
                 self._note(error, fetching.backoff)
                 flight.set_error(error)
             else:
-                # Also if this client ends in the meantime: waiters of other clients continue without it.
+                # Also if this client has ended, because other clients may wait.
                 flight.set_result(None)
 
     def _note(self, error: KafkaError, backoff: Backoff) -> None:
@@ -137,7 +137,7 @@ class TokenSource:
         self._retry_at = time.monotonic() + backoff.delay_s(self._failures)
 
     async def _fetch(self, fetching: Fetching) -> KafkaError | None:
-        """Take a new token, or return the error: if raised here, it would keep local variables alive."""
+        """Fetch a token; return the error, which would keep local variables alive if it were raised here."""
         try:
             with anyio.fail_after(fetching.timeout_s):
                 token = await self._ask()
@@ -187,13 +187,13 @@ class TokenSource:
 
 
 class _Calls:
-    """Calls of the application's provider: coroutine functions are awaited, others run in threads."""
+    """Calls the application's provider. Coroutine functions are awaited; other functions run in threads."""
 
     def __init__(self) -> None:
         self._threads = BlockingCalls("token provider", at_once=1, max_lost=_MAX_LOST)
 
     async def call(self, function: Callable[[], Any], source: TokenSource) -> Any:
-        """Call a function and return its result. The call keeps the source alive, even if all clients are gone."""
+        """Call a function; return its result. The call keeps the source alive even if all clients are gone."""
         if inspect.iscoroutinefunction(function_of(function)):
             return await function()
         if self._threads.full:
@@ -210,9 +210,9 @@ _sources: WeakValueDictionary[tuple[int, int], TokenSource] = WeakValueDictionar
 
 
 def source_of(provider: Any) -> TokenSource:
-    """Return the running event loop's only source for a provider, shared by all clients with the same object."""
+    """Return the source of a provider on the running event loop, shared by all clients with the same object."""
     loop = loop_token()
-    # A source keeps both alive, so that no other objects can have their ids while it is found here.
+    # A source keeps the loop and the provider alive, so that no other objects can have their ids meanwhile.
     key = (id(loop), id(provider))
     source = _sources.get(key)
     if source is None:

@@ -1,4 +1,4 @@
-"""The queue of tasks that wait until a connection has room for their request."""
+"""The queue of tasks that wait to send a request on a connection."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from ..loop import Waiter
 
 
 class TurnQueue:
-    """First come, first served; a task that gives up passes its turn on.
+    """A FIFO queue, in which a task that gives up passes its turn on.
 
-    Invariant: if there is room, one task has been admitted, and it calls `admit` at the end of its turn.
+    Invariant: if a request can be sent, one task has been admitted, and it calls `admit` at the end of its turn.
     """
 
     def __init__(self, has_room: Callable[[], bool]) -> None:
         self._has_room = has_room
         self._waiting: deque[Waiter[None]] = deque()
         self._called = 0
-        """Number of tasks that were admitted, and have not noticed yet."""
+        """Number of admitted tasks that have not run yet."""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     @property
     def empty(self) -> bool:
-        """True if no task waits, and each admitted one has had its turn."""
+        """True if no task waits, and all admitted tasks have run."""
         return not self._waiting and not self._called
 
     async def wait(self, deadline: Deadline) -> None:
-        """Return when there is room and it is this task's turn.
+        """Wait until a request can be sent and it is this task's turn.
 
         Raises TimeoutError at the deadline (monotonic seconds), or the error passed to `reject`.
         """
@@ -51,18 +51,18 @@ class TurnQueue:
                 raise
             if self._has_room():
                 return
-            # A request that skipped the queue took the room: wait again, at the head.
+            # A request that did not queue was sent instead. Wait again, at the head.
             turn = Waiter()
             self._waiting.appendleft(turn)
 
     def admit(self) -> None:
-        """Admit the next task, if there is room."""
+        """Admit the next task, if a request can be sent."""
         if self._waiting and self._has_room():
             self._called += 1
             self._waiting.popleft().set_result(None)
 
     def reject(self, error: KafkaError) -> None:
-        """Raise the error in every waiting task."""
+        """Raise the error in all waiting tasks."""
         while self._waiting:
             self._called += 1
             self._waiting.popleft().set_error(own_copy(error))

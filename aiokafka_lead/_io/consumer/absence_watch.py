@@ -1,4 +1,4 @@
-"""Task that looks for subscribed topics and partitions missing from the cluster, and logs them."""
+"""Task that logs subscribed topics and partitions that the cluster does not have."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ..loop import Signal
 
 
 class Subscribed(Protocol):
-    """Names the topics to read."""
+    """Provides the topics to read."""
 
     @property
     def topics(self) -> Iterable[str]: ...
 
 
 class AbsenceWatch:
-    """Watches for the absent topics and partitions of one consumer. Sleeps while all are present."""
+    """Watches for absent topics and partitions of a consumer. Sleeps while all are present."""
 
     def __init__(self, client: Client, subscription: Subscribed, leaderless: Collection[PartitionState] = ()) -> None:
         self._client = client
@@ -52,7 +52,7 @@ class AbsenceWatch:
             self._client.metadata.remove_listener(self._on_metadata)
 
     def look_soon(self) -> None:
-        """Look without waiting for the backoff: another topic may be absent, or a caller waits for an absent one."""
+        """Check without waiting for the backoff, because topics have changed or a caller waits for an absent topic."""
         self._absences.hurry(time.monotonic())
         self._wake.set()
 

@@ -1,4 +1,4 @@
-"""Work on records outside the event loop or with awaits: deserializers, and large batches."""
+"""Deserializes and decompresses records with awaits or in threads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..loop import CodecThreads
 Record = ConsumerRecord[Any, Any]
 
 TOGETHER = 512
-"""Maximum number of records deserialized together, even if fewer were asked for: the rest stay in the chunk."""
+"""Maximum number of records deserialized together, even if fewer were requested; the rest stay in the chunk."""
 
 
 async def of_application(record: Record, by: Deserializers) -> Record:
@@ -30,10 +30,10 @@ async def of_application(record: Record, by: Deserializers) -> Record:
 
 
 async def make_ready(chunk: Chunk, by: Deserializers, limit: int | None, within_s: float) -> None:
-    """Deserialize the chunk's next record, and more up to the limit while there is time.
+    """Deserialize the chunk's next record, and further records up to ``limit`` within ``within_s``.
 
-    Raises `RecordDeserializationError` if the first record fails; a later record's error is raised once it comes first.
-    Cancellation keeps the finished records in the chunk.
+    Raises `RecordDeserializationError` if the first record fails. The error of a later record is raised once that is
+    the next record. After a cancellation the finished records stay in the chunk.
     """
     first = at = chunk.handed_out()
     until = time.monotonic() + within_s
@@ -69,7 +69,7 @@ async def _make_ready_together(chunk: Chunk, by: Deserializers, until: float) ->
 
 
 async def _prepare(records: Sequence[Record], by: Deserializers) -> None:
-    """Wait until the deserializers can be called for these records of one topic, of which there is at least one."""
+    """Wait until the deserializers can be called for these records, at least one, all of the same topic."""
     topic, headers = records[0].topic, [record.headers for record in records]
     await prepared(by.key, [record.key for record in records], headers, topic, is_key=True)
     await prepared(by.value, [record.value for record in records], headers, topic, is_key=False)
@@ -86,10 +86,10 @@ async def prepared(
 
 
 async def fill_batch(batch: RecordBatch[Any, Any], by: Deserializers, bury: Bury | None) -> bool:
-    """Deserialize a batch, before it is handed out; return False if no record is left in it.
+    """Deserialize a batch before it is handed out; return False if no record is left in it.
 
-    Without ``bury``, a record's error is raised when its column is read; otherwise ``bury`` is awaited with all errors,
-    and their records are left out. An error that may pass is raised at once, so that the batch is not handed out.
+    Without ``bury``, a record's error is raised when its column is read. Otherwise ``bury`` is awaited with all errors,
+    and their records are left out. A temporary error is raised at once, and the batch is not handed out.
     """
     if bury is not None:
         return await _fill_with_readable(batch, by, bury)
@@ -165,15 +165,15 @@ _threads = CodecThreads("decompression")
 
 
 class Loading:
-    """Decompresses one batch of a consumer at a time, so that several partitions do not add up in memory."""
+    """Decompresses one batch of a consumer at a time, so that batches of several partitions do not add up in memory."""
 
     def __init__(self) -> None:
         self._lock = anyio.Lock()
 
     async def load(self, view: BatchView | MessageSet) -> None:
-        """Decompress the batch. Failures are raised later, when its records are read.
+        """Decompress the batch. Errors are raised later, when its records are read.
 
-        Cancellation still waits for the thread: until then no other code may touch the batch.
+        A cancellation waits for the thread, because no other code may use the batch until then.
         """
         async with self._lock:
             if not view.is_loaded:

@@ -44,17 +44,17 @@ if TYPE_CHECKING:
     from ..group.membership import Membership
 
 HOT_REQUESTS = (ListOffsetsRequest, FetchRequest)
-"""Requests that the first records wait for."""
+"""Requests needed for the first records."""
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 SESSIONS_CLOSE_WITHIN_S = 1.0
-"""Upper bound for closing fetch sessions during a stop."""
+"""Time limit for closing fetch sessions during a stop."""
 
 
 class ConsumerEngine(Kind, Generic[K, V]):
-    """Assembles, starts and stops the consumer's parts; the facade calls them directly."""
+    """Assembles, starts and stops the parts of a consumer, which the public class calls directly."""
 
     def __init__(self, client: Client, config: ConsumerConfig) -> None:
         self.client = client
@@ -79,7 +79,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
             patience_s=config.default_api_timeout_ms / 1000,
         )
         self.progress = PollInterval(config.max_poll_interval_ms / 1000, time.monotonic())
-        """Time since the application last asked for records, or finished some."""
+        """Time since the application last requested or finished records."""
         self.run = CurrentRun()
         topics = KeptTopics(client, self.subscription)
         self.membership = self._membership(topics, released)
@@ -123,7 +123,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
         config = self.config
         if config.group_id is None:
             return None
-        # Only here: a consumer without a group does not pay for their import.
+        # Imported only here, because consumers without a group do not need them.
         from ..group.membership import MembershipEvents, membership
 
         events = MembershipEvents(topics.keep, self._notify, self._news.tell, topics.is_late, released)
@@ -142,7 +142,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
         )
         channels: FetchChannels = OwnChannels(client, options)
         if client.parent is not None:
-            from .merged_channels import MergedChannels  # only here: saves other consumers the import
+            from .merged_channels import MergedChannels  # only here, because other consumers do not need it
 
             channels = MergedChannels(client, options)
         max_age_s = config.metadata_max_age_ms / 1000
@@ -170,7 +170,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
     # --- its life ----------------------------------------------------------------------------------------------------
 
     async def begin(self, deadline: Deadline, *, wait: bool) -> None:
-        """Begin to fetch; with ``wait``, wait for the starting positions. Raises the errors of `Readiness.wait`."""
+        """Begin to fetch. With ``wait``, wait for the starting positions; raises the errors of `Readiness.wait`."""
         self.started = True
         self.client.on_fatal(lambda error: self._notify())
         self.client.measure(self._telemetry)
@@ -193,7 +193,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
             await self._wait_at_start(deadline)
 
     def _telemetry(self) -> Source:
-        from ..._core.consumer.telemetry import ConsumerPlace, ConsumerTelemetry  # only here: few brokers ask for it
+        from ..._core.consumer.telemetry import ConsumerPlace, ConsumerTelemetry  # only here: few brokers subscribe
 
         config, membership = self.config, self.membership
         standing = None if membership is None else membership.standing
@@ -206,7 +206,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
         return ConsumerTelemetry(place, self.reading, self.reader.waited_s, self.client.own_connections)
 
     async def _wait_at_start(self, deadline: Deadline) -> None:
-        self.progress.waits()  # the application cannot ask for records before
+        self.progress.waits()  # the application cannot request records before the start ends
         try:
             missing = await self._missing(deadline)
         finally:
@@ -226,7 +226,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
     async def _missing(self, deadline: Deadline) -> str | None:
         missing = await self.readiness.wait(deadline)
         if self.client.stopping:
-            raise ClientClosedError  # a member that leaves gets no assignment to wait for
+            raise ClientClosedError  # a leaving member gets no assignment
         return missing
 
     def block_done(self) -> None:
@@ -247,9 +247,9 @@ class ConsumerEngine(Kind, Generic[K, V]):
             await self.run.work.finish(*time_of_handlers(deadline.at, deadline.timeout_ms / 1000))
 
     async def depart(self, deadline: Deadline) -> None:
-        """Commit, leave the group, close fetch sessions."""
+        """Commit, leave the group, and close fetch sessions."""
         if not self.client.brokers.connections_made:
-            return  # no broker has been reached yet: there is no group to leave
+            return  # no broker has been reached, so the consumer is in no group
         within_s = deadline.left_s() / 2
         membership = self.membership
         if membership is not None and membership.standing.wanted:
@@ -268,7 +268,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
         self._news.tell()
 
     def subscribe(self, topics: Iterable[str], pattern: re.Pattern[str] | None = None, listener: object = None) -> None:
-        """Read these topics, or all that match the pattern."""
+        """Read these topics, or the topics that match the pattern."""
         if pattern is None:
             self.subscription.subscribe(topics, listener)
         else:
@@ -276,20 +276,20 @@ class ConsumerEngine(Kind, Generic[K, V]):
         self.subscription_changed()
 
     def subscription_changed(self) -> None:
-        """Follow a subscription that the application has changed."""
+        """Apply a subscription that the application has changed."""
         if self.run.on_subscription is not None:
             self.run.on_subscription()
         self.subscriber.changed(started=self.started)
-        self._absence_watch.look_soon()  # another consumer may have asked for an absent topic
+        self._absence_watch.look_soon()  # because of topics whose absence another consumer has found already
 
     def unsubscribed(self) -> None:
-        """End waiting reads: the consumer has no subscription or assignment any longer."""
+        """End waiting reads, since the consumer has no subscription or assignment any more."""
         self._notify()
         if self.run.work is not None:
             self.run.work.unsubscribed()
 
     def check_reading(self) -> None:
-        """Raise the error that makes reading impossible, if any."""
+        """Raise the error that prevents reading, if any."""
         self.client.check()
         if self.subscription.kind is SubscriptionKind.NONE:
             raise IllegalStateError("nothing to read: subscribe to topics, or assign partitions, first")
@@ -298,7 +298,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
             self.membership.standing.check()
 
     def read_committed_only(self) -> None:
-        """Switch to ``isolation_level="read_committed"``; buffered records are dropped and fetched again."""
+        """Switch to ``isolation_level="read_committed"``. Buffered records are dropped and fetched again."""
         if self.reading.read_committed:
             return
         self.reading.read_committed = True
@@ -308,6 +308,6 @@ class ConsumerEngine(Kind, Generic[K, V]):
             state.rewind()
 
     async def all_topics(self, timeout_ms: float | None) -> frozenset[str]:
-        """Return the names of the cluster's topics, from a new request."""
+        """Request the names of the cluster's topics."""
         response = await self.client.request_any(MetadataRequest(topics=None), timeout_ms=timeout_ms)
         return frozenset(topic.name for topic in response.topics if topic.name is not None and not topic.error_code)

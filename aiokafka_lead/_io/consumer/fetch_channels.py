@@ -1,4 +1,4 @@
-"""Channels for a consumer's fetches: its own connections, or fetches merged with other consumers of the client."""
+"""Channels for fetches: a consumer's connections, or fetches merged with other consumers of the client."""
 
 from __future__ import annotations
 
@@ -18,47 +18,47 @@ from ..connection.connection import Connection
 from ..connection.settings import Lane
 
 FetchDone = Callable[[PlannedFetch, FetchResponse | None, KafkaError | None], None]
-"""Callback of each fetch that was sent and not recalled; called exactly once."""
+"""Callback of a fetch; called exactly once if the fetch is sent and not recalled."""
 
 
 class Channel(Protocol):
-    """Open channel to one broker."""
+    """Open channel to a broker."""
 
     @property
     def version(self) -> int:
-        """Version of Fetch in use; raises `UnsupportedVersionError` if there is none in common."""
+        """Version of Fetch in use. Raises `UnsupportedVersionError` if the broker supports none of this client's."""
         ...
 
     def can_send(self) -> bool:
-        """Return True if a fetch can go out now. Otherwise the fetcher is woken when that changes."""
+        """Return True if a fetch can be sent now. Otherwise the fetcher is woken when that changes."""
         ...
 
     def send(self, planned: PlannedFetch, done: FetchDone) -> None:
-        """Send a fetch. If it raises `KafkaError`, the fetch was not sent."""
+        """Send a fetch. Raises `KafkaError` if the fetch was not sent."""
 
 
 class FetchChannels(Protocol):
-    """One consumer's channels to all brokers."""
+    """A consumer's channels to all brokers."""
 
     @property
     def held_for_s(self) -> float:
-        """Longest time that a fetch stays in flight for lack of records, in seconds."""
+        """Maximum time in seconds for which a fetch without records stays in flight."""
         ...
 
     def start(self, wake: Callable[[], None]) -> None:
-        """Call ``wake`` when a broker becomes reachable, is lost, or has room for a fetch."""
+        """Call ``wake`` when a broker has become reachable, was lost, or accepts a fetch again."""
 
     def end(self) -> None:
-        """Stop: neither wake the fetcher nor report answers from now on."""
+        """Wake the fetcher no more, and report no more answers."""
 
     def channel(self, node_id: int, *, beside: bool, hide_rack: bool) -> Channel | None:
-        """Return the channel to a broker, for a fetch in its session or ``beside`` it, or None if there is none now.
+        """Return the channel to a broker, for a fetch in its session or ``beside`` it; None if it is not connected.
 
-        With ``hide_rack``, fetch as a client without a rack.
+        With ``hide_rack``, the fetch does not contain the client's rack.
         """
 
     def recall(self, node_id: int) -> bool:
-        """Take back the session's fetch in flight; return False if that is impossible."""
+        """Withdraw the session's fetch in flight; return False if that is impossible."""
         ...
 
     def read_committed_only(self) -> None:
@@ -69,7 +69,7 @@ class FetchChannels(Protocol):
 
 
 class OwnChannels:
-    """Channels on the consumer's own connections: one for the session, one beside it."""
+    """Channels on the consumer's connections. A broker has a connection for the session, and another beside it."""
 
     def __init__(self, client: Client, options: FetchOptions) -> None:
         self._client = client
@@ -135,8 +135,8 @@ async def close_sessions(
 ) -> None:
     """Close these sessions on the brokers that are connected.
 
-    Otherwise a broker would keep a session in memory until newer ones evict it. The last fetch may be held on the
-    connection for data for long, so this uses another connection.
+    Otherwise brokers would keep the sessions in memory until newer sessions evict them. The data connection is not
+    used, since the broker may hold the last fetch on it.
     """
     at_once = options._replace(fetch_max_wait_ms=0)
 
@@ -146,7 +146,7 @@ async def close_sessions(
             version = connection.versions.version_for(FetchRequest)
             await connection.request(fetch_request(session, at_once, 1, version), version=version)
         except KafkaError:
-            pass  # the broker drops the session by itself in time
+            pass  # the broker evicts the session in time
 
     with anyio.move_on_after(timeout_s):
         async with anyio.create_task_group() as tasks:

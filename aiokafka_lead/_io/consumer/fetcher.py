@@ -1,4 +1,4 @@
-"""Task that keeps the prefetch buffer filled."""
+"""The task that fills the prefetch buffer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .position_keeper import PositionKeeper
 
 
 class Fetcher:
-    """Sends the planner's fetches and feeds it their answers; wakes on every event that may change the plan."""
+    """Sends the fetches of the planner, and passes their answers to it. Wakes on events that may change the plan."""
 
     def __init__(
         self,
@@ -51,9 +51,9 @@ class Fetcher:
         self._backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
         self._patience_s = patience_of(client.config.retry_backoff_max_ms)
         self._useless: dict[int, Trust] = {}
-        """Brokers whose last answer carried no usable data."""
+        """Brokers whose last answer had no usable data."""
         self._demand: Container[Any] | None = ()
-        """Partitions that a reader waits for; None for any."""
+        """Partitions for which a reader waits; None for any."""
         self._closing = False
         self._wake = wake
         """Set when the plan may have to change."""
@@ -77,20 +77,20 @@ class Fetcher:
             self._client.metadata.remove_listener(self._on_metadata)
 
     def _next_times(self, now: float) -> Iterator[float]:
-        """Yield the times of the next steps that are due without an event."""
+        """Yield the times of future steps that no event triggers."""
         lates = (self._followers.late_at(sent_at) for _, sent_at in self._sent_to_followers())
         for time_ in (self._planner.next_time(now), self._followers.next_time(), *lates):
             if time_ is not None and time_ > now:
                 yield time_
 
     def read_committed_only(self) -> None:
-        """Fetch with ``read_committed`` from now on. The caller drops the records of earlier fetches."""
+        """Switch to ``read_committed``. The caller drops the records of earlier fetches."""
         self._channels.read_committed_only()
         self._answers.read_committed_only(time.monotonic())
         self._planner.ask_anew()
 
     def demand(self, wanted: Container[Any] | None) -> None:
-        """Note the partitions a reader waits for: None for any, empty if it no longer waits."""
+        """Set the partitions for which a reader waits: None for any, empty if it no longer waits."""
         self._demand = wanted
         if self._planner.starved:
             self._wake.set()
@@ -135,7 +135,7 @@ class Fetcher:
                 self._leave(node_id, "it does not answer", now)
 
     def _unreachable(self, node_id: int, now: float) -> None:
-        """Handle a broker without a connection: its partitions may have other leaders."""
+        """Handle a broker without a connection, whose partitions may have other leaders."""
         error = self._client.brokers.last_error(node_id)
         followed = self._followed(node_id)
         if followed and self._followers.connecting(node_id, now, failed=error is not None):
@@ -145,7 +145,7 @@ class Fetcher:
             self._client.metadata.request_update(lost(node_id))
 
     def _followed(self, node_id: int) -> list[PartitionState]:
-        """Return the partitions read from this broker as a follower."""
+        """Return the partitions that are read from this broker as a follower."""
         return [state for state in self._planner.members(node_id) if state.preferred_replica == node_id]
 
     def _sent_to_followers(self) -> Iterator[tuple[int, float]]:
@@ -156,7 +156,7 @@ class Fetcher:
                 yield node_id, sent_at
 
     def _leave(self, node_id: int, why: str, now: float) -> None:
-        """Return to the leaders for the partitions read from this follower."""
+        """Read the partitions of this follower from their leaders again."""
         followed = self._followed(node_id)
         if followed:
             self._followers.leave(node_id, now)
@@ -165,7 +165,7 @@ class Fetcher:
                 state.read_from_leader()
 
     def _report_refusal(self, node_id: int) -> None:
-        """Report a broker's connection error to the application if waiting does not help."""
+        """Report a broker's connection error to the application if a retry cannot help."""
         error = self._client.brokers.last_error(node_id)
         if isinstance(error, FrameTooLargeError) and self._client.brokers.ready_since(node_id, 0.0):
             return  # it concerns a single partition
@@ -196,7 +196,7 @@ class Fetcher:
             self._failed(planned, error)
         else:
             self._answered(planned, response)
-        # Not a step at once: answers that arrive together share the next one.
+        # The step is not taken here, so that answers that arrive together share it.
         self._wake.set()
 
     def _failed(self, planned: PlannedFetch, error: KafkaError | None) -> None:
@@ -253,13 +253,13 @@ class Fetcher:
             metadata.request_update(doubted(planned.node_id))
 
     def _refused(self, node_id: int, error: KafkaError) -> None:
-        """Handle an error of the broker: report it unless a retry may help, and back off."""
+        """Handle an error of the broker: back off, and report the error if a retry cannot help."""
         if not error.retriable:
             self._prefetch.report((type(error), node_id), error)
         self._no_use(node_id, time.monotonic(), wait=True)
 
     def _no_use(self, node_id: int, now: float, *, wait: bool = False) -> None:
-        """Handle an answer without usable data: the broker is asked again at once the first time, unless ``wait``."""
+        """Handle an answer without usable data. After the first, retry at once unless ``wait``; later back off."""
         trust = self._useless.setdefault(node_id, Trust())
         if trust.refused(now, now, self._patience_s):
             self._client.metadata.request_update(doubted(node_id))
@@ -268,6 +268,6 @@ class Fetcher:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     async def close_sessions(self, timeout_s: float) -> None:
-        """Close the sessions on connected brokers; no fetches are sent from now on."""
+        """Close the sessions on connected brokers, and send no more fetches."""
         self._closing = True
         await self._channels.close(list(self._planner.closing()), timeout_s)

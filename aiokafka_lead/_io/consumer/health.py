@@ -1,4 +1,4 @@
-"""Gathers the facts by which a consumer's health and lag are judged. Sends no requests, and costs little."""
+"""Collects the data of a consumer's health and lag. Sends no requests, and costs little."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from ..group.standing import Standing
 
 WARN_AFTER_S = (1.0, 3.0)
-"""Bounds for the warning about a blocked event loop, which is logged after the heartbeat interval."""
+"""Minimum and maximum of the time after which a blocked event loop is logged, which is the heartbeat interval."""
 
 LOOK_EVERY_S = 4.0
-"""Interval between looks at the partitions' positions; shorter if ``request_timeout_ms`` is short."""
+"""Interval of checks of the positions; shorter if ``request_timeout_ms`` is short."""
 
 TICK_S = 0.25
-"""Interval between looks at the clock."""
+"""Interval of checks of the clock."""
 
 
 class HealthWatch:
-    """Health and lag of one consumer."""
+    """Health and lag of a consumer."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class HealthWatch:
         self._look(now)
         limits = self._limits
         if group is not None:
-            # While a classic group rebalances its members wait, and send no heartbeats.
+            # While a classic group rebalances, its members wait and send no heartbeats.
             waits = not group.stable and kept_out is None
             limits = limits._replace(heartbeat_s=group.session_s + (self._rebalance_s if waits else 0.0))
         return judge(
@@ -181,7 +181,7 @@ class HealthWatch:
 
 
 def unusable(started_at: float | None, started: bool, fatal: KafkaError | None) -> str | None:
-    """Return the reason that a consumer cannot be used at all, or None."""
+    """Return the reason why a consumer cannot be used, or None."""
     if started_at is None:
         return "the consumer has not been started"
     if not started:
@@ -190,16 +190,16 @@ def unusable(started_at: float | None, started: bool, fatal: KafkaError | None) 
 
 
 def since(at: float | None, now: float) -> float | None:
-    """Return the seconds since then."""
+    """Return the seconds since ``at``; None if it is None."""
     return None if at is None else now - at
 
 
 class LoopWatch:
-    """Task that sleeps for `TICK_S` at a time; if it wakes late, the event loop was blocked.
+    """Task that sleeps for `TICK_S` at a time. If it wakes late, the event loop was blocked.
 
-    ``remember`` is called before each sleep. ``starved`` gets the length of the blockage and the time, and describes
-    the requests that were held up. It has to rely on the remembered state: other tasks may have run since the blockage
-    ended.
+    ``remember`` is called before each sleep. ``starved`` is called with the length of the blockage and the time, and
+    describes the delayed requests. It has to use the remembered state, since other tasks may have run after the
+    blockage.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class LoopWatch:
         self._starved = starved
         self._log = log
         self.ticked_at = time.monotonic()
-        """Time at which the event loop was last seen running."""
+        """Time of the last wake-up."""
         self.blocked_s = 0.0
         """Length of the last blockage."""
         self.blocked_until: float | None = None

@@ -1,4 +1,4 @@
-"""Merges the fetches of all consumers of a shared client; `MergedFetches` decides what is sent."""
+"""Merges the fetches of all consumers of a shared client, as `MergedFetches` decides."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from ..loop import Signal
 from .fetch_channels import Channel, FetchDone, close_sessions
 
 HOLD_S = 5.0
-"""Longest time a fetch without records stays open, so that its consumer is not woken for every empty answer."""
+"""Maximum time for which a consumer's fetch stays open, so that the consumer is not woken by each empty answer."""
 
 
 class MergedChannels:
-    """One consumer's channels. See `FetchChannels` for each method."""
+    """A consumer's channels; see `FetchChannels`."""
 
     def __init__(self, client: Client, options: FetchOptions) -> None:
         assert client.parent is not None
@@ -55,7 +55,7 @@ class MergedChannels:
 
     def channel(self, node_id: int, *, beside: bool, hide_rack: bool) -> Channel | None:
         if hide_rack != (node_id in self._hidden_from):
-            # Other options need another lane, so the fetches on the old one are withdrawn.
+            # Other options need another lane, so the fetches on the old lane are withdrawn.
             self._hidden_from ^= {node_id}
             self._merger.leave(self, node_id)
         connection = self._merger.ready(node_id, self._options_at(node_id), self)
@@ -107,7 +107,7 @@ class _MergedChannel:
 
 
 class _Merger:
-    """Sends the merged fetches of one shared client: one task, and a lane for each set of options."""
+    """Sends the merged fetches of a shared client, in a task, and on a lane for each set of options."""
 
     def __init__(self, parent: Client) -> None:
         self._parent = parent
@@ -124,7 +124,7 @@ class _Merger:
 
     @classmethod
     def of(cls, parent: Client) -> _Merger:
-        """Return the client's merger, made at the first call."""
+        """Return the client's merger, which the first call creates."""
         merger: _Merger | None = parent.commons.get(cls)
         if merger is None:
             merger = parent.commons[cls] = cls(parent)
@@ -141,7 +141,7 @@ class _Merger:
     # ---------------------------------------------------------------------------------------
 
     def ready(self, node_id: int, options: FetchOptions, channels: MergedChannels) -> Connection | None:
-        """Return the connection for these fetches. If there is none now, the consumer is woken when that changes."""
+        """Return the connection for these fetches, or None; the consumer is woken when that changes."""
         connection = self._parent.brokers.ready(node_id, self._lane(options))
         if connection is None:
             self._waiting.setdefault(node_id, set()).add(channels)
@@ -166,7 +166,7 @@ class _Merger:
                 fetches.recall(channels, time.monotonic())
 
     def leave(self, channels: MergedChannels, node_id: int | None = None) -> None:
-        """Withdraw the consumer's fetches from this broker (None: from all)."""
+        """Withdraw the consumer's fetches from this broker, or from all brokers (None)."""
         for (_, node), fetches in self._fetches.items():
             if node_id in (None, node):
                 fetches.leave(channels)
@@ -199,8 +199,8 @@ class _Merger:
         timeout_s: float | None = None
         while True:
             await self._wake.wait(timeout_s)
-            # Consumers that just got an answer ask again in this turn of the event loop. Waiting for them puts their
-            # asks into one request.
+            # Consumers that have just got an answer ask again in this iteration of the event loop. This wait merges
+            # their asks into one request.
             await anyio.lowlevel.checkpoint()
             now = time.monotonic()
             next_time: float | None = None

@@ -1,4 +1,4 @@
-"""Offsets for the application: the start and end of a log, and by timestamp."""
+"""Looks up the offsets of the start, of the end, and by timestamp."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ..loop import uninterrupted
 async def list_offsets(
     client: Client, node_id: int, timestamps: Mapping[TopicPartition, int], *, read_committed: bool
 ) -> LookupAnswer[ListedOffset]:
-    """Ask one leader, once."""
+    """Send one request to a leader."""
     request: ListOffsetsRequest = list_offsets_request(
         timestamps,
         client.metadata.snapshot,
@@ -43,7 +43,7 @@ async def list_offsets(
 
 
 class OffsetQueries:
-    """Asks all leaders at once, and asks again for partitions whose leader has changed."""
+    """Sends requests to all leaders at once, and again for partitions whose leader has changed."""
 
     def __init__(self, client: Client, reading: Reading) -> None:
         self._client = client
@@ -54,12 +54,11 @@ class OffsetQueries:
     async def offsets(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float, *, read_committed: bool | None = None
     ) -> dict[TopicPartition, ListedOffset]:
-        """Return each partition's first offset at or after the timestamp (special ones: see `reset_policy`).
+        """Return each partition's first offset at or after the timestamp; see `reset_policy` for special timestamps.
 
-        ``read_committed`` None: as the consumer reads.
-
-        Raises `UnknownTopicOrPartitionError` if several answers of the cluster agree on that, an error that a retry
-        would not help against, and `RequestTimedOutError` with the last failure.
+        ``read_committed`` defaults to the consumer's isolation level. Raises `UnknownTopicOrPartitionError` if several
+        answers agree that a partition does not exist, errors that cannot be retried, and `RequestTimedOutError` with
+        the last failure.
         """
         deadline = Deadline(timeout_ms)
         for name in {tp.topic for tp in timestamps}:
@@ -81,7 +80,7 @@ class OffsetQueries:
         return query.found
 
     async def _know(self, name: str, deadline: Deadline) -> None:
-        """Return when the topic is known; raise as soon as it certainly does not exist."""
+        """Wait until the topic is known. Raises as soon as it certainly does not exist."""
         while True:
             try:
                 await self._client.metadata.topic(name, min(deadline.left_ms(), BELIEVE_AFTER_S * 1000))
@@ -92,7 +91,7 @@ class OffsetQueries:
                     raise
 
     async def _pause(self, query: _Query) -> None:
-        """Wait out the backoff, or until a remaining partition's leader epoch has advanced (KIP-951)."""
+        """Wait for the backoff, or until the leader epoch of a remaining partition has advanced (KIP-951)."""
         metadata = self._client.metadata
         snapshot = metadata.snapshot
         epochs = {tp: snapshot.leader(*tp)[1] for tp in query.left}
@@ -148,10 +147,10 @@ class OffsetQueries:
 
 
 class _Query:
-    """One call of `OffsetQueries.offsets`."""
+    """A call of `OffsetQueries.offsets`."""
 
     def __init__(self, timestamps: Mapping[TopicPartition, int], answers: int, read_committed: bool) -> None:
-        """``answers`` is the number of complete metadata answers so far."""
+        """``answers`` is `MetadataActor.full_answers`."""
         self.answers_before = answers
         self.read_committed = read_committed
         self.began_at = time.monotonic()
@@ -161,13 +160,13 @@ class _Query:
         self.found: dict[TopicPartition, ListedOffset] = {}
         self.failures = 0
         self.free_retries = 0
-        """Number of waits that a newer leader epoch has cut short."""
+        """Number of backoffs ended by a newer leader epoch."""
         self.last: KafkaError | None = None
         self.refused: KafkaError | None = None
-        """Error that a retry would not help against."""
+        """Error that cannot be retried."""
 
     def failed(self, error: KafkaError, trust: Trust) -> None:
-        """Keep the error. An unexplained one may pass: another broker may lead by now."""
+        """Store the error. `UnknownServerError` is retried for a while, since another broker may be leader by now."""
         self.last = error
         may_pass = isinstance(error, UnknownServerError) and trust.refusals < 2 * DOUBT_AFTER
         if not error.retriable and not may_pass:

@@ -1,7 +1,7 @@
-"""Finds the positions that partitions lack, and validates the doubtful ones.
+"""Looks up missing positions, and validates uncertain positions.
 
-Each call looks partitions up once, in the background; a partition whose lookup failed comes again after its backoff. An
-answer counts only if the partition has not been moved in the meantime.
+Each call looks partitions up once, in the background; a failed lookup is repeated after the partition's backoff. An
+answer counts only if the partition has not been moved meanwhile.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class PositionKeeper:
-    """Looks up committed offsets, then ``auto_offset_reset``; validates by OffsetForLeaderEpoch before Fetch 12."""
+    """Looks up committed offsets, then ``auto_offset_reset``. Validates with OffsetForLeaderEpoch before Fetch 12."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class PositionKeeper:
         by_tp = {state.tp: state for state in states}
         leaders, leaderless = by_leader(by_tp, self._client.metadata.snapshot)
         if leaderless:
-            # New metadata that names their leaders brings these back.
+            # These are looked up when new metadata has their leaders.
             self._client.metadata.request_update(LEADERLESS)
         for node_id, partitions in leaders.items():
             self._spawn(_Lookup([by_tp[tp] for tp in partitions]), ask, node_id)
@@ -100,7 +100,7 @@ class PositionKeeper:
         ]
 
     def _failed(self, state: PartitionState, error: KafkaError, leader_id: int | None) -> None:
-        """Back off. ``leader_id`` is the leader that was asked, or None for the group's coordinator."""
+        """Back off after a failure of the leader ``leader_id``, or of the group's coordinator (None)."""
         if not error.retriable and not isinstance(error, UnknownServerError):
             self._prefetch.report((type(error), state.tp.topic), error)
         state.failure = error
@@ -147,7 +147,7 @@ class PositionKeeper:
             if found is None:
                 self._unanswered(state, answer, node_id)
             elif found.offset < 0:
-                # No record is as young as the duration asks for (KIP-1106).
+                # No record is within the duration (KIP-1106).
                 state.reset(LATEST)
             else:
                 self._log.debug("%s starts at offset %d", state.tp, found.offset)

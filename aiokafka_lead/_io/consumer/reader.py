@@ -33,7 +33,7 @@ V = TypeVar("V")
 T = TypeVar("T")
 
 MANY = 1024
-"""Maximum number of records that iteration hands out between two looks at the clock, since a loop body may be slow."""
+"""Maximum number of records that iteration hands out between checks of the clock, since a loop body may be slow."""
 
 FAIR_S = 0.005
 """Time after which iteration over buffered records lets other tasks run."""
@@ -46,30 +46,30 @@ Due = Callable[[Chunk], int]
 
 
 class ReadListener(Protocol):
-    """Learns of the records that the application gets, and of its return for more."""
+    """Notified of records handed out to the application, and when it requests more."""
 
     def returned(self, now: float) -> None:
-        """Note that the application is done with its records and wants more."""
+        """Handle that the application requests more records, so that earlier records are done."""
 
     def watch(self, now: float) -> float | None:
-        """Note that the application waits; return the time at which to call `returned` again."""
+        """Handle that the application waits; return the time at which to call `returned` again."""
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
-        """Note that the application gets records from this position on."""
+        """Handle that records from this position on are handed out."""
 
     def handing_out(self, chunk: Chunk) -> None:
-        """Note that the application gets the chunk's records one by one."""
+        """Handle that the chunk's records are handed out one by one."""
 
 
 class Reader(Generic[K, V]):
     """Hands out buffered records, and waits if there are none.
 
-    A record counts as handed out, and the position moves, at the moment the caller gets it: there is no await in
-    between, so cancellation loses no record.
+    The position moves when the caller gets the record, without an await in between, so that a cancellation loses no
+    record.
 
-    ``check`` raises the error that makes reading impossible; ``watch`` reports problems that no other part notices, and
-    returns when to ask again; ``demand`` tells the fetcher for which partitions a reader waits (None: any);
-    ``listener`` learns of everything that is handed out, and ``poll`` of the application's progress.
+    ``check`` raises the error that prevents reading. ``watch`` reports topics that cannot be read, and returns the time
+    of its next call. ``demand`` is called with the partitions for which a reader waits (None: any). ``listener`` is
+    notified of records handed out, and ``poll`` of the application's progress.
     """
 
     def __init__(
@@ -96,11 +96,11 @@ class Reader(Generic[K, V]):
         """Scope of a wait for the application's deserializers."""
         self._loading = Loading()
         self._gave_way_at = 0.0
-        """Time at which the reading task last let others run."""
+        """Time at which the reading task last let other tasks run."""
         self.wake = wake
-        """Set when there may be something to hand out, or a reason to stop waiting."""
+        """Set when records may have arrived, or there is a reason to stop waiting."""
         self.stopped = False
-        """True after the consumer was stopped: iterations end."""
+        """True after the consumer was stopped."""
         self.bury: Bury | None = None
         """Awaited before a record that cannot be deserialized is left out; None raises its error instead."""
 
@@ -114,7 +114,7 @@ class Reader(Generic[K, V]):
         return self._waited_s + (time.monotonic() - self._waits_since if self._waiting else 0.0)
 
     def replace_listener(self, listener: ReadListener | None) -> ReadListener | None:
-        """Notify this listener from now on; return the previous one."""
+        """Replace the listener; return the previous listener."""
         before, self._listener = self._listener, listener
         return before
 
@@ -126,7 +126,7 @@ class Reader(Generic[K, V]):
         return Records(slices.next, look)
 
     async def slice(self, size: int) -> Iterator[ConsumerRecord[K, V]] | None:
-        """Return an iterator over the next records, each handed out as it is reached; None after a stop."""
+        """Return an iterator over the next records, which hands each out when it is reached; None after a stop."""
         while not self.stopped:
             self.begin()
             try:
@@ -148,7 +148,7 @@ class Reader(Generic[K, V]):
         return None
 
     async def give_way(self) -> None:
-        """Let other tasks run, unless they did within the last `FAIR_S`."""
+        """Let other tasks run, unless they have within the last `FAIR_S`."""
         if time.monotonic() > self._gave_way_at + FAIR_S:
             await anyio.lowlevel.checkpoint()
             self._gave_way_at = time.monotonic()
@@ -187,8 +187,8 @@ class Reader(Generic[K, V]):
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         """Return the buffered records of these partitions, waiting for the first if there are none.
 
-        ``due`` returns how many of a chunk's next records may be taken; the rest stay in the buffer. After fewer than
-        all, ``wanted`` no longer contains the partition.
+        ``due`` returns how many of a chunk's next records may be taken; the rest stay in the buffer. If that is fewer
+        than all, ``wanted`` must no longer contain the partition.
         """
         deadline = Deadline(timeout_ms)
         while True:
@@ -214,7 +214,7 @@ class Reader(Generic[K, V]):
                 chunk = self._prefetch.chunk(wanted)
             except (KafkaError, NotLoaded):
                 if taken:
-                    break  # raised again by the next call; raised now, it would lose these records
+                    break  # the next call raises it; raised now, these records would be lost
                 raise
             if chunk is None:
                 break
@@ -282,9 +282,9 @@ class Reader(Generic[K, V]):
             raise
 
     async def _is_ready(self, chunk: Chunk, limit: int | None, within_s: float) -> bool:
-        """Deserialize the chunk's next records; return False if the reader has to look again, since other tasks ran.
+        """Deserialize the chunk's next records. Return False if other tasks have run and may have changed the chunk.
 
-        No record counts as handed out meanwhile.
+        No record is handed out meanwhile.
         """
         if chunk.ready_left() > 0:
             return True
@@ -300,7 +300,7 @@ class Reader(Generic[K, V]):
         return False
 
     def begin(self) -> None:
-        """Start a read: raise pending errors, and tell the listener that the application is back."""
+        """Begin a read: raise pending errors, and notify the listener that the application requests records."""
         now = time.monotonic()
         self._poll.progressed(now)
         self._check()
@@ -328,7 +328,7 @@ class Reader(Generic[K, V]):
             self._deserializing.cancel()
 
     async def _unless_stopped(self, deserializing: Coroutine[Any, Any, T]) -> T:
-        """Await the application's functions; raise `ClientClosedError` if the consumer is stopped meanwhile."""
+        """Await the application's functions. Raises `ClientClosedError` if the consumer is stopped meanwhile."""
         with anyio.CancelScope() as scope:
             self._deserializing = scope
             try:
@@ -338,7 +338,7 @@ class Reader(Generic[K, V]):
         raise ClientClosedError
 
     async def wait(self, wanted: Wanted, deadline: Deadline | None) -> bool:
-        """Wait until there may be something to hand out; return False once the deadline has passed."""
+        """Wait until records may have arrived; return False once the deadline has passed."""
         if self._waiting:
             raise IllegalStateError("another task is waiting for this consumer's records: read from one task at a time")
         now = time.monotonic()
@@ -366,10 +366,10 @@ class Reader(Generic[K, V]):
 
 
 class Slices(Generic[K, V]):
-    """Records of one iteration, a few at a time.
+    """Records of an iteration, in slices.
 
-    The loop body runs between two records of a slice without a task switch; other tasks get a turn every few
-    milliseconds. A slice doubles in size while a quarter of that time suffices for it, and halves otherwise.
+    There is no task switch between the records of a slice; other tasks run between slices. The size of slices doubles
+    if the last slice took less than a quarter of `FAIR_S`, and halves otherwise.
     """
 
     def __init__(self, reader: Reader[K, V]) -> None:
@@ -378,7 +378,7 @@ class Slices(Generic[K, V]):
         self._began_at: float | None = None
 
     async def next(self) -> Iterator[ConsumerRecord[K, V]] | None:
-        """Return the next slice, to be iterated to its end; None if the consumer was stopped."""
+        """Return the next slice, which has to be iterated to its end; None if the consumer was stopped."""
         if self._began_at is not None:
             quick = time.monotonic() < self._began_at + FAIR_S / 4
             self._size = min(MANY, self._size * 2) if quick else max(1, self._size // 2)
@@ -389,15 +389,15 @@ class Slices(Generic[K, V]):
 
 
 class Batches(Generic[K, V]):
-    """Iterates over a reader's batches. Not a generator: trio warns of each generator that was not exhausted."""
+    """Iterates over a reader's batches. Not a generator, since trio warns of generators that were not exhausted."""
 
     def __init__(self, reader: Reader[K, V], leases: Leases | None, look: BatchLoop | None = None) -> None:
-        """``look`` is called with each batch as it is handed out, and with None when the loop asks for the next."""
+        """``look`` is called with each batch when it is handed out, and with None when the loop requests the next."""
         self._reader = reader
         self._look = look
         self._leases = leases
         self._lease: Lease | None = None
-        """Lease of the batch handed out last."""
+        """Lease of the last batch."""
 
     def __aiter__(self) -> Self:
         return self
@@ -418,6 +418,6 @@ class Batches(Generic[K, V]):
         return batch
 
     def __del__(self) -> None:
-        # The loop over it has ended, or was left early: `__anext__` is not called then.
+        # `__anext__` is not called if the loop was left early.
         if self._lease is not None:
             self._lease.end()

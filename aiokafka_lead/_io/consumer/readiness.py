@@ -1,4 +1,4 @@
-"""Waits for the positions at which reading begins."""
+"""Waits for the starting positions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Readiness:
-    """Waits for positions, and for a group's first assignment. Woken by events, not by polling."""
+    """Waits for positions, and for a group's first assignment. Woken by events, without polling."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Readiness:
                 snapshot = self._client.metadata.snapshot
                 absent = [state for state in waiting if _is_absent(state, snapshot)]
                 for state in absent:
-                    # A topic that does not exist may be created in time, so its partitions are waited for to the
+                    # A topic that does not exist may still be created, so the wait for its partitions lasts to the
                     # deadline.
                     if snapshot.partition_count(state.tp.topic) and patience.has_ended_for(state, snapshot):
                         raise _unknown(state, snapshot)
@@ -81,11 +81,10 @@ class Readiness:
                     raise RequestTimedOutError(f"no position for {names} in {timeout_ms:g} ms") from None
 
     async def wait(self, deadline: Deadline, *, positions: bool = True) -> str | None:
-        """Wait for the starting positions; return None, or a description of what is missing at the deadline.
+        """Wait for the starting positions; return None, or a description of the missing step at the deadline.
 
-        Without ``positions``, wait only until the partitions to read are known. A partition with an error that reads
-        raise, or that does not exist, is not waited for. Raises the error that the consumer, or its membership of the
-        group, has failed with.
+        Without ``positions``, wait only until the partitions to read are known. Partitions that do not exist, or whose
+        error reads raise, do not count. Raises the error of a failed consumer, or of its membership in the group.
         """
         with self._patience() as patience:
             while True:
@@ -103,7 +102,7 @@ class Readiness:
 
     @contextmanager
     def _patience(self) -> Iterator[_Patience]:
-        """Let metadata wake this wait, and have absent partitions looked for."""
+        """Let new metadata wake this wait, and check for absent partitions."""
         metadata = self._client.metadata
         metadata.add_listener(self._on_metadata)
         self._absence_watch.look_soon()
@@ -116,7 +115,7 @@ class Readiness:
         self._news.tell()
 
     async def _next(self, deadline: Deadline) -> None:
-        """Wait for the next event; raise TimeoutError at the deadline."""
+        """Wait for the next event. Raises TimeoutError at the deadline."""
         await self._news.wait(deadline.left_s())
 
     def _without_position(self, states: Iterable[PartitionState]) -> list[PartitionState]:
@@ -133,7 +132,7 @@ class Readiness:
         ]
 
     def _unknown_yet(self) -> str | None:
-        """Return the reason that the partitions to read are not known yet, or None."""
+        """Return the reason why the partitions to read are not known yet, or None."""
         subscription, metadata = self._subscription, self._client.metadata
         if subscription.kind is SubscriptionKind.PATTERN and not metadata.knows_every_topic:
             return "the names of the cluster's topics"
@@ -153,7 +152,7 @@ class Readiness:
 
 
 class _Patience:
-    """Patience of one call with partitions missing from metadata: it ends after a few answers."""
+    """Decides, for a call, when partitions missing from metadata do not exist: after a few answers."""
 
     def __init__(self, metadata: MetadataActor) -> None:
         self._metadata = metadata
@@ -168,7 +167,7 @@ class _Patience:
 
 
 def _is_absent(state: PartitionState, snapshot: ClusterSnapshot) -> bool:
-    """Return True if the cluster knows the topic, but not this partition."""
+    """Return True if the cluster has the topic, but not this partition."""
     return state.tp.topic in snapshot.topics and snapshot.partition(*state.tp) is None
 
 

@@ -18,7 +18,7 @@ from ...errors import IllegalStateError
 class Records:
     """Iterator over all records.
 
-    If the next record is at hand, the iterator itself is the awaitable for it, which saves making another object.
+    If the next record is available, the iterator itself is the awaitable, which saves creating another object.
     """
 
     __slots__ = ("_at_hand", "_look", "_more", "_next", "_unsampled")
@@ -28,23 +28,23 @@ class Records:
         more: Callable[[], Coroutine[Any, Any, Iterator[ConsumerRecord[Any, Any]] | None]],
         look: RecordLoop | None = None,
     ) -> None:
-        """``more`` waits for records, to be iterated to their end, and returns None if there will be none.
+        """``more`` waits for records, which have to be iterated to their end, and returns None at the end.
 
-        ``look`` is called with each record as it is handed out, unless the record carries nothing and is not sampled,
-        and with None before a wait for more.
+        ``look`` is called with each record when it is handed out, and with None before a wait for more. It is not
+        called for records without headers that are not sampled.
         """
         self._more = more
         self._look = look
         self._unsampled: Unsampled | None = None if look is None else look.unsampled
         self._at_hand: Iterator[ConsumerRecord[Any, Any]] = iter(())
         self._next: ConsumerRecord[Any, Any] | None = None
-        """Record taken from those at hand, and about to be handed out."""
+        """Record to be handed out next."""
 
     def __aiter__(self) -> Self:
         return self
 
     def at_hand(self) -> bool:
-        """Return True if the next record is at hand: awaiting this then returns it without a task switch."""
+        """Return True if the next record is available. Awaiting this object then returns it without a task switch."""
         return _is_ready(self)
 
     def __anext__(self) -> Awaitable[ConsumerRecord[Any, Any]]:
@@ -56,7 +56,7 @@ class Records:
         return (yield from self._wait_for_next().__await__())
 
     def send(self, value: Any) -> Any:
-        """Part of the coroutine protocol, which asyncio requires before ``anext(records)`` can become a task."""
+        """Return the record. asyncio requires a coroutine to make ``anext(records)`` a task."""
         raise StopIteration(_take(self))
 
     def throw(self, kind: Any, error: Any = None, trace: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""Turns the subscription into an assignment, and updates it whenever the cluster's topics change."""
+"""Derives the assignment from the subscription, and updates it when the cluster's topics change."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ BEYOND_ANY_PARTITION = 2**31
 
 
 class KeptTopics:
-    """Subscribed topics, and those whose partitions a group's leader has to know."""
+    """Topics whose metadata is kept: subscribed topics, and topics that a group's leader needs."""
 
     def __init__(self, client: Client, subscription: Subscription) -> None:
         self._client = client
         self._subscription = subscription
         self._interest: frozenset[str] = frozenset()
-        """Topics that the group's leader needs to know."""
+        """Topics that this member needs as the group's leader."""
         self._topics: frozenset[str] = frozenset()
         """Topics whose metadata is kept now."""
         self._first_counts: dict[str, int] = {}
         """Number of partitions of each subscribed topic when it was first seen; only with a group."""
 
     def keep(self, interest: frozenset[str]) -> None:
-        """Keep metadata of the subscription's topics and of these."""
+        """Keep metadata of the subscribed topics and of ``interest``."""
         self._interest = interest
         before, self._topics = self._topics, self._subscription.topics | interest
         if before != self._topics:
@@ -43,12 +43,12 @@ class KeptTopics:
             self._client.metadata.remove_topics(before - self._topics)
 
     def subscription_changed(self) -> None:
-        """Keep the topics of the present subscription, and forget the partition counts of the earlier one."""
+        """Keep the topics of the new subscription, and forget the partition counts of the earlier subscription."""
         self._first_counts.clear()
         self.keep(self._interest)
 
     def heard_of(self, topics: Iterable[str], snapshot: ClusterSnapshot) -> None:
-        """Record the partition counts of those subscribed topics that the cluster has."""
+        """Record the partition counts of these topics, if the cluster has them."""
         for topic in topics:
             if topic in snapshot.topics:
                 self._first_counts.setdefault(topic, snapshot.partition_count(topic))
@@ -59,10 +59,10 @@ class KeptTopics:
 
 
 class Subscriber:
-    """Assigns every partition of the topics without a group; with one, passes the subscription on to the group.
+    """Without a group, assigns all partitions of the topics. With a group, passes the subscription to the group.
 
-    "latest" means the records written from now on, so a partition created later is read from its beginning, whether its
-    topic grew or did not exist before.
+    "latest" means all records written after the subscription. A partition created later is read from its beginning,
+    also if its topic did not exist before.
     """
 
     def __init__(
@@ -81,19 +81,19 @@ class Subscriber:
         self._reset_policy = reset_policy
         self._membership = membership
         self._watched: ClusterSnapshot | None = None
-        """Snapshot that the subscription was last checked against for problems."""
+        """Snapshot with which the subscription was last checked for problems."""
         self._seen: set[str] = set()
-        """Topics of the present subscription that have been in an answer, known to the cluster or not."""
+        """Topics of the present subscription that were in a response, even if the cluster does not have them."""
         self._assigning = False
-        """True while an assignment waits for the group to be left."""
+        """True while an assignment waits until the consumer has left the group."""
 
     def start(self) -> None:
-        """Follow the cluster's topics; the client has its first metadata by now."""
+        """Follow the cluster's topics. Called after the first metadata."""
         self._client.metadata.add_listener(self._on_metadata)
         self.changed(started=True)
 
     def changed(self, *, started: bool) -> None:
-        """Follow a subscription that the application has changed."""
+        """Apply a subscription that the application has changed."""
         subscription = self._subscription
         self._watched = None
         self._seen.clear()
@@ -120,7 +120,7 @@ class Subscriber:
             self._assign(self._subscription.assigned)
 
     def watch(self, now: float) -> float | None:
-        """Report topics that cannot be read; return when to check again."""
+        """Report topics that cannot be read; return the time of the next check."""
         subscription, snapshot = self._subscription, self._client.metadata.snapshot
         due = subscription.next_problem()
         if snapshot is not self._watched or (due is not None and now >= due):
@@ -142,8 +142,7 @@ class Subscriber:
             return
         wanted = set(subscription.partitions(snapshot))
         if subscription.kind is SubscriptionKind.TOPICS:
-            # A topic missing from one answer may be back in the next. Forgetting its positions meanwhile would lose
-            # records.
+            # A topic missing from a response may be in the next. Without its positions, records would be lost.
             wanted |= self._reading.positions.assigned
         if wanted != self._reading.positions.assigned:
             added = self._assign(tuple(sorted(wanted)))
@@ -154,7 +153,7 @@ class Subscriber:
         self._seen.update(snapshot.topics)
 
     def _tell_group(self, group: GroupTask, snapshot: ClusterSnapshot) -> None:
-        from ..._core.group.member import Wanted  # only here: a consumer may be in no group
+        from ..._core.group.member import Wanted  # only here, since not all consumers have a group
 
         subscription = self._subscription
         if subscription.pattern is None:

@@ -1,4 +1,4 @@
-"""The offsets and the identity of commits to a group, the same for every way to commit."""
+"""Offsets and identity of all kinds of commits to a group."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ REFUSED = (
     StaleMemberEpochError,
     UnknownMemberIdError,
 )
-"""A coordinator's errors for a member that may not commit as such, now or ever."""
+"""A coordinator's errors for a member that may not commit, now or ever."""
 
 
 class Commits:
@@ -74,7 +74,7 @@ class Commits:
     # --- offsets to commit -------------------------------------------------------------------------------------------
 
     def handed_out(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets behind handed-out records, or in a run, behind finished ones; not of lost logs."""
+        """Return the offsets after handed-out records, or in a run, after finished records; not of lost logs."""
         work = self._run.work
         ends = ((state, state.position) for state in self._positions) if work is None else work.done()
         return {
@@ -82,9 +82,9 @@ class Commits:
         }
 
     def has_log(self, state: PartitionState) -> bool:
-        """Return True unless the partition's log is gone: its topic was deleted, or made again since it was read.
+        """Return False if the partition's log is gone because its topic was deleted, or deleted and created again.
 
-        Offsets of the old log must not be committed to the log that has replaced it.
+        Offsets of the old log must not be committed for the new log.
         """
         return not (state.log_is_gone or self._metadata.snapshot.lacks(*state.tp))
 
@@ -93,7 +93,7 @@ class Commits:
         return self._metadata.snapshot.topic_id(state.tp.topic) if self.has_log(state) else None
 
     def done(self, states: Iterable[PartitionState]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return new offsets behind records that the application has finished; empty in a run, which commits itself."""
+        """Return new offsets after finished records; empty during a run, which makes its commits itself."""
         if self._run.work is not None:
             return {}
         return self._in_hand.done(state for state in states if self.has_log(state))
@@ -101,10 +101,10 @@ class Commits:
     # --- ways to commit ----------------------------------------------------------------------------------------------
 
     async def commit(self, given: Offsets | None, timeout_ms: float) -> None:
-        """Commit these offsets, or else the ones behind handed-out records; raises the errors of `store`.
+        """Commit these offsets, or the offsets after handed-out records (None). Raises the errors of `store`.
 
-        Also raises `UnknownTopicOrPartitionError`, after storing the other offsets, if a partition no longer exists;
-        and without offsets `CommitFailedError`, if partitions in hand were taken away.
+        Raises `UnknownTopicOrPartitionError`, after storing the other offsets, if a partition no longer exists. Without
+        offsets, raises `CommitFailedError` if the consumer has lost partitions with unfinished records.
         """
         if self._run.work is not None and self._run.work.transactional:
             raise IllegalStateError("run() commits in its transactions, and nothing else may while it does")
@@ -119,9 +119,9 @@ class Commits:
             )
 
     async def commit_done(self, states: Iterable[PartitionState], last: Offsets) -> None:
-        """Commit finished records of these partitions, and ``last`` offsets of other ones; raises as `commit`.
+        """Commit finished records of these partitions, and the offsets in ``last``. Raises the errors of `commit`.
 
-        Offsets given up because their partition is gone are not retried.
+        Offsets of partitions that no longer exist are not retried.
         """
         offsets = {**last, **self.done(states)}
         missing = await self.store(offsets, self.timeout_ms)
@@ -130,7 +130,7 @@ class Commits:
             raise gone(missing)
 
     async def commit_batch(self, state: PartitionState, end: Position, timeout_ms: float | None) -> bool:
-        """Commit behind a batch, if its partition has not changed since the batch was handed out."""
+        """Commit the offset after a batch. Return False if its partition was reassigned since it was handed out."""
         if not self._positions.owns(state):
             return False
         offsets = {state.tp: end.to_commit()}
@@ -147,27 +147,27 @@ class Commits:
 
     @property
     def snapshot(self) -> ClusterSnapshot:
-        """The consumer's view of the cluster as it is now."""
+        """Latest snapshot of the cluster."""
         return self._metadata.snapshot
 
     def membership(
         self, topics: Iterable[str] | None = None, at: ClusterSnapshot | None = None
     ) -> ConsumerGroupMetadata:
-        """The membership as it is now, with the ids that topics (None: all that are read) had ``at`` that time."""
+        """Return the current membership, with the ids of topics (None: all read topics) in the snapshot ``at``."""
         snapshot = at or self.snapshot
         names = self._positions.by_topic if topics is None else topics
         ids = {name: topic_id for name in names if (topic_id := snapshot.topic_id(name)) != NO_TOPIC_ID}
         return replace(self.standing.metadata, topic_ids=ids)
 
     def begin_part(self, part: object, given: Offsets | None) -> Offsets:
-        """Return the offsets that a transaction has to commit: these, or those behind handed-out records.
+        """Return the offsets that a transaction has to commit: ``given``, or the offsets after handed-out records.
 
-        Until `end_part` of the same part, a rebalance does not take their partitions. Raises `CommitFailedError` if the
-        consumer does not own one of them, or if the transaction may contain records that the consumer has lost, or that
-        will be handed out again.
+        Until `end_part` of the same part, a rebalance does not revoke their partitions. Raises `CommitFailedError` if
+        the consumer does not own one of the partitions, or if the transaction may contain results of records that the
+        consumer has lost or that will be handed out again.
         """
         if self.standing.wanted:
-            self.standing.commits_as()  # without a member's identity the coordinator would take them from anyone
+            self.standing.commits_as()  # without a member's identity, the coordinator would not check the membership
         offsets = self.handed_out() if given is None else given
         self.check_owned(offsets)
         if given is None and (lost := self._in_hand.uncommitted):
@@ -182,7 +182,7 @@ class Commits:
         return offsets
 
     def end_part(self, part: object, offsets: Offsets, *, committed: bool) -> None:
-        """The transaction has ended. An aborted one takes the whole consumer back to the committed offsets."""
+        """Handle the end of the transaction. If it was aborted, the consumer returns to the committed offsets."""
         if committed:
             self._stored(offsets)
             self._in_hand.stored(offsets.items())
@@ -192,7 +192,7 @@ class Commits:
         self._in_hand.transaction_ended(part)
 
     def go_back(self) -> None:
-        """Return to the committed offsets of partitions with later handed-out records, which are handed out again."""
+        """Return to the committed offsets of all partitions. Uncommitted records are handed out again."""
         ahead = [state for state in self._positions if state.is_ahead]
         if ahead:
             self._in_hand.went_back()
@@ -200,25 +200,25 @@ class Commits:
 
     @property
     def times_back(self) -> int:
-        """Number of returns: records handed out before the latest return are handed out again."""
+        """Number of calls of `go_back`. Uncommitted records from before the latest are handed out again."""
         return self._in_hand.times_back
 
     def read_before(self, moment: float) -> bool:
-        """Return True if the application had read before this moment (``time.monotonic()``)."""
+        """Return True if the application first read before this time (``time.monotonic()``)."""
         return self._in_hand.first_read_at < moment
 
     # --- identity of commits -----------------------------------------------------------------------------------------
 
     @property
     def by_member(self) -> bool:
-        """True if commits are a member's, to which its group assigns partitions."""
+        """True if commits are made as a member of the group."""
         return self.standing.wanted
 
     async def store(self, offsets: Offsets, timeout_ms: float) -> set[TopicPartition]:
-        """Commit these offsets, all or, after an error, perhaps some; return the partitions that are gone.
+        """Commit these offsets; return the partitions that no longer exist. After an error, some may be committed.
 
-        If a rebalance prevents a member's commit, it is retried afterwards if the member still owns the partitions;
-        otherwise raises `CommitFailedError`. Raises the errors of `GroupOffsets.commit`.
+        If a rebalance prevents the commit, it is retried afterwards if the member still owns the partitions; otherwise
+        raises `CommitFailedError`. Also raises the errors of `GroupOffsets.commit`.
         """
         began = time.time_ns()
         failure: BaseException | None = None
@@ -268,7 +268,7 @@ class Commits:
                 state.base = Position(offset.offset, -1 if offset.leader_epoch is None else offset.leader_epoch)
 
     def check_owned(self, partitions: Iterable[TopicPartition]) -> None:
-        """Raise `CommitFailedError` if one is another member's, whose committed offset must not be overwritten.
+        """Raise `CommitFailedError` if this member does not own all partitions, to protect other members' offsets.
 
         A member owns its partitions until they are lost, or the listener has handled their revocation.
         """
@@ -280,14 +280,14 @@ class Commits:
 
 
 class GroupPart:
-    """The offsets of a group's member; see `TransactionPart`."""
+    """Offsets of a group's member in a transaction; see `TransactionPart`."""
 
     def __init__(self, commits: Commits, offsets: Offsets | None = None) -> None:
-        """With ``offsets`` None, the offsets behind all handed-out records. Raises `CommitFailedError`."""
+        """``offsets`` defaults to the offsets after all handed-out records. Raises `CommitFailedError`."""
         self.source = commits
         self.offsets: Offsets = commits.begin_part(self, offsets)
         self.group: ConsumerGroupMetadata = commits.membership({tp.topic for tp in self.offsets})
 
     def ended(self, *, committed: bool) -> None:
-        """End the part: unless the transaction is known to be committed, the consumer goes back."""
+        """Handle the end of the transaction. Unless it is certainly committed, the consumer goes back."""
         self.source.end_part(self, self.offsets, committed=committed)

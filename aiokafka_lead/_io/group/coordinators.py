@@ -40,11 +40,11 @@ FIRST_VERSION_WITH_SEVERAL_KEYS = 4
 NOT_AVAILABLE = CoordinatorNotAvailableError.code
 
 FIRST_WAIT_MS = 10
-"""Wait before the second look-up: brokers elect a new coordinator like leaders, mostly within milliseconds."""
+"""Wait before the second look-up. Brokers elect a new coordinator as they elect leaders, mostly within milliseconds."""
 
 
 class CoordinatorKind(IntEnum):
-    """FindCoordinator's name of the key's type."""
+    """Type of a key in FindCoordinator requests."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -56,7 +56,7 @@ Key = tuple[CoordinatorKind, str]
 
 
 class Wait:
-    """Wait for the coordinator's response to one request."""
+    """Wait for a coordinator's response to a request."""
 
     __slots__ = ("give_up", "key", "node_id", "since")
 
@@ -64,28 +64,28 @@ class Wait:
         self.key = key
         self.node_id = node_id
         self.give_up: Callable[[], object] | None = give_up
-        """Called once another broker is the coordinator; None after the wait, since it may refer to the wait itself."""
+        """Called if another broker becomes the coordinator; None after the wait, to break a reference cycle."""
         self.since = time.monotonic()
 
 
 class Coordinators:
-    """Finds coordinators, once for any number of callers, and keeps the results until they prove to be wrong."""
+    """Finds coordinators, with one request for concurrent callers, and caches them until they prove to be wrong."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         config = client.config
         self.backoff = Backoff(min(FIRST_WAIT_MS, config.retry_backoff_ms), config.retry_backoff_max_ms)
-        """Between two consecutive attempts to find the coordinator, or to reach it."""
+        """Delay between attempts to find the coordinator or connect to it."""
         self._patience_s = patience_of(config.retry_backoff_max_ms)
         self._inquiries: dict[Key, CoordinatorInquiry] = {}
         self._asking: dict[Key, Waiter[int]] = {}
         self._waits: set[Wait] = set()
         self._watching = False
-        """True while a task monitors the waits."""
+        """True while the task `_watch` runs."""
 
     @property
     def rebalance_lane(self) -> AnyLane:
-        """Lane of requests that a coordinator holds until all members have arrived."""
+        """Lane of requests that a coordinator holds until all members have joined."""
         return self._client.rebalance_lane
 
     def known(self, kind: CoordinatorKind, key: str) -> int | None:
@@ -94,18 +94,18 @@ class Coordinators:
         return None if inquiry is None else inquiry.node_id
 
     def doubted_since(self, kind: CoordinatorKind, key: str) -> float | None:
-        """Return since when (``time.monotonic()``) no coordinator has served this key; None unless in doubt."""
+        """Return the time (monotonic) since which no coordinator has served this key; None unless in doubt."""
         inquiry = self._inquiries.get((kind, key))
         return None if inquiry is None else inquiry.doubted_since(time.monotonic())
 
     def answered(
         self, kind: CoordinatorKind, key: str, node_id: int, error: KafkaError | None, asked_at: float
     ) -> bool:
-        """Learn from the outcome of a request to the coordinator; return True if it is looked up again."""
+        """Process the outcome of a request to the coordinator; return True if the coordinator is looked up again."""
         return self._inquiry((kind, key)).answered(node_id, error, asked_at, time.monotonic())
 
     def ready(self, kind: CoordinatorKind, key: str) -> Connection | None:
-        """Return a connection to the coordinator that takes a request now; None if `connection` would have to wait."""
+        """Return a connection to the coordinator that can send now; None if `connection` would have to wait."""
         node_id = self.known(kind, key)
         connection = None if node_id is None else self._client.brokers.ready(node_id, self._client.coordinator_lane)
         return connection if connection is not None and connection.can_send() else None
@@ -113,10 +113,10 @@ class Coordinators:
     async def connection(
         self, kind: CoordinatorKind, key: str, deadline: Deadline, lane: AnyLane | None = None
     ) -> Connection:
-        """A ready connection to the coordinator; ``lane`` None: the client's own for that.
+        """Return a ready connection to the coordinator, on ``lane`` or the client's lane for coordinators.
 
-        At the deadline (``time.monotonic()``) it raises `RequestTimedOutError` with the answer of each asked broker,
-        but errors that waiting cannot cure, such as `GroupAuthorizationFailedError`, at once.
+        Raises `RequestTimedOutError` at the deadline, with the answer of each broker. Errors that cannot be retried,
+        such as `GroupAuthorizationFailedError`, are raised at once.
         """
         failures = 0
         while True:
@@ -135,16 +135,16 @@ class Coordinators:
                 await sleep_until(retry_at)
 
     def _retry_at(self, node_id: int | None, error: KafkaError, failures: int) -> float:
-        """Return when to try again after a failure, of this node if one was named.
+        """Return the time of the next attempt after a failure, of this node if it was found.
 
-        Nothing is gained by waiting longer than the backoff of its connection: it may be right again then.
+        It is not later than the end of the backoff of the node's connection, when the node may be usable again.
         """
         now = time.monotonic()
         reconnect_at = 0.0 if node_id is None else self._client.brokers.retry_at(node_id)
         retry_at = now + self.backoff.after_s(error, failures)
         if not now < reconnect_at < math.inf:
             return retry_at
-        later = isinstance(error, MisroutedConnectionError)  # asking sooner would only repeat the look-up
+        later = isinstance(error, MisroutedConnectionError)  # an earlier look-up would have the same result
         return max(retry_at, reconnect_at) if later else min(retry_at, reconnect_at)
 
     async def _connect(
@@ -155,21 +155,21 @@ class Coordinators:
         try:
             lost = brokers.last_error(node_id)
             if lost is not None and brokers.state(node_id) is NodeState.BACKOFF:
-                # The brokers may soon name another coordinator: asking them again takes less time than its reconnect
+                # Brokers may soon name another coordinator. A look-up takes less time than this node's reconnect
                 # backoff.
                 raise own_copy(lost)
-            # Do not wait for a slow connection either: it continues to be made while the brokers are asked again.
+            # A slow connection continues to be made while the coordinator is looked up again.
             within_ms = min(deadline.left_ms(), SECOND_AFTER_S * 1000)
             return await brokers.get(node_id, self._client.coordinator_lane if lane is None else lane, within_ms)
         except KafkaError as error:
             if error.retriable:
-                # Nor use a broker that refuses logins for now: the coordinator may be another one by then.
+                # Retry if the broker refuses logins for now, since the coordinator may be another broker by then.
                 unreachable = error if isinstance(error, KafkaConnectionError) else KafkaConnectionError(error.message)
                 self.answered(kind, key, node_id, unreachable, asked_at)
             raise
 
     async def back_off(self, kind: CoordinatorKind, key: str, refused_by: int | None, delay_s: float) -> None:
-        """Wait this long, or until another broker is named as the coordinator, if it has to be looked up."""
+        """Wait for the delay. If the coordinator has to be looked up, return once another broker is the coordinator."""
         deadline = Deadline(delay_s * 1000)
         if self.known(kind, key) is None:
             with suppress(KafkaError):
@@ -181,7 +181,7 @@ class Coordinators:
 
     @contextmanager
     def waiting(self, kind: CoordinatorKind, key: str, node_id: int) -> Iterator[None]:
-        """End the block with `NotCoordinatorError` if this coordinator is silent, and another one has taken over."""
+        """Raise `NotCoordinatorError` in the block if the coordinator does not answer, and another has taken over."""
         with anyio.CancelScope() as scope:
             wait = self.begin_wait((kind, key), node_id, scope.cancel)
             try:
@@ -192,7 +192,7 @@ class Coordinators:
             raise moved(node_id)
 
     def begin_wait(self, key: Key, node_id: int, give_up: Callable[[], object]) -> Wait:
-        """Call ``give_up`` if the coordinator stays silent, and another broker has taken over; not after `end_wait`."""
+        """Call ``give_up`` if the coordinator does not answer, and another has taken over; not after `end_wait`."""
         wait = Wait(key, node_id, give_up)
         self._waits.add(wait)
         if not self._watching:
@@ -201,12 +201,12 @@ class Coordinators:
         return wait
 
     def end_wait(self, wait: Wait) -> None:
-        """The response has arrived, or is no longer awaited."""
+        """End a wait, because the response has arrived or is no longer awaited."""
         self._waits.discard(wait)
         wait.give_up = None
 
     async def _watch(self) -> None:
-        """Look up coordinators that do not answer, while any call waits for one."""
+        """Look up coordinators that do not answer, while any call waits for a response."""
         try:
             while self._waits:
                 await anyio.sleep(UNANSWERED_S)
@@ -218,7 +218,7 @@ class Coordinators:
                 for wait in [wait for wait in self._waits if self.known(*wait.key) not in (None, wait.node_id)]:
                     give_up = wait.give_up
                     self.end_wait(wait)
-                    if give_up is not None:  # it may have ended while those before it in this list were given up
+                    if give_up is not None:  # the wait may have been ended by the calls before
                         give_up()
         finally:
             self._watching = False
@@ -226,9 +226,9 @@ class Coordinators:
     # --- look-up -----------------------------------------------------------------------------------------------------
 
     async def find_together(self, kind: CoordinatorKind, keys: Iterable[str], deadline: Deadline) -> None:
-        """Look up the coordinators of many keys in one request; keys missing in the response are looked up one by one.
+        """Look up the coordinators of many keys in one request. Keys without an answer are looked up singly, later.
 
-        A broker below Kafka 2.8 accepts one key at a time, and is not asked here.
+        Brokers before Kafka 2.8 accept one key at a time, and are not asked here.
         """
         inquiries = {key: self._inquiry((kind, key)) for key in keys if self.known(kind, key) is None}
         if len(inquiries) < 2:
@@ -264,7 +264,7 @@ class Coordinators:
                 inquiry.found(informant, entry.node_id)
 
     def said(self, kind: CoordinatorKind, key: str) -> str:
-        """Return the brokers asked since a coordinator last served the key, each with its last answer."""
+        """Describe the last answer of each broker asked since a coordinator last served the key."""
         inquiry = self._inquiries.get((kind, key))
         return "" if inquiry is None else _described(inquiry.said, self._client.brokers.nodes)
 
@@ -281,7 +281,7 @@ class Coordinators:
         asking = self._asking.get((kind, key))
         if asking is None:
             asking = self._asking[kind, key] = Waiter()
-            # In a separate task: the call that asked first may be cancelled while other calls still wait.
+            # A separate task, because the first caller may be cancelled while other callers wait.
             self._client.spawn(self._ask, kind, key, asking, name=f"find coordinator of {key}")
         try:
             return await asking.wait(deadline.left_s())

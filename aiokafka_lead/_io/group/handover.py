@@ -1,4 +1,4 @@
-"""Assigns and revokes partitions, in step with records in hand, commits, and the application's listener."""
+"""Assigns and revokes partitions, which includes waits for records in hand, commits, and calls of the listener."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from .leases import AutoCommit
 Partitions = frozenset[TopicPartition]
 
 COMMIT_WITHIN_S = 5.0
-"""Longest delay of a rebalance by a commit, independent of the time for records in hand. The wait for a lost
-coordinator is limited like the wait for records in hand."""
+"""Time limit of a commit during a rebalance, in addition to the time for records in hand. If the coordinator is lost,
+the limit of the wait for records in hand applies."""
 
 
 class Handover:
     """Carries out the member's decisions about partitions, one step at a time.
 
-    A partition being revoked hands out no more records; it stays assigned until the listener has been called, so that
-    its position can be read and committed. A new partition hands out no records before the listener has been called.
-    All other partitions continue meanwhile.
+    No more records of a partition being revoked are handed out. It stays assigned until the listener has been called,
+    so that its position can be read and committed. Records of a new partition are handed out after the listener has
+    been called. All other partitions continue meanwhile.
     """
 
     def __init__(
@@ -54,30 +54,30 @@ class Handover:
         self.listener: object | None = None
         """The application's listener, as given to `subscribe`."""
         self._listen_within_s = listen_within_s
-        """Time limit of each of its callbacks."""
+        """Time limit of each callback of the listener."""
         self._is_late = is_late
         """Returns True if a partition was created while its topic was already being read."""
         self.hurry_until: float | None = None
-        """Set when the consumer is being stopped: records in hand are not awaited, and the rest only until then."""
+        """Deadline of all waits during a stop, which does not wait for records in hand; None otherwise."""
         self.tells = False
         """True while a callback runs."""
         self._telling = Waits()
         """Wait of the current callback."""
         self._wake = wake
-        """Set when fewer records are in hand, or the step may have changed."""
+        """Set when records are done, or the step may have changed."""
 
     def hurry(self, until: float) -> None:
-        """End all waits here by this time: the consumer is being stopped."""
+        """End all waits by this time, since the consumer is being stopped."""
         self.hurry_until = until
         self._telling.hurry(until)
         if self._auto_commit is not None:
             self._auto_commit.hurry(until)
 
     async def revoke(self, step: Revoke, still: Callable[[], bool]) -> bool:
-        """Return False if another step became necessary while this waited, as ``still`` tells."""
+        """Revoke partitions. Return False if ``still`` does, because another step became necessary meanwhile."""
         deadline = time.monotonic() + step.timeout_s
         partitions = frozenset(self._positions.with_companions(step.partitions))
-        # Withheld before the wait: otherwise the application would get more of their records, and might never be done.
+        # Withheld before the wait, because the application might never be done if it got more of their records.
         for tp in partitions:
             state = self._positions.get(tp)
             if state is not None:
@@ -91,7 +91,7 @@ class Handover:
             return False
         if self._auto_commit is not None and work is None:
             within_s = max(COMMIT_WITHIN_S, deadline - time.monotonic())
-            # Before the listener, as in Java: afterwards it would overwrite offsets that the listener has committed.
+            # Before the listener is called, as in Java, so as not to overwrite offsets that the listener commits.
             await self._auto_commit.commit_last(self._left(within_s), step.partitions)
         await self._tell(("on_partitions_revoked",), step.partitions)
         self._in_hand.note_lost(self._drop(partitions))
@@ -111,7 +111,7 @@ class Handover:
                 return
 
     async def commit_done(self, within_s: float = COMMIT_WITHIN_S) -> None:
-        """Commit finished records, if that is this client's task."""
+        """Commit finished records if commits are automatic, except during a run."""
         if self._auto_commit is not None and self._run.work is None:
             await self._auto_commit.commit_last(self._left(within_s))
 
@@ -124,13 +124,13 @@ class Handover:
         if work is not None:
             await work.release(partitions, time.monotonic())
             work.forget(partitions)
-        # As in Java: a listener without on_partitions_lost gets on_partitions_revoked.
+        # As in Java, on_partitions_revoked is called if the listener has no on_partitions_lost.
         await self._tell(("on_partitions_lost", "on_partitions_revoked"), step.partitions)
-        # Not before: a listener may still commit the remaining part of the assignment.
+        # After the call, since a listener may commit the remaining part of the assignment.
         self._in_hand.note_lost(held)
 
     async def assign(self, step: Assign) -> None:
-        """Begin to read partitions; remaining ones are not touched."""
+        """Begin to read new partitions. Retained partitions are not affected."""
         self._log.info(
             "took over %s; %d partitions are assigned",
             some_of(sorted(step.added), PARTITIONS_NAMED) or "nothing",
@@ -148,7 +148,7 @@ class Handover:
                 self._prefetch.release(state)
 
     def _drop(self, partitions: Partitions) -> Partitions:
-        """Stop reading these; return the partitions with records in hand."""
+        """Stop reading these partitions; return those with records in hand."""
         held = self._in_hand.taken_away(partitions)
         self._in_hand.note_uncommitted(state for state in self._positions if state.tp in partitions)
         self._reading.assign(self._positions.assigned - partitions)

@@ -1,4 +1,4 @@
-"""The heartbeats of a member of a consumer group, by either protocol, or of a share group; and its coordinator."""
+"""Heartbeats of members of consumer groups (both protocols) and share groups, and requests to the coordinator."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from .coordinators import CoordinatorKind, Coordinators
 
 
 class GroupCoordinator:
-    """One group's coordinator, independent of the current broker."""
+    """A group's coordinator, whichever broker it is."""
 
     def __init__(self, coordinators: Coordinators, group_id: str) -> None:
         self._coordinators = coordinators
         self.group_id = group_id
         self.connection: Connection | None = None
-        """Connection of the last request that the coordinator did not hold."""
+        """Connection of the last request without ``held``."""
 
     @property
     def node_id(self) -> int | None:
-        """The broker, if it is known."""
+        """Node id of the coordinator, or None if it is unknown."""
         return self._coordinators.known(CoordinatorKind.GROUP, self.group_id)
 
     @property
@@ -37,16 +37,15 @@ class GroupCoordinator:
 
     @property
     def said(self) -> str:
-        """The answer of each broker asked since then."""
+        """Last answer of each broker asked since then."""
         return self._coordinators.said(CoordinatorKind.GROUP, self.group_id)
 
     async def ask(
         self, request: Request[Any], timeout_s: float, *, held: bool = False
     ) -> tuple[Any, KafkaError | None]:
-        """Return the response, or the error.
+        """Send a request; return the response, or None and the error.
 
-        ``held`` means that the coordinator answers when all members have arrived, so other requests must not queue
-        behind this one.
+        With ``held``, the coordinator answers when all members have joined, so another connection is used.
         """
         lane = self._coordinators.rebalance_lane if held else None
         deadline = Deadline(timeout_s * 1000)
@@ -73,7 +72,7 @@ class GroupCoordinator:
 
 
 class _Member(Protocol):
-    """Decides about heartbeats."""
+    """Decides when to send heartbeats."""
 
     @property
     def unknown_topics(self) -> bool: ...
@@ -92,10 +91,10 @@ class _Member(Protocol):
 
 
 class Heartbeats:
-    """Sends the heartbeats of one member when they are due, and passes the responses to it."""
+    """Sends a member's heartbeats when they are due, and passes the responses to it."""
 
     def __init__(self, member: _Member, coordinator: GroupCoordinator, request_metadata: Callable[[], object]) -> None:
-        """``request_metadata`` is called while the member lacks names of topics."""
+        """``request_metadata`` is called while the member lacks the names of assigned topics."""
         self._member = member
         self._coordinator = coordinator
         self._request_metadata = request_metadata
@@ -104,7 +103,7 @@ class Heartbeats:
         self.last_at: float | None = None
         """Time of the last acknowledged heartbeat (``time.monotonic()``)."""
         self.confirmed_at = -math.inf
-        """Time at which it was sent."""
+        """Time at which the last acknowledged heartbeat was sent."""
         self.asking = False
         """True while a heartbeat is in flight."""
 

@@ -1,4 +1,4 @@
-"""Batches in hand: the effects of commits, further reads and cancellations on them; automatic commits."""
+"""Leases of batches handed out to the application, and automatic commits."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from .commits import Commits, GroupPart
 
 
 class Leases:
-    """Lends batches to the application, and takes back all of them when it comes back for more."""
+    """Leases batches to the application. All leases end when it requests more records."""
 
     def __init__(self, reading: Reading, commits: Commits) -> None:
         self._reading = reading
         self._in_hand = reading.in_hand
         self._commits = commits
         self._last: Lease | None = None
-        """The last lent batch, until the application comes back."""
+        """Lease of the last batch, until the application requests more records."""
 
     # --- notifications from the reader -------------------------------------------------------------------------------
 
     def returned(self, now: float) -> None:
-        """The application has finished the records that it got.
+        """Count the records handed out as finished, since the application requests more.
 
-        Another task may continue to read after the batch's task was cancelled, by the same iterator or otherwise.
+        If the task of the last batch was cancelled, and another task continues to read, end its lease.
         """
         self._in_hand.read(now)
         if self._in_hand.anything:
@@ -50,21 +50,21 @@ class Leases:
             self._in_hand.release()
 
     def watch(self, now: float) -> float | None:
-        """Return None: no check is due while the application waits."""
+        """Return None, since no check is due while the application waits."""
         return None
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
-        """The application gets records from this position on."""
+        """Handle that records from this position on are handed out."""
         self._in_hand.handed_out(tp, before)
 
     def handing_out(self, chunk: Chunk) -> None:
-        """The application gets these records one by one."""
+        """Handle that the chunk's records are handed out one by one."""
         self._in_hand.handing_out(chunk)
 
     # --- batches -----------------------------------------------------------------------------------------------------
 
     def lend(self, batch: RecordBatch[Any, Any]) -> Lease:
-        """The batch has just been handed out."""
+        """Return the lease of a batch that has just been handed out."""
         state = self._reading.positions.require(batch.topic_partition)
         lease = batch.lease = Lease(self, batch, state, self._in_hand.times_back)
         self._last = lease
@@ -73,7 +73,7 @@ class Leases:
     async def commit(
         self, state: PartitionState, end: Position, topic_id: UUID | None, timeout_ms: float | None
     ) -> bool:
-        """Commit up to the batch's end if its partition has not changed since the batch was handed out."""
+        """Commit the offset after a batch. Return False if its partition was reassigned or its topic replaced."""
         return not self._is_another(state, topic_id) and await self._commits.commit_batch(state, end, timeout_ms)
 
     def topic_id(self, state: PartitionState) -> UUID | None:
@@ -88,9 +88,9 @@ class Leases:
     def transaction_part(
         self, state: PartitionState, end: Position, topic_id: UUID | None, times_back: int
     ) -> GroupPart:
-        """Return the batch as a part of a transaction.
+        """Return the batch's part of a transaction.
 
-        Raises `CommitFailedError` if it no longer belongs to this consumer, or is handed out again.
+        Raises `CommitFailedError` if its partition no longer belongs to this consumer, or it is handed out again.
         """
         if times_back != self._in_hand.times_back:
             raise CommitFailedError(
@@ -104,10 +104,10 @@ class Leases:
         return GroupPart(self._commits, {state.tp: end.to_commit()})
 
     def take_back(self, state: PartitionState, base_offset: int, end: Position, *, cancelled: bool) -> None:
-        """The work on the batch has ended.
+        """End the lease of a batch.
 
-        A batch whose handler was cancelled is handed out again. Otherwise its fate is unknown: a rebalance does not
-        wait for it, and it is not done before the application continues to read.
+        If the work on the batch was cancelled, the batch is handed out again. Otherwise its state is unknown: a
+        rebalance does not wait for it, and it counts as done only when the application requests more records.
         """
         if not self._reading.positions.owns(state) or not self._in_hand.has(state.tp):
             return
@@ -120,10 +120,10 @@ class Leases:
 
 
 class Lease:
-    """The lease of one batch, within the assignment in which it was handed out.
+    """The lease of a batch, valid during the assignment in which it was handed out.
 
-    It has the batch's offsets, but not the batch, which refers to it: a cycle would keep the bytes of a fetch response
-    until the next run of Python's garbage collector.
+    It has the offsets of the batch, which refers to the lease, but no reference to the batch: a cycle would keep the
+    memory of a fetch response until the next garbage collection.
     """
 
     __slots__ = ("_base_offset", "_end", "_is_cancelled", "_leases", "_state", "_times_back", "_topic_id")
@@ -155,7 +155,7 @@ def _unwinds() -> bool:
     """Return True if a scope of anyio or trio is cancelling the current task."""
     try:
         return in_task() and cancelled_by_scope()
-    except RuntimeError:  # no event loop runs here any more
+    except RuntimeError:  # the event loop has ended
         return False
 
 
@@ -163,7 +163,7 @@ _COMMIT = {"api": "OffsetCommit"}
 
 
 class AutoCommit:
-    """Checks the time when the application comes back for records; commits in the background, one at a time."""
+    """Commits in the background, one commit at a time. Checks the time whenever the application requests records."""
 
     def __init__(
         self, client: Client, positions: Positions, commits: Commits, leases: Leases, interval_s: float
@@ -178,14 +178,14 @@ class AutoCommit:
         self._spawned = False
         """True while a background commit runs."""
         self._one_at_a_time = anyio.Lock()
-        """An older commit must not arrive after a newer one."""
+        """Keeps an older commit from arriving after a newer commit."""
         self._last = Waits()
         """Waits of commits before partitions are given up."""
 
     # --- notifications from the reader -------------------------------------------------------------------------------
 
     def returned(self, now: float) -> None:
-        """The application has finished the records that it got."""
+        """Count the records handed out as finished, and commit if that is due."""
         self._leases.returned(now)
         if now >= self._due_at:
             self._due_at = now + self._interval_s
@@ -196,11 +196,11 @@ class AutoCommit:
         return self._due_at
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
-        """The application gets records from this position on."""
+        """Handle that records from this position on are handed out."""
         self._leases.handed_out(tp, before)
 
     def handing_out(self, chunk: Chunk) -> None:
-        """The application gets these records one by one."""
+        """Handle that the chunk's records are handed out one by one."""
         self._leases.handing_out(chunk)
 
     # --- committing --------------------------------------------------------------------------------------------------
@@ -213,9 +213,9 @@ class AutoCommit:
             self._client.spawn(self._commit_in_background, offsets, name="commit offsets")
 
     async def commit_last(self, timeout_s: float, partitions: Container[TopicPartition] | None = None) -> None:
-        """Commit finished records (of these partitions), before the partitions are given up; errors are logged.
+        """Commit finished records of these partitions, or of all, before they are given up. Errors are logged.
 
-        It waits for a lost coordinator, but not longer than any other commit.
+        Waits for a lost coordinator, within the time limit of other commits.
         """
         began_at = time.monotonic()
         with self._last.within(timeout_s) as scope:
@@ -226,13 +226,13 @@ class AutoCommit:
             self._log.warning(text, time.monotonic() - began_at, extra=_COMMIT)
 
     def hurry(self, until: float) -> None:
-        """Limit the wait for a commit to this time (``time.monotonic()``): the consumer is being stopped."""
+        """End the wait for a commit by this time (``time.monotonic()``), since the consumer is being stopped."""
         self._last.hurry(until)
 
     async def _commit_in_background(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         try:
             async with self._one_at_a_time:
-                # Its turn may have come late: partitions given up meanwhile were already committed.
+                # Partitions that were given up during the wait for the lock were committed then.
                 gone = {} if self._commits.by_member else offsets
                 await self._commit(None, {tp: offset for tp, offset in gone.items() if tp not in self._positions})
         finally:

@@ -1,4 +1,4 @@
-"""Assembles a consumer's parts for its group."""
+"""Assembles the parts of a consumer for its group."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .task import GroupTask
 
 
 class MembershipEvents(NamedTuple):
-    """Callbacks of a membership to the consumer."""
+    """Callbacks by which a membership notifies the consumer."""
 
     on_interest: Callable[[frozenset[str]], None]
     """Called with additional topics whose metadata the member needs."""
@@ -39,7 +39,7 @@ class MembershipEvents(NamedTuple):
     is_late: Callable[[TopicPartition], bool]
     """Returns True if a partition was created while its topic was already being read."""
     released: Signal
-    """Set when fewer records are in hand."""
+    """Set when records are done."""
 
 
 class Membership(NamedTuple):

@@ -1,4 +1,4 @@
-"""Commits and looks up a group's offsets; other brokers are asked about partitions that the coordinator refuses."""
+"""Commits and fetches a group's offsets. Partitions that the coordinator refuses are looked up at other brokers."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from .coordinators import CoordinatorKind, Coordinators
 
 _NO_IDS: Mapping[str, UUID] = MappingProxyType({})
 UNKNOWN = (UnknownTopicIdError, UnknownTopicOrPartitionError)
-"""A coordinator's errors for partitions that do not exist, or of which it has not learnt yet."""
+"""A coordinator's errors for partitions that do not exist or are not in its metadata yet."""
 
 
 class Missing:
-    """Asks other brokers about partitions that are missing according to a coordinator."""
+    """Asks other brokers for partitions that are missing according to a coordinator."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -43,9 +43,9 @@ class Missing:
         timeout_ms: float | None = None,
         topic_ids: Mapping[str, UUID] = _NO_IDS,
     ) -> set[TopicPartition]:
-        """Return those that the cluster has not had for a while. Ask again for the others, at the coordinator first.
+        """Return the partitions that have been missing for a while. For the others, the caller retries its request.
 
-        A topic of another id than that in ``topic_ids`` is another topic.
+        A topic whose id differs from ``topic_ids`` counts as missing.
         """
         if not refused:
             return set()
@@ -69,13 +69,13 @@ class Missing:
 
 
 def gone(partitions: Collection[TopicPartition]) -> KafkaError:
-    """Return the reason for giving up the offsets of these partitions."""
+    """Return the error for offsets that were not committed, because their partitions no longer exist."""
     names = some_of(sorted(partitions), PARTITIONS_NAMED)
     return UnknownTopicOrPartitionError(f"no offset of {names} was committed: the cluster does not have it any more")
 
 
 class GroupOffsets:
-    """One group's committed offsets, through its coordinator, even if it moves."""
+    """A group's committed offsets. Follows the coordinator if it changes."""
 
     def __init__(self, client: Client, coordinators: Coordinators, group_id: str) -> None:
         self._client = client
@@ -87,10 +87,10 @@ class GroupOffsets:
     async def commit(
         self, left: dict[TopicPartition, OffsetAndMetadata], identity: GroupIdentity, timeout_ms: float
     ) -> set[TopicPartition]:
-        """Commit the offsets that are ``left``; stored and abandoned ones are removed from it.
+        """Commit the offsets in ``left``, and remove them from it once they are stored or abandoned.
 
-        Returns the abandoned partitions, which no longer exist, or belong to another topic of that name. Raises the
-        error of a refused partition or member, and `RequestTimedOutError` with the last attempt.
+        Returns the abandoned partitions, which no longer exist or belong to another topic of the same name. Raises the
+        error of a refused partition or member, and `RequestTimedOutError` with the error of the last attempt.
         """
         gone: set[TopicPartition] = set()
         before = self._client.metadata.snapshot
@@ -125,7 +125,7 @@ class GroupOffsets:
     async def committed(
         self, partitions: Collection[TopicPartition], timeout_ms: float
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the committed offset of each partition, or None; raises the errors of `commit`."""
+        """Return the committed offset of each partition, or None. Raises the errors of `commit`."""
         found: dict[TopicPartition, OffsetAndMetadata | None] = {}
 
         async def attempt(connection: Connection, timeout_ms: float) -> None:
@@ -178,6 +178,6 @@ class GroupOffsets:
 
 
 def _raise_worst(errors: Collection[KafkaError]) -> None:
-    """Raise the most important error: a non-retriable one, else one about the coordinator, else any."""
+    """Raise a non-retriable error if there is any, otherwise an error about the coordinator, otherwise any error."""
     if errors:
         raise min(errors, key=lambda error: (error.retriable, not isinstance(error, REFUSALS)))

@@ -1,4 +1,4 @@
-"""A consumer's standing in its group: the deciding member, and notifications of its decisions."""
+"""A consumer's state in its group: the member, which makes decisions, and notifications of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .heartbeats import GroupCoordinator, Heartbeats
 
 
 class Standing:
-    """The visible state of the member. The tasks of `GroupTask` carry out its decisions."""
+    """State of the member. The tasks of `GroupTask` carry out its decisions."""
 
     def __init__(
         self,
@@ -48,17 +48,17 @@ class Standing:
         self.rebalance_wake = Signal()
         self._changed = News()
         self._asking: tuple[Ask, anyio.CancelScope] | None = None
-        """The request that the rebalancing task awaits."""
+        """Request whose response the rebalancing task awaits, and the scope that ends the wait."""
         self.subscribed = False
-        """True if the application is subscribed. Written by `GroupTask`."""
+        """True if the application is subscribed; set by `GroupTask`."""
         self._out_for: str | None = None
-        """Reason for which this consumer has left the group by itself, until it reads again."""
+        """Reason why this consumer has left the group by itself, until it reads again."""
 
     # --- state ------------------------------------------------------------------------------------------------------
 
     @property
     def wanted(self) -> bool:
-        """True while the group assigns this consumer's partitions, until it has left."""
+        """True while the group assigns the consumer's partitions, until the consumer has left the group."""
         return self.subscribed or not self.member.out
 
     @property
@@ -73,18 +73,18 @@ class Standing:
 
     @property
     def member_id(self) -> str | None:
-        """The group's id of the consumer; None while it is not a member."""
+        """Member id; None while the consumer is not a member."""
         identity = self.member.identity
         return None if identity is None else identity.member_id
 
     @property
     def kept_out(self) -> str | None:
-        """Reason for which the group refuses the consumer for now, while it keeps trying."""
+        """Reason why the group refuses the consumer for now; it keeps trying."""
         return self.member.kept_out
 
     @property
     def awaits(self) -> str | None:
-        """Step for which the member waits until it has its first assignment, even an empty one; None from then on."""
+        """Step for which the first assignment waits; None once there is an assignment, even if empty."""
         if not self.subscribed or self.member.awaits is None:
             return None
         what = self.member.awaits if self.joined or self.coordinator is not None else "its coordinator to be found"
@@ -97,12 +97,12 @@ class Standing:
 
     @property
     def identity(self) -> GroupIdentity | None:
-        """Identity in commits; None while it is not a member."""
+        """Identity in commits; None while the consumer is not a member."""
         return self.member.identity
 
     @property
     def metadata(self) -> ConsumerGroupMetadata:
-        """The current membership, for a transaction's offsets (KIP-447)."""
+        """Current membership, for offsets in transactions (KIP-447)."""
         member = self.member.identity or NOT_A_MEMBER._replace(group_instance_id=self._group_instance_id)
         return ConsumerGroupMetadata(
             self._coordinator.group_id, member.generation_or_epoch, member.member_id, member.group_instance_id
@@ -110,7 +110,7 @@ class Standing:
 
     @property
     def session_s(self) -> float:
-        """Time for which the coordinator keeps a silent member, as far as the member knows."""
+        """Time for which the coordinator keeps a member without heartbeats, as far as it is known."""
         return self.member.session_s
 
     @property
@@ -120,7 +120,7 @@ class Standing:
 
     @property
     def coordinator(self) -> int | None:
-        """The coordinator's node id, if it is known."""
+        """Node id of the coordinator, or None if it is unknown."""
         return self._coordinator.node_id
 
     @property
@@ -134,12 +134,12 @@ class Standing:
         return self._coordinator.said
 
     async def wait_until_out(self) -> None:
-        """Return when the consumer has left the group; at once if it was not in it."""
+        """Wait until the consumer is not in the group."""
         while not self.member.out:
             await self._changed.wait()
 
     def check(self) -> None:
-        """Raise the reason for which the reading consumer cannot be in the group, and try again to join."""
+        """Raise the error that keeps the reading consumer out of the group, if any, and try to join again."""
         error = self.member.error
         if error is None and self._out_for is None:
             return
@@ -161,9 +161,9 @@ class Standing:
         return identity
 
     async def refused(self, identity: GroupIdentity, error: KafkaError, times: int, deadline: Deadline) -> bool:
-        """Handle a commit's refusal, the ``times``-th one; return True if another attempt is worthwhile.
+        """Handle the ``times``-th refusal of a commit; return True if it should be tried again.
 
-        Waits for a rebalance's requests, but not for the application, which may be waiting for this commit.
+        Waits for the requests of a rebalance, but not for the application, which may wait for this commit.
         """
         refused_at = time.monotonic()
         self.member.commit_refused(identity, error, refused_at)
@@ -180,9 +180,9 @@ class Standing:
         )
 
     def _may_change(self, error: KafkaError, refused_at: float) -> bool:
-        """Return True if the rebalance continues by itself: it asks the coordinator, or waits for it."""
+        """Return True if the rebalance waits for the coordinator, and not for the application."""
         if isinstance(error, StaleMemberEpochError):
-            # The answer to a heartbeat that was sent later has the newer epoch, if there is one.
+            # A newer epoch would be in the response to a heartbeat that was sent after the refusal.
             return self.heartbeats.confirmed_at < refused_at
         waits = self._asking is not None or isinstance(self.step(), Wait)
         return waits and not self.stable
@@ -190,7 +190,7 @@ class Standing:
     # --- events ------------------------------------------------------------------------------------------------------
 
     def notify(self) -> None:
-        """Called after a change to the member."""
+        """Notify the consumer and its tasks after a change of the member."""
         self._on_interest(self.member.interest)
         if self.member.error is not None:
             self._on_error()
@@ -207,7 +207,7 @@ class Standing:
         return self.member.step(time.monotonic())
 
     async def ask(self, step: Ask) -> None:
-        """Ask the coordinator, unless another step becomes necessary first."""
+        """Send the step's request to the coordinator. Stop waiting if another step becomes necessary."""
         answer: tuple[Any, KafkaError | None] | None = None
         with anyio.CancelScope() as scope:
             self._asking = step, scope
@@ -220,7 +220,7 @@ class Standing:
         self.notify()
 
     def put_out(self, reason: str) -> None:
-        """Leave the group, for a reason caused by the application, until it reads again."""
+        """Leave the group until the application reads again."""
         self._out_for = reason
         self.member.leave(reason, orderly=False, now=time.monotonic())
         self.notify()

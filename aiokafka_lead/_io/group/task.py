@@ -1,4 +1,4 @@
-"""A consumer's membership in its group: the tasks that carry out the member's decisions."""
+"""The tasks of a consumer's membership in its group, which carry out the member's decisions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOOK_AT_MOST_EVERY_S = 1.0
 
 
 class GroupTask:
-    """Owns the member. One task rebalances, one sends heartbeats, one watches the application's progress."""
+    """Owns the member. Its tasks rebalance, send heartbeats, and watch the application's progress."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class GroupTask:
         self._rebalancing = 0
         """Id of the rebalancing task, which calls the listener."""
         self._awaits_metadata = False
-        """True while the member waits for any newer metadata."""
+        """True while the member waits for newer metadata."""
 
     # --- calls of the application ------------------------------------------------------------------------------------
 
@@ -91,19 +91,19 @@ class GroupTask:
     # --- end ---------------------------------------------------------------------------------------------------------
 
     def check_stop(self) -> None:
-        """Raise if the consumer is stopped by its own listener, for which leaving the group would wait."""
+        """Raise if the consumer's listener stops it, since leaving the group waits for the listener."""
         if self._in_listener():
             raise IllegalStateError(
                 "a listener's callback cannot stop its consumer: let it return, and another task stop"
             )
 
     def check_wait(self) -> None:
-        """Raise if a listener's callback waits for the assignment, which waits for the callback in turn."""
+        """Raise if a listener's callback waits for the assignment, which waits for the callback."""
         if self._in_listener():
             raise IllegalStateError("a listener's callback is part of the assignment, and cannot wait for it")
 
     def check_read(self) -> None:
-        """Raise if a listener's callback reads: new and revoked partitions hand out no records meanwhile. Cheap."""
+        """Raise if a listener's callback reads, since no records of new and revoked partitions are available. Cheap."""
         if self._in_listener():
             raise IllegalStateError(
                 "a listener's callback is part of the rebalance, and cannot read: let it return, and read then"
@@ -113,12 +113,12 @@ class GroupTask:
         return self._handover.tells and in_task() and anyio.get_current_task().id == self._rebalancing
 
     async def close(self, timeout_s: float) -> None:
-        """Give up the partitions, commit, leave the group (except static members), all within this time."""
+        """Commit, give up the partitions, and leave the group (except static members), within this time."""
         if not self._running:
             return
         self._closing, self._standing.subscribed = True, False
         ends_at = time.monotonic() + timeout_s
-        # Leaving also needs part of the time.
+        # The rest is reserved for leaving the group.
         self._handover.hurry(ends_at - timeout_s * 0.4)
         await self._commit_while_joining(timeout_s)
         self._leave("the consumer is being closed")
@@ -126,7 +126,7 @@ class GroupTask:
             await self._standing.wait_until_out()
 
     async def _commit_while_joining(self, within_s: float) -> None:
-        """Commit as a leaving member, which does not get the response to JoinGroup with the new generation."""
+        """Commit before leaving a group that rebalances, since the response with the new generation is not awaited."""
         if not self._standing.stable:
             await self._handover.commit_done(within_s)
 
@@ -137,7 +137,7 @@ class GroupTask:
     # --- tasks -------------------------------------------------------------------------------------------------------
 
     def _on_metadata(self, snapshot: ClusterSnapshot, moved: Moved) -> None:
-        if moved.partitions is None or moved.brokers or self._awaits_metadata:  # else only leaders may have changed
+        if moved.partitions is None or moved.brokers or self._awaits_metadata:  # otherwise only leaders have changed
             self._member.topics_changed(snapshot, time.monotonic())
         if moved.topics or self._awaits_metadata:
             self._standing.notify()
@@ -170,7 +170,7 @@ class GroupTask:
             self._standing.notify()
 
     def _time_rebalance(self, since: float | None) -> float | None:
-        """Return the beginning of the current rebalance, if any; given the last return value."""
+        """Return the start of the current rebalance, or None; ``since`` is the last return value."""
         now = time.monotonic()
         if self._standing.out:
             return None
@@ -194,7 +194,7 @@ class GroupTask:
                 await self._expire()
 
     async def _expire(self) -> None:
-        """The application takes too long: leave, and prevent commits of the records in hand."""
+        """Leave the group because the application takes too long, and prevent commits of the records in hand."""
         await self._handover.commit_done()
         expires_at = self._poll.expires_at()
         if expires_at is None or time.monotonic() < expires_at:

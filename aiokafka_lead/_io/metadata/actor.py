@@ -1,8 +1,8 @@
-"""The task that keeps the client's view of the cluster fresh, and the sole owner of that view.
+"""The task that refreshes the client's metadata, and the only owner of the metadata.
 
-One task refreshes, one refresh at a time. Everything else is synchronous: merging hints, adding topics, requesting
-refreshes, and waking the task. `MetadataState`, `TopicsInUse`, `RefreshSchedule` and `RebootstrapPolicy` decide; this
-module does the I/O.
+The task makes one refresh at a time. Everything else is synchronous: merging hints, adding topics, requesting
+refreshes, and waking the task. `MetadataState`, `TopicsInUse`, `RefreshSchedule` and `RebootstrapPolicy` make the
+decisions; this module does the I/O.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ...metrics import MetadataMetrics
 
 REFRESH_AT_LEAST_S = 1.0
-"""Minimum time limit of a refresh, however little of ``metadata_recovery_rebootstrap_trigger_ms`` is left."""
+"""Minimum time limit of a refresh, even if less of ``metadata_recovery_rebootstrap_trigger_ms`` is left."""
 
 
 class _Plan(NamedTuple):
@@ -59,11 +59,11 @@ class _Plan(NamedTuple):
     topics: Sequence[str] | None
     """None requests every topic of the cluster."""
     full: bool
-    """False only looks up unknown topics."""
+    """False for a look-up of unknown topics only."""
 
 
 class MetadataActor:
-    """Owns the cluster snapshot: refreshes it, merges leader hints into it, notifies listeners."""
+    """Owns the cluster snapshot: refreshes it, merges leader hints, and notifies listeners."""
 
     def __init__(self, config: ClientConfig, brokers: Brokers) -> None:
         retry_backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
@@ -87,35 +87,35 @@ class MetadataActor:
             Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms),
         )
         self.snapshot = self._state.snapshot
-        """The latest view: replaced, never modified."""
+        """Latest snapshot; replaced, never modified."""
         self.full_answers = 0
-        """Number of answers about all topics in use so far; each creates a new snapshot, after it was counted."""
+        """Number of responses with all topics in use. It is counted before the response becomes the snapshot."""
         self._all_topics_for: set[object] = set()
-        """The users that need every topic."""
+        """Users that need all topics."""
         self.knows_every_topic = False
-        """True if an answer has listed every topic of the cluster since that was requested."""
+        """True if a response has listed all topics of the cluster since `set_all_topics`."""
         self._wake = Signal()
         self._newer: Waiter[ClusterSnapshot] = Waiter()
         """Done at the next snapshot."""
         self._lookups = TopicLookups(self._topics, self._wake.set, self._log)
         self._listeners = Listeners(self.snapshot)
         self._errors: Mapping[int, KafkaError] = {}
-        """Errors of the last refresh without an answer, by node id."""
+        """Errors of the last failed refresh, by node id."""
         self._adopts = config.cluster_id_mismatch != "fail"
         self._patience_s = patience_of(config.retry_backoff_max_ms)
         self._refreshing: anyio.CancelScope | None = None
-        """Ends the latest refresh, which may wait for a frozen broker."""
+        """Scope of the latest refresh; cancelled to end a wait for a frozen broker."""
         self._at_a_loss = False
-        """True if the known brokers answer in vain."""
+        """True if the known brokers respond, but without the missing metadata."""
         self._looked_up = False
-        """True if the last refresh was a look-up: then a full one has precedence, so that neither starves the other."""
+        """True if the last refresh was a look-up. A full refresh then has precedence, so that neither starves."""
         self._closed: KafkaError | None = None
         brokers.add_listener(self._on_node)
 
     # --- requests to it ----------------------------------------------------------------------------------------------
 
     def request_update(self, reason: Reason = STALE) -> None:
-        """Request a refresh as soon as the reason's backoff allows; any number of calls cause at most one more."""
+        """Request a refresh as soon as the backoff for this reason allows. Further calls before it have no effect."""
         if reason.is_doubt:
             if not (self.snapshot.has_rivals or (self._policy.enabled and self._state.outsiders())):
                 return  # no other broker could be leader
@@ -125,7 +125,7 @@ class MetadataActor:
         self._wake.set()
 
     def add_topics(self, topics: Iterable[str]) -> None:
-        """Keep these topics known until `remove_topics` (a consumer's assignment or subscription)."""
+        """Keep metadata of these topics until `remove_topics`, for a consumer's assignment or subscription."""
         names = list(topics)
         self._topics.keep(names)
         for name in names:
@@ -136,7 +136,7 @@ class MetadataActor:
         self._forget(self._topics.drop(topics))
 
     def set_all_topics(self, wanted: bool, user: object = None) -> None:
-        """Know every topic of the cluster (a subscription by pattern), or no longer; for one of several users."""
+        """Keep metadata of all topics of the cluster for this user, for example a subscription by pattern, or stop."""
         (self._all_topics_for.add if wanted else self._all_topics_for.discard)(user)
         wanted = bool(self._all_topics_for)
         if wanted != self._topics.everything:
@@ -148,18 +148,18 @@ class MetadataActor:
                 self._forget([name for name in self.snapshot.topics if name not in self._topics])
 
     def use_topic(self, topic: str) -> None:
-        """Record that the producer writes to the topic: it is forgotten ``metadata_max_idle_ms`` after the last call.
+        """Keep metadata of a topic for ``metadata_max_idle_ms``, since the producer writes to it.
 
-        Cheap enough for each new batch. Also has an unknown topic looked up.
+        An unknown topic is looked up. Cheap enough to be called for each new batch.
         """
         self._topics.use(topic)
         self._look_up_unknown(topic)
 
     async def topic(self, name: str, timeout_ms: float) -> TopicMetadata:
-        """Return the topic, immediately if it is known, else as soon as it is; counts as `use_topic`.
+        """Return the topic as soon as it is known. Also does what `use_topic` does.
 
         Raises `UnknownTopicOrPartitionError` (or another error of the cluster), `TopicAuthorizationFailedError`,
-        `InvalidTopicError`, or `RequestTimedOutError` if no broker answered; each names the topic.
+        `InvalidTopicError`, or `RequestTimedOutError` if no broker has answered. All of them name the topic.
         """
         self._check()
         self._topics.use(name)
@@ -172,7 +172,7 @@ class MetadataActor:
         return await self._lookups.wait(name, timeout_ms, explain)
 
     async def wait_newer(self, generation: int, timeout_ms: float) -> ClusterSnapshot:
-        """Return a snapshot of a later generation than this one; raise `RequestTimedOutError`."""
+        """Wait for a snapshot of a later generation; return it. Raises `RequestTimedOutError`."""
         deadline = Deadline(timeout_ms)
         while self.snapshot.generation <= generation:
             self._check()
@@ -183,10 +183,9 @@ class MetadataActor:
         return self.snapshot
 
     def offer_hints(self, hints: Sequence[LeaderHint]) -> list[bool]:
-        """Merge former leaders' statements about their successors; return for each hint if it was accepted.
+        """Merge hints of former leaders about their successors; return for each hint if it was accepted.
 
-        Requests a refresh in any case, and opens the connections to the new leaders before the requests that will
-        follow.
+        Also requests a refresh, and connects to the new leaders.
         """
         accepted = self._state.apply_hints(hints)
         self._publish({(hint.topic, hint.partition) for hint, taken in zip(hints, accepted, strict=True) if taken})
@@ -196,7 +195,7 @@ class MetadataActor:
         return accepted
 
     def add_listener(self, listener: MetadataListener) -> None:
-        """Call this with each new snapshot, once it is `snapshot`, and its difference from the previous one."""
+        """Call ``listener`` after each change of `snapshot`, with the snapshot and its difference from the previous."""
         self._listeners.add(listener)
 
     def remove_listener(self, listener: MetadataListener) -> None:
@@ -204,19 +203,18 @@ class MetadataActor:
         self._listeners.remove(listener)
 
     def metrics(self) -> MetadataMetrics:
-        """Return the counts of hints, refreshes and bootstraps so far."""
+        """Return the numbers of hints, refreshes and bootstraps."""
         return self._state.counters.snapshot()
 
     # --- its life ----------------------------------------------------------------------------------------------------
 
     async def bootstrap(self, within: Deadline | None = None) -> None:
-        """Get the first metadata, from the first bootstrap server that answers.
+        """Fetch the first metadata from the first bootstrap server that answers.
 
-        Raises `KafkaConnectionError` as soon as each server has failed, or if none has answered after
-        ``request_timeout_ms``; it lists every server with its own reason. If all failed for one reason other than
-        connections (for example a wrong password), that error is raised instead. If no server's name resolves,
-        `BootstrapResolutionError` is raised, after ``bootstrap_resolve_timeout_ms``. A deadline ``within`` replaces
-        both times.
+        Raises `KafkaConnectionError`, with the reason for each server, once all servers have failed, or if none has
+        answered after ``request_timeout_ms``. If all have failed with the same error, and it is not a connection error
+        (for example a wrong password), raises that error instead. If no server's name resolves, raises
+        `BootstrapResolutionError` after ``bootstrap_resolve_timeout_ms``. The deadline ``within`` replaces both times.
         """
         resolved_by = time.monotonic() + self._resolve_timeout_s if within is None else within.at
         deadline = Deadline(self._request_timeout_s * 1000) if within is None else within
@@ -229,7 +227,7 @@ class MetadataActor:
             nodes = candidates(self._brokers, servers) or servers
             outcome = await ask(self._brokers, self._reader, in_order(nodes), self._request(plan), deadline.left_s())
             if outcome.answer is None:
-                # A last try that had no time left says less than the one before it.
+                # If the last attempt ran out of time, the error of the previous attempt is more useful.
                 errors = {
                     node_id: last
                     if isinstance(last := self._brokers.last_error(node_id), UnresolvedHostError)
@@ -242,7 +240,7 @@ class MetadataActor:
                 self._count_failure(outcome.errors)
                 await self._wake.wait(max(0.0, min(resolved_by, self._schedule.due_at()) - time.monotonic()))
                 if within is None:
-                    # This time is for asking servers, and so far no name has resolved.
+                    # The time for requests begins when a name resolves, which none has so far.
                     deadline = Deadline(self._request_timeout_s * 1000)
                 continue
             error = await self._apply(plan, outcome.answer)
@@ -255,11 +253,11 @@ class MetadataActor:
             await self._wake.wait(max(0.0, min(deadline.at, self._schedule.due_at()) - time.monotonic()))
 
     def begin(self) -> None:
-        """Let `run` get the first metadata instead of `bootstrap`, however long no bootstrap server can be reached."""
+        """Let `run` fetch the first metadata instead of `bootstrap`, without a time limit."""
         self._brokers.set_nodes(self.snapshot.brokers)
 
     async def run(self) -> None:
-        """Refresh until cancelled. Raises `ClusterIdMismatchError`; after every other error it retries."""
+        """Refresh until cancelled. Retries after all errors but `ClusterIdMismatchError`, which is raised."""
         while True:
             if self._policy.is_misled:
                 self._rebootstrap(RebootstrapCause.REQUIRED, misled=True)
@@ -281,7 +279,7 @@ class MetadataActor:
                     self._schedule.stopped()
 
     def close(self, error: KafkaError) -> None:
-        """Raise this error from every waiting call, and from every later one."""
+        """Raise this error from all waiting and later calls."""
         if self._closed is None:
             self._closed = error
             self._newer.set_error(error)
@@ -343,7 +341,7 @@ class MetadataActor:
             self._rebootstrap(cause)
 
     def _see_strangers(self, errors: Mapping[int, KafkaError]) -> None:
-        """Raise the error of bootstrap servers that belong to another cluster, or take that one from now on."""
+        """Handle bootstrap servers of another cluster: raise their error, or switch to that cluster."""
         servers = [error for node_id, error in errors.items() if node_id in self._state.bootstrap_brokers]
         everywhere = all(
             isinstance(errors.get(node_id), ClusterIdMismatchError) and self._brokers.all_left(node_id)
@@ -360,11 +358,11 @@ class MetadataActor:
         return MetadataRequest(topics=topics, allow_auto_topic_creation=self._create_topics and not plan.full)
 
     async def _apply(self, plan: _Plan, answer: Answer, unhelpful: Iterable[int] = ()) -> KafkaError | None:
-        """Process an answer; return its error if it is no better than the answers of ``unhelpful`` nodes."""
+        """Process an answer; return an error if it is no better than the answers of the ``unhelpful`` nodes."""
         ahead = await in_slices(self._state.merge_ahead(answer.cluster, time.monotonic()))
         now = time.monotonic()
         wanted = self._topics if plan.topics is not None else None
-        # A lost leader is asked about until it is replaced: no record may be due before. But only for a while.
+        # Refresh until a lost leader is replaced, as no record may be sent before; but only for `request_timeout_ms`.
         failed = self._brokers.failed_since(now - self._request_timeout_s)
         suspects = {*failed, *self._schedule.doubted}
         try:
@@ -383,7 +381,7 @@ class MetadataActor:
                 return await self._apply(plan, answer, unhelpful)
             if answer.node_id < 0:
                 return error
-            # A known broker's address now belongs to another cluster: let the bootstrap servers decide.
+            # A known broker's address now belongs to another cluster. The bootstrap servers decide which is right.
             self._brokers.led_astray(answer.node_id)
             self._count_failure({answer.node_id: error})
             self._rebootstrap(RebootstrapCause.OTHER_CLUSTER)
@@ -434,9 +432,10 @@ class MetadataActor:
         return {node_id: error for node_id, error in last.items() if error is not None}
 
     def _failed(self, errors: Mapping[int, KafkaError]) -> None:
-        """Handle a refresh without an answer: retry later, and fail the waiting calls if that cannot help.
+        """Handle a failed refresh. If a retry cannot help, raise the error from waiting calls.
 
-        Another cluster does not fail them: it is adopted, or ends the client once no server leads to its own.
+        `ClusterIdMismatchError` is not raised from them: the client either switches to the other cluster, or fails once
+        no server leads to its cluster.
         """
         self._count_failure(errors)
         final = final_error(self._errors)
@@ -455,7 +454,7 @@ class MetadataActor:
         self.request_update()
 
     def _on_node(self, node_id: int) -> None:
-        """Handle a node that became ready, was lost, could not be connected to, or has room again."""
+        """Handle a node that has become ready, was lost, cannot be connected to, or accepts requests again."""
         broker = self.snapshot.brokers.get(node_id)
         if broker is None:
             return
@@ -469,7 +468,7 @@ class MetadataActor:
                 self._refreshing.cancel()
             self._wake.set()
         if state is NodeState.BACKOFF:
-            # Its partitions may be led by other brokers soon, or its address has changed.
+            # Other brokers may lead its partitions soon, or its address has changed.
             self.request_update(lost(node_id))
             self._state.unreachable(node_id)
             self._publish()
@@ -488,7 +487,7 @@ class MetadataActor:
     # --- the snapshot ------------------------------------------------------------------------------------------------
 
     def _publish(self, moved: Collection[tuple[str, int]] | None = None) -> None:
-        """Publish the state's snapshot; ``moved`` lists the only partitions that it changes."""
+        """Publish the state's snapshot. ``moved`` lists all changed partitions, if known."""
         snapshot, former = self._state.snapshot, self.snapshot
         if snapshot is former:
             return
@@ -501,7 +500,7 @@ class MetadataActor:
         self._listeners.notify(snapshot, moved)
 
     def _set_nodes(self) -> None:
-        """Keep connections to the known brokers and, while these are at a loss, to bootstrap servers (rule 33)."""
+        """Set the nodes to the known brokers and, while these lack the metadata, bootstrap servers (rule 33)."""
         beside = self._state.outsiders() if self._at_a_loss and self._policy.enabled else {}
         self._brokers.set_nodes({**self.snapshot.brokers, **beside})
 

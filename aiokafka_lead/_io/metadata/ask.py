@@ -1,4 +1,4 @@
-"""Asks brokers for metadata, one after another, until one has answered; looks up single topics."""
+"""Requests metadata from brokers in turn until one has answered, and looks up single topics."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from ..deadline import Deadline
 from ..loop import Waiter, in_slices
 
 HEDGE_AFTER_S = 0.5
-"""If a broker has not answered within this time, the next one is asked as well."""
+"""If a broker has not answered within this time, the next broker is asked as well."""
 
 _PREFERENCE = {NodeState.READY: 0, NodeState.CONNECTING: 1, NodeState.CONNECTABLE: 2}
 
 
 class Answer(NamedTuple):
-    """The first answer, and the node that gave it."""
+    """The first answer, and its node."""
 
     node_id: int
     cluster: ClusterAnswer
@@ -48,22 +48,22 @@ class Answer(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The result of asking several brokers."""
+    """Result of asking several brokers."""
 
     answer: Answer | None
-    """None if no broker that was asked has answered."""
+    """None if no broker has answered."""
     errors: Mapping[int, KafkaError]
     """Errors of brokers that did not answer, by node id."""
 
 
 def candidates(brokers: Brokers, nodes: Sequence[int], avoid: Sequence[Set[int]] = ()) -> list[int]:
-    """Return the nodes that can be asked now, best first: connected ones, and ones with few requests.
+    """Return the nodes that can be asked now, sorted by connection state and load, best first.
 
-    Last come nodes that evade questions, and after these the ones to ``avoid``, whose view of the cluster is the least
-    trusted; members of the first set come last of all.
+    Nodes in doubt come after these, and then the nodes to ``avoid``, whose metadata is the least trusted. The first set
+    of ``avoid`` comes last.
     """
     states = {node_id: brokers.state(node_id) for node_id in nodes}
-    least_loaded = brokers.least_loaded(avoid=set().union(*avoid))  # one that has a connection for this, if possible
+    least_loaded = brokers.least_loaded(avoid=set().union(*avoid))  # connected on the control lane, if possible
     return sorted(
         (node_id for node_id in nodes if states[node_id] is not NodeState.BACKOFF),
         key=lambda node_id: (
@@ -77,10 +77,10 @@ def candidates(brokers: Brokers, nodes: Sequence[int], avoid: Sequence[Set[int]]
 
 
 def reachable(brokers: Brokers, nodes: Iterable[int], since: float) -> bool:
-    """Return True if one of these nodes is connected, or is being connected to.
+    """Return True if any of these nodes is connected or connecting.
 
-    A node that has refused a connection since then counts as unavailable, even if its backoff has ended already, or
-    another lane is connecting: of lanes that are refused in turn, one always is.
+    A connecting node does not count if it has refused a connection since ``since``. Otherwise a node that refuses each
+    lane in turn would count, because some lane is always connecting.
     """
     refused = brokers.failed_since(since)
     states = {node_id: brokers.state(node_id) for node_id in nodes}
@@ -97,14 +97,14 @@ async def ask(
     request: MetadataRequest,
     timeout_s: float,
 ) -> Outcome:
-    """Return the first answer; see `ask_in_turn`. The next node is asked once one has failed or is slow."""
+    """Return the first answer. The next node is asked if a node fails or is slow; see `ask_in_turn`."""
     deadline = Deadline(timeout_s * 1000)
 
     async def ask_node(node_id: int) -> tuple[ClusterAnswer, float]:
         while True:
             connection = await brokers.get(node_id, Lane.CONTROL, timeout_ms=deadline.left_ms())
             version = connection.versions.version_for(MetadataRequest)
-            # A bootstrap server's name may have an address that accepts connections and freezes.
+            # The name of a bootstrap server may have an address that accepts connections but does not answer.
             patience_ms = brokers.patience_s(node_id) * 1000 if node_id < 0 else math.inf
             timeout_ms = min(patience_ms, deadline.left_ms())
             asked_at = time.monotonic()
@@ -131,7 +131,7 @@ async def ask(
 
 
 def describe(errors: Mapping[int, KafkaError], nodes: Mapping[int, Broker]) -> str:
-    """Describe the failures of the brokers that were asked, for the texts of errors."""
+    """Describe the brokers' errors, for the text of an error."""
     reasons = []
     for node_id, error in errors.items():
         node = nodes.get(node_id)
@@ -141,7 +141,7 @@ def describe(errors: Mapping[int, KafkaError], nodes: Mapping[int, Broker]) -> s
 
 
 def final_error(errors: Mapping[int, KafkaError]) -> KafkaError | None:
-    """Return the error, if all are of one kind other than connection errors."""
+    """Return the first error if all have the same class, which is `TokenProviderError` or is not retriable."""
     kinds = {type(error) for error in errors.values()}
     first = next(iter(errors.values()), None)
     if len(kinds) != 1 or first is None:
@@ -150,7 +150,7 @@ def final_error(errors: Mapping[int, KafkaError]) -> KafkaError | None:
 
 
 def unusable(servers: Mapping[int, Broker], errors: Mapping[int, KafkaError]) -> KafkaError:
-    """Return the error for a bootstrap without an answer; ``errors`` has one for each server that was asked."""
+    """Return the error of a bootstrap without an answer, for these errors of the servers that were asked."""
     text = f"no bootstrap server could be used: {describe(errors, servers)}"
     if others := [f"{server.host}:{server.port}" for node_id, server in servers.items() if node_id not in errors]:
         text += f"; there was no time to ask {', '.join(others)}"
@@ -164,9 +164,9 @@ UNKNOWN_TOPIC_OR_PARTITION = UnknownTopicOrPartitionError.code
 
 
 class TopicLookups:
-    """Looks up unknown topics, and passes the cluster's answer to the calls that wait for one.
+    """Looks up unknown topics, and passes the answers to waiting calls.
 
-    However many calls wait for a topic, they share its look-ups, whose pace `TopicsInUse` decides.
+    All calls that wait for a topic share its look-ups. `TopicsInUse` decides when to repeat them.
     """
 
     def __init__(self, topics: TopicsInUse, wake: Callable[[], None], log: ClientLog) -> None:
@@ -182,9 +182,9 @@ class TopicLookups:
         self._wake()
 
     async def wait(self, name: str, timeout_ms: float, explain: Callable[[str, int], KafkaError]) -> TopicMetadata:
-        """Return the topic as soon as it is known, or raise the cluster's final error.
+        """Wait until the topic is known; return it. Raises the cluster's final error.
 
-        ``explain`` creates the error after the timeout from the name and the number of failed look-ups.
+        ``explain`` creates the error after the timeout, from the name and the number of failed look-ups.
         """
         waiter = self._waiters.get(name)
         if waiter is None:
@@ -201,7 +201,7 @@ class TopicLookups:
                 del self._waiters[name]
 
     def answered(self, names: Iterable[str], snapshot: ClusterSnapshot, node_id: int, now: float) -> None:
-        """Process this broker's answer about these topics."""
+        """Process a broker's answer for these topics."""
         missing: dict[int, list[str]] = {}
         for name in names:
             entry = snapshot.topics.get(name)
@@ -225,20 +225,20 @@ class TopicLookups:
             )
 
     def fail(self, error: KafkaError) -> None:
-        """Raise this error from every waiting call."""
+        """Raise this error from all waiting calls."""
         waiters, self._waiters = self._waiters, {}
         for waiter in waiters.values():
             waiter.set_error(error)
 
 
 def topic_error(name: str, code: int, more: str = "") -> KafkaError:
-    """Return the error for the cluster's answer about a topic."""
+    """Return the error for a topic's error code."""
     kind = error_for_code(code)
     return kind(f"topic {name!r}: {kind().message}{more}")
 
 
 def not_known(name: str, lookups: int, snapshot: ClusterSnapshot, timeout_ms: float, unreachable: str) -> KafkaError:
-    """Return the error for a topic unknown after a timeout: no broker answered, or the cluster does not know it."""
+    """Return the error after a timeout: no broker has answered, or the topic does not exist."""
     entry = snapshot.topics.get(name)
     if unreachable or (entry is None and lookups == 0):
         return RequestTimedOutError(f"no metadata of topic {name!r} within {timeout_ms:.0f} ms{unreachable}")

@@ -1,4 +1,4 @@
-"""The background work of a sender: producer ids, look-ups of topics, flushes, and slow compression."""
+"""Background work of a sender: producer ids, look-ups of topics, flushes, and slow compression."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _INT32_MAX = 2**31 - 1
 
 
 class AskAny(Protocol):
-    """`ask_anyone`, for one client."""
+    """`ask_anyone` for a client."""
 
     def __call__(
         self, inquiries: Collection[Inquiry], ask: Callable[[Connection], Awaitable[InitProducerIdResponse]], /
@@ -41,7 +41,7 @@ class AskAny(Protocol):
 
 
 class ProducerIds:
-    """Ids of one idempotent, non-transactional producer."""
+    """Requests the ids of an idempotent, non-transactional producer."""
 
     def __init__(
         self, config: ProducerConfig, accumulator: Accumulator, answers: BatchAnswers, ask_any: AskAny, log: ClientLog
@@ -57,7 +57,7 @@ class ProducerIds:
         """Set when the producer has records to send and no id."""
 
     async def run(self, identity: IdempotentSequencing) -> None:
-        """Get ids until cancelled."""
+        """Request ids until cancelled."""
         failures = 0
         while True:
             if identity.producer_id >= 0:
@@ -103,23 +103,23 @@ _WARN_EVERY_S = 60.0
 
 
 class TopicLookups:
-    """One task for each such topic, whose records fail if that fails."""
+    """Looks up unknown topics, each in a task. If the look-up fails, the topic's records fail."""
 
     def __init__(
         self, accumulator: Accumulator, metadata: MetadataActor, spawn: Spawn, max_block_ms: float, log: ClientLog
     ) -> None:
         """``spawn`` runs a supervised task."""
         self.unknown = UnknownTopics(accumulator)
-        """The records."""
+        """Records of unknown topics."""
         self._metadata = metadata
         self._spawn = spawn
         self._max_block_ms = max_block_ms
         self._log = log
         self._warnings = Sparingly(_WARN_EVERY_S)
-        """For topics that stay unknown: an application that keeps sending to one would get a line per call."""
+        """Limits warnings of an application that keeps sending to a topic that does not exist."""
 
     def put(self, record: Record) -> Delivery | None:
-        """Accept a record, and look up its topic; return None when memory is short."""
+        """Accept a record, and look up its topic; return None if memory is short."""
         first = record.topic not in self.unknown
         delivery = self.unknown.append(record)
         if first and delivery is not None:
@@ -138,23 +138,23 @@ class TopicLookups:
 
 
 Then = Callable[[Waiter[None]], bool]
-"""Continuation of a flush. If it returns True, the flush continues until this waiter is done."""
+"""Continuation of a flush. If it returns True, the flush lasts until the waiter is done."""
 
 
 class Flushing:
-    """The flushes of one producer."""
+    """Flushes of a producer."""
 
     def __init__(self, accumulator: Accumulator) -> None:
         self._accumulator = accumulator
         self._taking = False
-        """True while a response is being processed: no other work may begin meanwhile."""
+        """True while a response is being processed, when no other work may begin."""
         self._over: list[tuple[Waiter[None], Then]] = []
-        """Flushes that this response has completed."""
+        """Flushes completed by this response."""
 
     async def wait(self, timeout_s: float | None, then: Then | None = None) -> None:
-        """Wait until every currently pending record is acknowledged or has failed. Raises TimeoutError.
+        """Wait until all records pending now are acknowledged or have failed. Raises TimeoutError.
 
-        If a response completes the flush, ``then`` is called in the same turn of the event loop; otherwise it is not
+        If a response completes the flush, ``then`` is called at once, in the connection's callback; otherwise it is not
         called.
         """
         waiter: Waiter[None] = Waiter()
@@ -173,11 +173,11 @@ class Flushing:
             waiter.set_result(None)
 
     def answer_comes(self) -> None:
-        """A response is about to be processed; `answer_taken` follows."""
+        """Begin to process a response; `answer_taken` ends it."""
         self._taking = True
 
     def answer_taken(self, well: bool) -> None:
-        """The response has been processed; if not ``well``, because of an error, and then no other work begins."""
+        """End the processing of a response. If it was not processed ``well``, call no continuations."""
         self._taking = False
         over, self._over = self._over, []
         for waiter, then in over:
@@ -187,17 +187,16 @@ class Flushing:
 
 # --- slow compression beside the event loop ---------------------------------------------------------------------------
 #
-# With a codec that takes 10 ns a byte a full batch blocks the event loop for 2 ms, with one that takes 900 for a
-# quarter of a second. A thread does not block the loop, since codecs release the interpreter's lock while they work.
-# Fast codecs do not benefit: next to a busy loop a thread waits longer for that lock, up to 5 ms each time, than it
-# works.
+# With a codec that takes 10 ns per byte, a full batch blocks the event loop for 2 ms; with one that takes 900 ns, for a
+# quarter of a second. A thread does not block the loop, since codecs release the GIL while they work. Fast codecs do
+# not benefit from threads: beside a busy loop, a thread waits up to 5 ms for the GIL each time, longer than it works.
 
 
 _threads = CodecThreads("compression")
 
 
 class _Build:
-    """The batches of one request."""
+    """Batches of a request."""
 
     __slots__ = ("batches", "connection", "done")
 
@@ -208,12 +207,12 @@ class _Build:
 
 
 class Builds:
-    """Requests whose batches are being compressed. For each broker, they leave in the order in which they came."""
+    """Requests whose batches are being compressed. The requests to a broker are sent in order."""
 
     def __init__(
         self, spawn: Spawn, submit: Callable[[Connection, list[ProducerBatch]], None], transactional: bool
     ) -> None:
-        """``submit`` sends a finished request, on the connection that had room for it."""
+        """``submit`` sends a finished request over its connection."""
         self._transactional = transactional
         self._spawn = spawn
         self._submit = submit
@@ -221,7 +220,7 @@ class Builds:
         """Requests not submitted yet, by broker."""
 
     def count(self, node_id: int) -> int:
-        """Return the number of requests to a broker in progress here."""
+        """Return the number of requests to a broker that are not submitted yet."""
         waiting = self._waiting.get(node_id)
         return len(waiting) if waiting is not None else 0
 

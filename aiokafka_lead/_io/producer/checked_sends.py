@@ -1,4 +1,4 @@
-"""Sends records declined by `Intake.append`: checks and serializes each, and puts it into a batch when possible."""
+"""Checks and serializes records that `Intake.append` did not accept, and puts them into batches."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from .intake import Admission, Intake, all_bytes
 
 
 class CheckedSends:
-    """Accepts the arguments of `Producer.send` and similar methods as the application gives them."""
+    """Implements `Producer.send` and similar methods, with unchecked arguments."""
 
     __slots__ = ("_awaited", "_intake", "_prepares", "_serializers", "_topics", "as_they_come", "takes_bytes")
 
     def __init__(self, config: ProducerConfig, intake: Intake, topics: Container[str]) -> None:
-        """``topics`` are topics of earlier records, whose names are valid."""
+        """``topics`` are the topics of earlier records, whose names are valid."""
         self._intake = intake
         self._topics = topics
         self._serializers = Serializers(config.key_serializer, config.value_serializer)
         self._awaited = self._serializers.awaited
-        """The serializers to await, by the names of their options."""
+        """Option names of serializers that have to be awaited."""
         self._prepares = self._serializers.prepares
         self.takes_bytes = self._serializers.plain
         """True if keys and values are sent unchanged."""
@@ -142,7 +142,7 @@ class CheckedSends:
         return await self._intake.put_all(records, admission, deadline)
 
     async def send_batch(self, topic: str, partition: int, builder: BatchBuilder) -> DeliveryBatch:
-        """Accept an already filled batch, for an existing partition, as `send` accepts a record."""
+        """Accept a filled batch for an existing partition, as `send` accepts a record."""
         admission = self._intake.admission
         admission.check()
         try:
@@ -182,7 +182,7 @@ class CheckedSends:
         timestamp_ms: int | None,
         headers: Sequence[Header] | None,
     ) -> Record:
-        """Check and serialize a record with awaited serializers; raises if the producer became unusable meanwhile."""
+        """Check and serialize a record with awaited serializers. Raises if the producer is unusable afterwards."""
         name, number, pairs = check_topic(topic), check_partition(partition), check_headers(headers)
         time_ms = wall_ms() if timestamp_ms is None else check_timestamp(timestamp_ms)
         key_bytes = await self._serializers.await_key(key, name, pairs)

@@ -1,7 +1,7 @@
-"""Accepts records: into a batch at once if possible, or else after the necessary waits.
+"""Puts records into batches, at once if possible, otherwise after the necessary waits.
 
 Most records need neither checks nor waits, and `Intake.append` accepts them unchanged. `CheckedSends` checks and
-serializes all other records, and passes each as a `Record`, to wait for metadata, for memory, or for the sender's turn.
+serializes all other records, and passes them as `Record`, which may wait for metadata, for memory, or for the sender.
 Parameters are always in the order of ``send``. Hot: compiled through ``intake.pxd`` if a compiler is available.
 """
 
@@ -33,16 +33,17 @@ _NONE_YET = object()
 
 
 def all_bytes(what: str, contents: list[Any]) -> list[bytes | None]:
-    """Return values or keys unchanged if they are sendable bytes, or else converted to bytes."""
+    """Return values or keys unchanged if all are bytes or None, otherwise converted to bytes."""
     if all(content is None or type(content) is bytes for content in contents):
         return contents
     return [to_bytes(what, content) for content in contents]
 
 
 class Admission:
-    """The permission to add records: while the producer runs, or during one transaction.
+    """Permission to add records while the producer runs, or during one transaction.
 
-    A call keeps its initial permission, so that after a wait it does not add records to a later transaction.
+    A call keeps the permission with which it began, so that after a wait it does not add records to a later
+    transaction.
     """
 
     __slots__ = ("_on_failure", "check")
@@ -50,17 +51,17 @@ class Admission:
     def __init__(self, check: Callable[[], None], on_failure: Callable[[KafkaError], None] | None = None) -> None:
         """``on_failure`` is called with the errors of sends."""
         self.check = check
-        """Raises unless records can be accepted here and now."""
+        """Raises an error unless records can be accepted now, from this task."""
         self._on_failure = on_failure
 
     def failed(self, error: KafkaError) -> None:
-        """A send raises this error, and its record is not accepted. Wrong arguments concern only their caller."""
+        """Report the error of a send whose record is not accepted, except errors of arguments."""
         if self._on_failure is not None and not isinstance(error, (ConfigError, ConfigTypeError)):
             self._on_failure(error)
 
 
 class Intake:
-    """Puts records into the accumulator, or lets the sender put the first record there and send it."""
+    """Puts records into the accumulator. The sender does it for a first record, which it sends at once."""
 
     __slots__ = (
         "_accumulator",
@@ -85,11 +86,11 @@ class Intake:
 
     def __init__(self, config: ProducerConfig, sender: Sender, metadata: MetadataActor, admission: Admission) -> None:
         self.usable = False
-        """True if `append` may accept records: the producer is started, and neither stopped nor failed."""
+        """True if `append` may accept records: the producer is started, and has neither stopped nor failed."""
         self.admission = admission
-        """Permission of calls that begin now."""
+        """Permission for calls that begin now."""
         self.unsampled: Unsampled | None = None
-        """Tells which records no tracer wants, if there is a tracer."""
+        """Selects records that are not traced; None without a tracer."""
         self._accumulator = sender.accumulator
         self._topics = self._accumulator.topics
         self._sender = sender
@@ -97,27 +98,26 @@ class Intake:
         self._metadata = metadata
         self._lingers = config.linger_ms > 0
         self._max_block_ms = config.max_block_ms
-        # values with which `append` compares
+        # values that `append` compares with
         self._topic: object = _NONE_YET
         """Topic of the latest record."""
         self._buffer: TopicBuffer
-        """Buffer of this topic, which stays the same."""
+        """Buffer of this topic; a topic always has the same buffer."""
         self._thread = 0
         """The event loop's thread."""
         self._identity: object = None
-        """The same as an object: the event loop's own."""
+        """The thread's identity as the object that the event loop stores."""
         self._probe: Callable[[], object] = object
-        """Returns ``_expected`` while the producer's event loop runs; otherwise returns another object, or raises.
-        """
+        """Returns ``_expected`` while the producer's event loop runs; otherwise returns another object or raises."""
         self._expected: object = None
         self._known: dict[str, object] | None = None
-        """Holds the event loop's thread under ``_key`` while the loop runs, if this kind of loop keeps it there."""
+        """Dict with the event loop's thread under ``_key`` while the loop runs; None if the loop does not store it."""
         self._key = ""
 
     def start(
         self, probe: Callable[[], object], expected: object, thread: tuple[dict[str, object], str] | None
     ) -> None:
-        """Let `append` accept records on the current event loop, identified by the probe or ``thread``.
+        """Let `append` accept records on the current event loop, which ``probe`` or ``thread`` identifies.
 
         See `loop_probe` and `loop_thread`.
         """
@@ -134,10 +134,10 @@ class Intake:
     def append(
         self, topic: object, value: object, key: object, partition: object, timestamp_ms: object, headers: object
     ) -> Delivery | None:
-        """Put a record with the arguments of ``send`` into a batch.
+        """Put a record with the arguments of ``send`` into a batch at once.
 
-        Return None if this is not enough, or if other tasks should run first. Wrong arguments are left to other
-        methods: it accepts only arguments that it knows to be valid.
+        Returns None if the record needs checks or has to wait, or if other tasks should run first. It accepts only
+        arguments that are certainly valid; errors of arguments are raised by other methods.
         """
         if not self._here():
             return None
@@ -183,16 +183,16 @@ class Intake:
         timestamp_ms: int,
         headers: Sequence[Header],
     ) -> Delivery | None:
-        """Accept a checked record; return None when memory is short or the sender should have its turn first."""
+        """Accept a checked record; return None if memory is short or the sender should run first."""
         delivery = buffer.append(value, key, partition, timestamp_ms, headers)
         if delivery is None and buffer.count and not self._accumulator.crowded():
             delivery = self._put(buffer, Record(buffer.name, value, key, partition, timestamp_ms, headers), False)
         return delivery
 
     def _put(self, buffer: TopicBuffer, record: Record, with_others: bool) -> Delivery | None:
-        """Accept a record, into a new batch if necessary; return None when memory is short.
+        """Accept a record, into a new batch if necessary; return None if memory is short.
 
-        Without ``linger_ms`` it is sent in the same turn, unless its call comes ``with_others``.
+        Without ``linger_ms`` it is sent at once, unless other records of the same call follow (``with_others``).
         """
         accumulator = self._accumulator
         now = clock.monotonic_s()
@@ -204,7 +204,7 @@ class Intake:
         self, topic: str, values: list[bytes | None], keys: list[bytes | None] | None, start: int, partition: int,
         timestamp_ms: int, headers: Headers, into: DeliveryBatch,
     ) -> int:  # fmt: skip
-        """Accept ``values[start:]`` until one would have to wait; return the number accepted."""
+        """Accept ``values[start:]`` until a record would have to wait; return the number of accepted records."""
         buffer = self._buffer_with(topic, partition)
         if buffer is None:
             return 0
@@ -236,16 +236,16 @@ class Intake:
                 into.add_delivery(delivery)
                 at += 1
         except MessageTooLargeError:
-            pass  # an error of this record only: accepting it separately raises it
+            pass  # the error of this record is raised when it is accepted separately
         return at - start
 
     def _buffer_with(self, topic: str, partition: int) -> TopicBuffer | None:
-        """Return the topic's buffer, if the producer is usable and the topic is known to have the partition, or -1."""
+        """Return the topic's buffer if the producer is usable and the topic has the partition, which may be -1."""
         buffer = self._topics.get(topic)
         return buffer if buffer is not None and self.usable and partition < buffer.count else None
 
     def _here(self) -> bool:
-        """Return True if the producer is usable, and its event loop is running here."""
+        """Return True if the producer is usable, and its event loop runs in this thread."""
         if not self.usable or clock.thread_id() != self._thread:
             return False
         if self._known is not None:
@@ -274,10 +274,10 @@ class Intake:
     async def wait_in_line(
         self, record: Record, admission: Admission, deadline: Deadline | None, with_others: bool = False
     ) -> Delivery:
-        """Accept a record as soon as its topic is known and there is memory, within ``max_block_ms`` or the deadline.
+        """Accept a record once its topic is known and there is memory, within the deadline (``max_block_ms``).
 
-        Never suspends after accepting the record, so that a cancelled call has not accepted it. Earlier calls waiting
-        for the same topic come first.
+        Earlier calls that wait for the topic come first. The call does not suspend after accepting the record, so that
+        a cancelled call has not accepted it.
         """
         accumulator = self._accumulator
         return await self._put_in_line(
@@ -290,7 +290,7 @@ class Intake:
         )
 
     def put_nowait(self, record: Record) -> Delivery | None:
-        """Accept a record now, looking up its topic afterwards if it is unknown; return None when memory is short."""
+        """Accept a record now; return None if memory is short. An unknown topic is looked up afterwards."""
         buffer = self._accumulator.topic(record.topic)
         if buffer is not None:
             return self._put(buffer, record, False)
@@ -307,7 +307,7 @@ class Intake:
         admission: Admission,
         deadline: Deadline | None,
     ) -> DeliveryBatch:
-        """Accept many checked records, all with these headers, without asking a partitioner."""
+        """Accept many checked records, all with these headers, without a custom partitioner."""
         batch = DeliveryBatch()
         at = 0
         if topic not in self._lines:
@@ -317,7 +317,7 @@ class Intake:
             if not await self._put_into(batch, record, len(values) - at, admission, deadline):
                 break
             at += 1
-            # This call has its turn until it waits again: other waiting calls come after these records, too.
+            # Until this call waits again, its records also come before other waiting calls.
             at += self._append_plain(topic, values, keys, at, partition, timestamp_ms, headers, batch)
         return batch
 
@@ -349,7 +349,7 @@ class Intake:
     async def _put_into(
         self, batch: DeliveryBatch, record: Record, left: int, admission: Admission, deadline: Deadline | None
     ) -> bool:
-        """Accept one of many records; return True to continue. An error also fails the ``left - 1`` later ones."""
+        """Accept one of many records; return True to continue. An error also fails the ``left - 1`` later records."""
         try:
             with_others = left + len(batch) > 1
             delivery = self.try_now(record, with_others)
@@ -383,13 +383,13 @@ class Intake:
         put: Callable[[TopicBuffer], T | None],
         put_granted: Callable[[TopicBuffer], T],
     ) -> T:
-        """Accept data for the record's destination, once that is possible and no earlier call waits for the topic.
+        """Accept data for the record's destination once it is possible and no earlier call waits for the topic.
 
-        ``put`` returns None when memory is short; ``put_granted`` is for when ``size`` bytes of it were granted.
+        ``put`` returns None if memory is short; ``put_granted`` is called after ``size`` bytes were reserved.
         """
         deadline = deadline or Deadline(self._max_block_ms)
         if self._accumulator.topic(record.topic) is not None:
-            await self._find(record, admission, deadline)  # if partitions were added, no other call waits for that
+            await self._find(record, admission, deadline)  # so that other calls do not wait for added partitions
         with self._lines.enter(record.topic) as place:
             buffer = await self._find(record, admission, deadline)
             while not place.first:
@@ -398,7 +398,7 @@ class Intake:
                 admission.check()
                 buffer = await self._find(record, admission, deadline)
             if self._accumulator.crowded():
-                await anyio.lowlevel.checkpoint()  # let the sender and other tasks do their work
+                await anyio.lowlevel.checkpoint()  # let the sender and other tasks run
                 self._accumulator.opened = 0
                 admission.check()
                 buffer = await self._find(record, admission, deadline)
@@ -413,7 +413,7 @@ class Intake:
                 self._accumulator.memory.release(claim)
 
     async def _find(self, record: Record, admission: Admission, deadline: Deadline) -> TopicBuffer:
-        """The buffer of the record's topic, as soon as that is known to have its partition."""
+        """Wait until the record's topic and partition are known; return the topic's buffer."""
         looked = False
         while True:
             buffer = self._accumulator.topic(record.topic)
@@ -431,7 +431,7 @@ class Intake:
             admission.check()
 
     async def _look_for_more_partitions(self, deadline: Deadline) -> None:
-        """The topic may have got more of them since metadata was fetched."""
+        """Refresh metadata, because partitions may have been added to the topic."""
         self._metadata.request_update()
         try:
             await self._metadata.wait_newer(self._metadata.snapshot.generation, deadline.left_ms())

@@ -1,4 +1,4 @@
-"""Limits the Produce requests in flight to each broker to a useful number: see `RequestWindow`.
+"""Limits the Produce requests in flight to each broker; see `RequestWindow`.
 
 Compiled through ``pacing.pxd`` if a compiler is available.
 """
@@ -16,7 +16,7 @@ from ..connection.connection import Connection
 
 
 class Pacing:
-    """The windows of all brokers."""
+    """Windows of all brokers."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Connection, RequestWindow]] = {}
@@ -44,7 +44,7 @@ class Pacing:
 
 
 class UnderWay:
-    """A request in flight, called by the connection with the response, or when the connection is lost."""
+    """A request in flight. The connection calls it with the response or the error."""
 
     __slots__ = ("_on_done", "_sent_at", "_window")
 

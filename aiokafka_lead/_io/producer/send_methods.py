@@ -1,7 +1,7 @@
 """Compiled replacements for `send` and `send_nowait` of a running producer.
 
-Most records need only the `Intake`; a Python function or a coroutine around it would double the cost. So these try it
-first, and call the class's methods for the remaining records.
+Most records need only the `Intake`, and a Python function or a coroutine around it would double the cost. These methods
+try the `Intake` first, and call the methods of the class for the remaining records.
 
 Hot: this module is compiled through ``send_methods.pxd``. Plain Python does not use it.
 """
@@ -21,7 +21,7 @@ from .intake import Intake
 class QuickSend:
     """`Producer.send` of a running producer.
 
-    Inspection, for example by `inspect.iscoroutinefunction`, sees the method of the class.
+    Inspection, for example `inspect.iscoroutinefunction`, sees the method of the class.
     """
 
     __slots__ = ("_intake", "_otherwise", "_slot", "_spare")
@@ -31,7 +31,7 @@ class QuickSend:
         self._intake = intake
         self._otherwise = otherwise
         self._spare: SendCall | None = None
-        """The latest finished call, reused by the next one, because most are dropped at once."""
+        """Latest finished call, which the next call reuses if the application has dropped it."""
         self._slot = 0
         calling.call_by(self, self._slot, "send")
 
@@ -49,7 +49,7 @@ class QuickSend:
         *,
         timeout_ms: Any = None,
     ) -> SendCall | Coroutine[Any, Any, Delivery]:
-        """Return the object of a call. One with its own time is the class's, which checks and keeps it."""
+        """Return the coroutine of a call. With ``timeout_ms``, it is the coroutine of the class's method."""
         if timeout_ms is not None:
             return self._otherwise(topic, value, key, partition, timestamp_ms, headers, timeout_ms=timeout_ms)
         return _new_call(self, topic, value, key, partition, timestamp_ms, headers)
@@ -66,9 +66,9 @@ class QuickSend:
 
 
 class SendCall:
-    """A call of ``send``: a coroutine that ends at its first step if the record can be accepted at once.
+    """Coroutine of a call of ``send``, which ends at its first step if the record can be accepted at once.
 
-    Otherwise it continues as the coroutine of the class's method, which inspection also sees.
+    Otherwise it continues as the coroutine of the class's method, which is also visible to inspection.
     """
 
     __slots__ = (
@@ -92,9 +92,9 @@ class SendCall:
     _timestamp_ms: Any
     _headers: Any
     _fresh: bool
-    """True if it neither began nor was closed."""
+    """True until the call has begun or is closed."""
     _coroutine: Coroutine[Any, Any, Delivery] | None
-    """The coroutine as which it continues."""
+    """Coroutine of the class's method, once the call continues as that."""
 
     def __await__(self) -> SendCall:
         if self._coroutine is not None and inspect.getcoroutinestate(self._coroutine) == inspect.CORO_SUSPENDED:
@@ -108,14 +108,14 @@ class SendCall:
         return self.send(None)
 
     def send(self, value: Any) -> Any:
-        """Continue: raises StopIteration with the `Delivery`, or returns the awaited object for the event loop."""
+        """Continue. Raises StopIteration with the `Delivery`, or returns the awaited object for the event loop."""
         delivery = self._begin()
         if delivery is not None:
             raise StopIteration(delivery)
         return self._other().send(value)
 
     def throw(self, *error: Any) -> Any:
-        """Raise the error at the point at which the call waits."""
+        """Raise the error where the call waits."""
         return self._other().throw(*error)
 
     def close(self) -> None:
@@ -125,7 +125,7 @@ class SendCall:
             self._coroutine.close()
 
     def _begin(self) -> Delivery | None:
-        """Accept the record; return None if the other coroutine has to continue."""
+        """Accept the record; return None if the coroutine of the class's method has to continue."""
         if self._fresh:
             self._fresh = False  # an error ends the call
             delivery = self._method._intake.append(
@@ -137,7 +137,7 @@ class SendCall:
         return None
 
     def _other(self) -> Coroutine[Any, Any, Delivery]:
-        """Return the other coroutine, closed if the call has ended."""
+        """Return the coroutine of the class's method, closed if this call has ended."""
         if self._coroutine is None:
             self._coroutine = self._method._otherwise(
                 self._topic, self._value, self._key, self._partition, self._timestamp_ms, self._headers
@@ -153,7 +153,7 @@ class SendCall:
     def __dealloc__(self) -> None:
         """Cython's destructor, which costs less than Python's ``__del__``."""
         if self._fresh and self._method is not None:
-            self._coroutine = self._other()  # Python warns of an unawaited one
+            self._coroutine = self._other()  # Python warns that it was never awaited
 
 
 def _new_call(
@@ -196,7 +196,7 @@ calling.run_by(SendCall, _first_step, _rest)
 
 
 def _change_type() -> None:
-    """Let the first object change the type, before several threads can create objects at once."""
+    """Create and call a first object, which changes the type, before several threads can create objects at once."""
     first = QuickSend.__new__(QuickSend)
     first._slot = 0
     calling.call_by(first, first._slot, "send")
@@ -206,7 +206,7 @@ _change_type()
 
 
 class QuickSendNowait:
-    """Its method replaces `Producer.send_nowait` of a running producer."""
+    """Provides the method that replaces `Producer.send_nowait` of a running producer."""
 
     __slots__ = ("_intake", "_otherwise")
 

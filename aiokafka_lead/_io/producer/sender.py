@@ -1,8 +1,8 @@
 """The task that moves batches from the accumulator to the brokers.
 
-It never polls: ready records, room on a connection, new metadata, a response, and the deadline of a lingering,
-backed-off or expiring batch wake it. Responses are processed as they arrive, in the connection's callback. Compiled
-through ``sender.pxd`` if a compiler is available.
+The task does not poll. It is woken by ready records, a connection that accepts requests again, new metadata, responses,
+and the deadlines of lingering, backed-off and expiring batches. Responses are processed in the connection's callback.
+Compiled through ``sender.pxd`` if a compiler is available.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ if TYPE_CHECKING:
     from .shared_sending import Seat
 
 HOT_REQUESTS = (InitProducerIdRequest, ProduceRequest)
-"""Requests for which records wait."""
+"""Requests needed for the first records."""
 
 _INT32_MAX = 2**31 - 1
 _REQUESTS_AT_A_TIME = 16
-"""Number of requests to one broker in one go, if no responses hold them back (acks=0)."""
+"""Number of requests to a broker before other tasks run, if no responses limit them (acks=0)."""
 _BATCHES_AT_A_TIME = 500
 """Number of batches sent before other tasks run."""
 
@@ -74,9 +74,9 @@ class Sender:
         spawn: Spawn,
         seat: Seat | None = None,
     ) -> None:
-        """``ask_any`` sends a request to the least loaded broker, ``spawn`` runs a supervised task.
+        """``ask_any`` sends a request to the least loaded broker; ``spawn`` runs a supervised task.
 
-        With a ``seat`` it shares a task and requests with other producers.
+        With a ``seat``, the sender shares a task and requests with other producers.
         """
         self._parking = Parking()
         self.accumulator = Accumulator(config, self._parking, self._notify)
@@ -85,7 +85,7 @@ class Sender:
         self._ids = ProducerIds(config, self.accumulator, self._answers, ask_any, self._log)
         self._config = config
         self._timeout_ms = min(round(config.request_timeout_ms), _INT32_MAX)
-        """Time for which brokers may wait for their replicas."""
+        """Time for which brokers may wait for replicas."""
         self._brokers = brokers
         self._metadata = metadata
         self._spawn = spawn
@@ -96,20 +96,20 @@ class Sender:
         """Sends that wait until their records can be accepted."""
         self._seat = seat
         self._wake = Signal()
-        """Wakes the producer's own task, if it has one."""
+        """Wakes the sender's task, if it does not share one."""
         self._pacing = Pacing()
         self._filled_bytes = 0
-        """Bytes of batches that became full since the last turn."""
+        """Bytes of batches that have become full since the last turn."""
         self._working = False
-        """True while it works, when it notices changes itself and need not be woken."""
+        """True while the sender works, when it need not be woken for changes."""
         self._sleeps_until = math.inf
-        """Time at which it wakes by itself."""
+        """Time at which the task wakes without an event."""
         self._blocked: set[Waiter[None]] = set()
         """Sends that wait for memory."""
         self._over = False
-        """True once it has ended: later responses, on shared connections, are ignored."""
+        """True once the sender has ended. Later responses on shared connections are ignored."""
         self._answered: Signal | None = None
-        """Set at each response, while a call waits for all of them."""
+        """Set at each response while a call of `answered` waits."""
 
     # --- start and stop -----------------------------------------------------------------------------------------------
 
@@ -136,13 +136,13 @@ class Sender:
                 await self._wake.wait(None if at == math.inf else max(0.0, at - time.monotonic()))
 
     def turn(self) -> float:
-        """Do all pending work; return the time of the next call, unless it is woken earlier: 0 for at once."""
+        """Do pending work; return the time of the next call unless woken earlier, 0 for at once."""
         due = 0.0 if self._work() else self.accumulator.schedule.next_at()
         self._sleeps_until = math.inf if due is None else due
         return self._sleeps_until
 
     def abort(self, make_error: Callable[[str], KafkaError]) -> None:
-        """Fail every pending record; ``make_error`` takes a text that describes its state."""
+        """Fail all pending records. ``make_error`` is called with a text that describes a record's state."""
         self._answers.abort(make_error, time.monotonic())
         self.lookups.unknown.drop_all(make_error)
         blocked, self._blocked = self._blocked, set()
@@ -150,14 +150,14 @@ class Sender:
             waiter.set_error(make_error("not taken"))
 
     def end(self, make_error: Callable[[str], KafkaError]) -> None:
-        """`abort`, permanently."""
+        """Fail all pending records, as `abort` does, and ignore later responses."""
         self._over = True
         self.abort(make_error)
         if self._seat is not None:
             self._seat.leave()
 
     def metrics(self) -> ProducerMetrics:
-        """Return the current counts."""
+        """Return the producer's metrics."""
         from ...metrics import ProducerMetrics
 
         accumulator = self.accumulator
@@ -176,7 +176,7 @@ class Sender:
     # --- waits of callers ---------------------------------------------------------------------------------------------
 
     async def reserve(self, size: int, deadline: Deadline) -> MemoryClaim:
-        """Reserve memory for a record, to be released by the caller. Raises `BufferFull` at the deadline."""
+        """Reserve memory for a record; the caller has to release it. Raises `BufferFull` at the deadline."""
         waiter: Waiter[None] = Waiter()
         claim = self.accumulator.claim(size, lambda: waiter.set_result(None), time.monotonic())
         self._blocked.add(waiter)
@@ -193,14 +193,14 @@ class Sender:
         return claim
 
     def no_room(self, size: int, deadline: Deadline) -> BufferFull:
-        """Return the error of a send that has waited too long for this much memory, or behind other waiting sends."""
+        """Return the error of a send that has waited too long for memory or for earlier sends."""
         return BufferFull(
             f"no room for {size} bytes within {deadline.timeout_ms:g} ms (max_block_ms, or the call's timeout_ms): "
             f"buffer_memory ({self._config.buffer_memory}) is full of records that are not acknowledged"
         )
 
     async def answered(self, timeout_s: float) -> bool:
-        """Wait until every sent batch is answered, or its connection is lost; return False after the timeout."""
+        """Wait until all sent batches are answered or their connections are lost; return False after the timeout."""
         deadline = Deadline(timeout_s * 1000)
         self._answered = Signal()
         try:
@@ -237,14 +237,14 @@ class Sender:
         if moved.partitions is None or moved.brokers:
             self.lookups.unknown.on_snapshot(now)
             if self.accumulator.schedule.ready:
-                self._notify()  # an unchanged leader may be known again, or at another address
+                self._notify()  # the same leader may be known again, or have another address
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
     def put_first(self, topic: TopicBuffer, record: Record, now: float) -> Delivery | None:
-        """Accept a record when there is no other, and send it in the same turn of the event loop.
+        """Accept a record while there is no other record, and send it at once.
 
-        The task stays asleep unless work remains for it, because waking it would cost more than the record.
+        The task is not woken unless work remains, because that would cost more than the record.
         """
         self._working = True
         try:
@@ -255,7 +255,7 @@ class Sender:
         return delivery
 
     def release(self, queues: Iterable[PartitionQueue]) -> None:
-        """The event for which the first batches of these partitions waited has happened."""
+        """Send the first batches of these partitions, since the event for which they waited has happened."""
         now = time.monotonic()
         self._working = True
         try:
@@ -266,10 +266,10 @@ class Sender:
         self._go_on()
 
     def _go_on(self) -> None:
-        """React to an event for which batches may have waited; not called while it works.
+        """Handle an event for which batches may have waited; not called while the sender works.
 
-        During a flush they are sent in the same turn of the event loop, and the task stays asleep. Otherwise they wait
-        for the task's turn, together with records that may arrive until then.
+        During a flush, batches are sent at once, without waking the task. Otherwise they wait for the task, together
+        with records that arrive until then.
         """
         if self._seat is None and self.accumulator.schedule.flushes:
             self._work_at_once()
@@ -277,7 +277,7 @@ class Sender:
             self._ring()
 
     def _work_at_once(self) -> None:
-        """Do all pending work, and wake the task only if some remains for now."""
+        """Do pending work; wake the task only if more work remains now."""
         if self._work():
             self._ring()
             return
@@ -291,7 +291,7 @@ class Sender:
             self._ring()
 
     def _work(self) -> bool:
-        """Do all possible work now; return True if more remains."""
+        """Do a limited amount of work; return True if more remains now."""
         accumulator = self.accumulator
         now = time.monotonic()
         self._working = True
@@ -347,7 +347,7 @@ class Sender:
         self.accumulator.nodes.blocked(node_id, now)
         error = self._brokers.final_error(node_id)
         if error is not None:
-            # For example wrong credentials: waiting does not help.
+            # A retry cannot help, for example with wrong credentials.
             self._answers.fail_ready(node_id, error, now)
         if self._brokers.state(node_id) is NodeState.BACKOFF:
             self._metadata.request_update(lost(node_id))
@@ -359,7 +359,7 @@ class Sender:
 
     def _submit_built(self, connection: Connection, batches: list[ProducerBatch]) -> None:
         self._submit(connection, batches)
-        self._notify()  # other requests may be built now
+        self._notify()  # the next request may be built now
 
     def _submit(self, connection: Connection, batches: list[ProducerBatch]) -> None:
         config = self._config
@@ -472,7 +472,7 @@ class Sender:
             self._metadata.request_update(refused(sent.node_id))
 
     def _explain(self, node_id: int) -> str:
-        """Return the reason why batches cannot reach a node, for the message of an expired one."""
+        """Return the reason why batches cannot be sent to a node, for the error of an expired batch."""
         error = self._brokers.last_error(node_id)
         if error is not None:
             return f"broker {node_id} cannot be reached: {error}"

@@ -1,8 +1,8 @@
-"""Sends for the producers of one shared client: in one task, with one timer, and in joint requests.
+"""Sends the batches of all producers of a shared client, with one task, one timer, and joint requests.
 
-Each producer decides when to send which batches, as it does alone. Batches handed over while the connection is busy
-leave together with batches of other producers, because a request costs the client and the broker more than a batch in
-it. While no request is in flight to the broker, batches leave without a wait.
+Each producer decides when to send which batches, as it does alone. Batches submitted while the connection is busy are
+sent together with batches of other producers, because a request costs the client and the broker more than a batch in
+it. While no request is in flight to the broker, batches are sent at once.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from .pacing import Pacing
 
 
 class Seat:
-    """One producer's place: it is called when it has work to do, or at its next time."""
+    """A producer that shares a task; it is called when it has work to do, or at its next due time."""
 
     __slots__ = ("_sending", "_spawn", "_turn", "wakes_at")
 
     def __init__(self, sending: SharedSending) -> None:
         self._sending = sending
         self._turn: Callable[[], float] | None = None
-        """None while the producer does not run."""
+        """Lets the producer send; None while it does not run."""
         self._spawn: Spawn
         self.wakes_at = [math.inf]
-        """Its entries among the timers: each is earlier than the previous one."""
+        """Its entries among the timers, each earlier than the entry before."""
 
     def take(self, turn: Callable[[], float], spawn: Spawn) -> None:
-        """The producer runs from now on: ``turn`` lets it send, and returns the time of the next call.
+        """Add the started producer. ``turn`` lets it send, and returns the time of the next call.
 
         Errors of ``turn`` are raised in a task of ``spawn``.
         """
@@ -49,13 +49,13 @@ class Seat:
         self._sending.join(self)
 
     def ring(self) -> None:
-        """There is work to do."""
+        """Request a turn, because the producer has work to do."""
         self._sending.ring(self)
 
     def can_send(self, connection: Connection, filled_bytes: int) -> bool:
-        """Return True if a request is accepted now; if not, the producer gets its turn when that changes.
+        """Return True if a request is accepted now; otherwise the producer gets a turn when that changes.
 
-        ``filled_bytes``: see `RequestWindow.is_full`.
+        See `RequestWindow.is_full` for ``filled_bytes``.
         """
         return self._sending.can_send(connection, self, filled_bytes)
 
@@ -71,7 +71,7 @@ class Seat:
         self._sending.submit(connection, Parcel(connection, version, Part(self, request, on_done, unsent)))
 
     def leave(self) -> None:
-        """The producer has ended: forget it."""
+        """Remove the producer, which has ended."""
         self._turn = None
         self._sending.leave(self)
 
@@ -81,7 +81,7 @@ class Seat:
             return math.inf
         try:
             return self._turn()
-        except Exception as error:  # a bug: it must not affect the other producers
+        except Exception as error:  # a bug, which must not affect the other producers
             self._turn = None
             self._spawn(_raise, error, name="kafka producer")
             return math.inf
@@ -96,13 +96,13 @@ class _Broker:
         self.node_id = node_id
         self.outbox = Outbox()
         self.line: dict[Seat, None] = {}
-        """Producers with batches to send once there is room, in the order of their turns."""
+        """Producers with batches to send once a request is accepted, in order."""
         self.held: set[Seat] = set()
-        """Producers that join the line once their handed-over batches have left."""
+        """Producers that join the line once their submitted batches are sent."""
 
 
 class SharedSending:
-    """The sending of one shared client."""
+    """Sends for all producers of a shared client."""
 
     def __init__(self, parent: Client) -> None:
         self._parent = parent
@@ -116,9 +116,9 @@ class SharedSending:
         self._pacing = Pacing()
         self._brokers: dict[int, _Broker] = {}
         self._stirred: dict[_Broker, None] = {}
-        """Brokers to check: a new request has to be sent, or there may be room."""
+        """Brokers to which requests can perhaps be sent."""
         self._calling: _Broker | None = None
-        """The broker whose waiting producers have their turns."""
+        """Broker whose waiting producers are getting their turns."""
         self._look_at = math.inf
         """Time at which a broker may count as slow, so that its waiting requests may use another connection."""
         self._in_turns = False
@@ -126,14 +126,14 @@ class SharedSending:
 
     @classmethod
     def of(cls, parent: Client) -> SharedSending:
-        """Return the instance of this client."""
+        """Return the client's instance, which the first call creates."""
         sending: SharedSending | None = parent.commons.get(cls)
         if sending is None:
             sending = parent.commons[cls] = cls(parent)
         return sending
 
     def join(self, seat: Seat) -> None:
-        """Give this producer its turns from now on."""
+        """Add a started producer."""
         self._seats.add(seat)
         if not self._running:
             self._running = True
@@ -142,7 +142,7 @@ class SharedSending:
         self.ring(seat)
 
     def leave(self, seat: Seat) -> None:
-        """Forget a producer that has ended; its handed-over batches are sent."""
+        """Remove a producer that has ended. Its submitted batches are still sent."""
         self._seats.discard(seat)
         self._rung.pop(seat, None)
         for broker in self._brokers.values():
@@ -153,7 +153,7 @@ class SharedSending:
         heapq.heapify(self._timers)
 
     def ring(self, seat: Seat) -> None:
-        """The producer has work to do."""
+        """Give a turn to this producer, which has work to do."""
         self._rung[seat] = None
         self._wake.set()
 
@@ -195,7 +195,7 @@ class SharedSending:
         self._wake.set()
 
     def _serve(self, broker: _Broker, now: float) -> None:
-        """Send waiting requests, and batches of waiting producers, as far as there is room."""
+        """Send waiting requests, and batches of waiting producers, as far as requests are accepted."""
         self._send_to(broker, now)
         if broker.line:
             connection = self._parent.brokers.ready(broker.node_id)
@@ -222,11 +222,11 @@ class SharedSending:
     def _may_leave(self, parcel: Parcel) -> bool:
         connection = cast(Connection, parcel.way)
         if not connection.ready:
-            return True  # let it fail, and so be sent to the leader of that time
+            return True  # it fails, and its batches are sent again to their new leaders
         return connection.can_send() and not self._pacing.is_full(connection)
 
     def _send_beside(self, broker: _Broker, now: float) -> None:
-        """Send requests that would wait too long for the first connection on additional ones.
+        """Send requests that would wait too long for the first connection over additional connections.
 
         There are never more connections than separate producers would have.
         """
@@ -242,7 +242,7 @@ class SharedSending:
                 self._submit(broker, parcel, connection)
 
     def _submit(self, broker: _Broker, parcel: Parcel, beside: Connection | None) -> None:
-        """Send it on its intended connection, or on an additional one (``beside``)."""
+        """Send a request over its intended connection, or over the additional connection ``beside``."""
 
         apart = beside is not None
 
@@ -270,7 +270,7 @@ class SharedSending:
             self._stir(broker)
 
     def _line_up(self, broker: _Broker, parcel: Parcel) -> None:
-        """Let the producers held back by this parcel join the line."""
+        """Move the producers that waited for this parcel to the line."""
         for part in parcel.parts if broker.held else ():
             seat = cast("Seat", part.owner)
             if seat in broker.held and not broker.outbox.holds_back(seat):
@@ -279,7 +279,7 @@ class SharedSending:
                 self._stir(broker)
 
     def _merge_hints(self, response: ProduceResponse, version: int) -> None:
-        """Merge hints once, and not for each of the producers concerned."""
+        """Merge a response's hints once for all its producers."""
         metadata = self._parent.metadata
         hints = take_hints(response, version, metadata.snapshot.topic_names)
         if hints:
@@ -314,7 +314,7 @@ class SharedSending:
             rung[seat] = None
         self._in_turns = True
         try:
-            self._serve_stirred(now)  # waiting producers, before the rest
+            self._serve_stirred(now)  # producers that already wait come first
             for seat in rung:
                 self._give_turn(seat, now)
             self._serve_stirred(now)

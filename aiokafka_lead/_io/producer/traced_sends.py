@@ -1,4 +1,4 @@
-"""The sends of a traced producer: each has a span that ends when its record is acknowledged or has failed."""
+"""Sends of a traced producer, with spans that end when the records are acknowledged or have failed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .intake import Intake
 
 
 class TracedSends(CheckedSends):
-    """Sits between the application and `CheckedSends`. Records that `Intake.append` accepts at once are not sampled."""
+    """Wraps `CheckedSends` with spans. Records that `Intake.append` accepts at once are not sampled."""
 
     __slots__ = ("_tracing",)
 
@@ -94,7 +94,7 @@ class TracedSends(CheckedSends):
         return batch
 
     async def send_batch(self, topic: str, partition: int, builder: BatchBuilder) -> DeliveryBatch:
-        # Headers carry the span's context, so the records are encoded again.
+        # The records are encoded again, because their headers carry the span's context.
         records = builder.records()
         return await self.send_many(
             topic,

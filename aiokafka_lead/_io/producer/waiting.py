@@ -1,7 +1,7 @@
-"""Calls and tasks of a producer that wait: for their turn, and for the outcomes of records.
+"""Waits of a producer's calls, for their turn to send and for the outcomes of records.
 
-There is a line for each topic, so that no call overtakes an earlier one. The first call in it waits for its topic or
-memory, and later ones wait for their turn. Compiled through ``waiting.pxd`` if a compiler is available.
+Each topic has a queue, so that no call overtakes an earlier call. The first call in it waits for the topic or for
+memory, and later calls wait for their turn. Compiled through ``waiting.pxd`` if a compiler is available.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ..loop import Signal, Waiter, in_trio, loop_token
 _log = logging.getLogger(__name__)
 
 _WOKEN_TOGETHER = 64
-"""asyncio runs simultaneously woken tasks in order, each in a fraction of a turn of its event loop."""
+"""Number of calls woken at once. asyncio runs them in order, in the same iteration of the event loop."""
 
 
 class Place:
-    """The place of one call in its topic's line."""
+    """A call's place in its topic's queue."""
 
     __slots__ = ("_asleep", "_lines", "_signal", "line", "topic")
 
@@ -48,7 +48,7 @@ class Place:
         return self.line[0] is self
 
     async def until_first(self, deadline: Deadline) -> bool:
-        """Wait until it is this call's turn; return False if that does not happen in time."""
+        """Wait until it is this call's turn; return False at the deadline."""
         while not self.first:
             self._asleep = True
             try:
@@ -59,7 +59,7 @@ class Place:
         return True
 
     def wake(self) -> bool:
-        """Let the call check for its turn; return True if it was asleep."""
+        """Let the call check if it is its turn; return True if it was asleep."""
         asleep, self._asleep = self._asleep, False
         if asleep:
             self._signal.set()
@@ -67,21 +67,21 @@ class Place:
 
 
 class Lines:
-    """The lines of one producer."""
+    """The queues of a producer's calls."""
 
     __slots__ = ("_lines", "calls")
 
     def __init__(self) -> None:
         self.calls = 0
-        """Number of waiting calls, for all topics."""
+        """Number of waiting calls for all topics."""
         self._lines: dict[str, deque[Place]] = {}
-        """Lines by topic; empty ones are removed."""
+        """Queues by topic; empty queues are removed."""
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._lines
 
     def enter(self, topic: str) -> Place:
-        """Join the end of the topic's line, until the ``with`` block ends."""
+        """Append a place to the topic's queue. It is a context manager, which removes the place."""
         line = self._lines.get(topic)
         if line is None:
             line = self._lines[topic] = deque()
@@ -91,14 +91,14 @@ class Lines:
         return place
 
     def leave(self, place: Place) -> None:
-        """The call's record was accepted, or it has stopped waiting."""
+        """Remove a place, because its record was accepted or the call has stopped waiting."""
         line = place.line
         was_first = place.first
         line.remove(place)
         self.calls -= 1
         if not line:
             del self._lines[place.topic]
-        elif was_first and line[0].wake() and not in_trio():  # trio's order is random
+        elif was_first and line[0].wake() and not in_trio():  # trio runs woken tasks in random order
             for other in islice(line, 1, _WOKEN_TOGETHER):
                 other.wake()
 
@@ -107,7 +107,7 @@ class Lines:
 
 
 class Parking:
-    """The `Park` of one producer's outcomes. It refers only to its event loop, since done outcomes keep it alive."""
+    """The `Park` of a producer's outcomes. It refers only to its event loop, since done outcomes keep it alive."""
 
     __slots__ = ("_loop",)
 
@@ -119,9 +119,9 @@ class Parking:
         self._loop = loop_token()
 
     def __call__(self, outcome: BatchOutcome, /) -> Awaitable[object]:
-        """Return an awaitable for the end or division of the outcome; raises `WrongEventLoopError`.
+        """Return an awaitable for the completion or splitting of the outcome. Raises `WrongEventLoopError`.
 
-        On asyncio it is a future itself, because each coroutine around it would cost time at every wake-up.
+        On asyncio it is a bare future, because a coroutine around it would cost time at each wake-up.
         """
         waiter: Any = outcome.waiter
         if in_trio():
@@ -141,7 +141,7 @@ class Parking:
         return future
 
     def soon(self, fn: Callable[..., object], /, *args: Any) -> None:
-        """Let the event loop call this soon; errors are logged."""
+        """Call a function in the next iteration of the event loop. Errors are logged."""
         if in_trio():
             import trio
 
@@ -151,7 +151,7 @@ class Parking:
 
 
 class _Parked:
-    """The asyncio tasks awaiting an outcome, each by its own future, since cancelling a task cancels its future."""
+    """asyncio tasks that await an outcome, each with a separate future, since cancelling a task cancels its future."""
 
     __slots__ = ("_futures",)
 
@@ -159,14 +159,14 @@ class _Parked:
         self._futures: list[asyncio.Future[None]] = []
 
     def add(self, future: asyncio.Future[None]) -> None:
-        """Add a task; one that asks repeatedly, for a short time each, is added once."""
+        """Add a task's future. Futures of earlier short waits of the task, which are done, are removed."""
         futures = self._futures
         while futures and futures[-1].done():
             futures.pop()
         futures.append(future)
 
     def set_result(self, value: None, /) -> None:
-        """Wake them."""
+        """Wake the tasks."""
         for future in self._futures:
             if not future.done():
                 future.set_result(None)

@@ -1,4 +1,4 @@
-"""Base of all kinds of `run`: workers, failures, dead letters, refusals, and the end."""
+"""Base of all kinds of `run`: workers, failures, dead letters, refusals, and the end of a run."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ S = TypeVar("S", bound=Slot)
 R = TypeVar("R")
 
 CANCELLED_WITHIN_S = 1.0
-"""Time that cancelled handlers have to end before the run continues without them."""
+"""Time for which a run waits for the end of cancelled handlers."""
 
 IDLE_MS = 60_000.0
-"""Time limit of one look for records without another event."""
+"""Time limit of a wait for records."""
 
 _SENT: tuple[Fate, ...] = ("dead_letter", "later")
-"""Fates of a record that is sent to another topic."""
+"""Fates of records that are sent to another topic."""
 
 _SAYS: dict[Fate, tuple[int, str]] = {
     "retry": (logging.INFO, "will be again"),
@@ -54,11 +54,11 @@ _SAYS: dict[Fate, tuple[int, str]] = {
     "drop": (logging.INFO, "is left out"),
     "reject": (logging.ERROR, "is rejected"),
 }
-"""Level and text of the log for a failure, by the fate of its record."""
+"""Log level and text of a failure, by the fate of its record."""
 
 
 class Judge(Generic[R]):
-    """Decides, logs and traces the fate of records whose handlers have raised, over one run."""
+    """Decides, logs and traces the fate of records whose handlers have raised an error in a run."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Judge(Generic[R]):
         return handle if self.tracing is None else self.tracing.around(handle)
 
     def within(self, record: Any) -> AbstractContextManager[object]:
-        """Make the span of a record whose handler has failed current again."""
+        """Return a context manager in which the span of a failed record is current again."""
         return nullcontext() if self.tracing is None else self.tracing.within(record)
 
     def problem(self, now: float) -> str | None:
@@ -90,12 +90,12 @@ class Judge(Generic[R]):
         return self.refusals.problem(now) or self.outages.problem(now)
 
     def passed(self, now: float) -> None:
-        """Note that brokers have answered without a refusal."""
+        """Record that brokers have answered without a refusal."""
         self.refusals.passed(now)
         self.outages.passed(now)
 
     def outage(self, record: Any, error: BaseException, attempts: int) -> Verdict:
-        """Judge a record that waits for a schema registry: it waits without counting an attempt, up to a limit."""
+        """Judge a record that waits for a schema registry. Up to a time limit, it waits without counting an attempt."""
         wait_s = self.outages.bear(record, error, time.monotonic())
         if wait_s is not None:
             if self.tracing is not None:
@@ -106,10 +106,10 @@ class Judge(Generic[R]):
         return Verdict("raise", failure=_failure(text, record, error, attempts))
 
     def judge(self, record: Any, error: BaseException, attempts: int, verdict: Verdict | None = None) -> Verdict:
-        """Judge a record whose handler has raised this error, for the ``attempts``-th time.
+        """Judge a record whose handler has raised this error in its ``attempts``-th attempt.
 
-        With a ``verdict``, its fate is decided already. If the record has to be sent to another topic, `sent` logs that
-        once it is done. The ``failure`` of the result is a `HandlerError`.
+        If ``verdict`` is given, the fate is already decided. If the record is sent to another topic, `sent` logs it
+        afterwards. The ``failure`` of the result is a `HandlerError`.
         """
         if verdict is None:
             delays = 0 if self.retry_topics is None else self.retry_topics.delays(record)
@@ -131,7 +131,7 @@ class Judge(Generic[R]):
         return verdict
 
     def sent(self, fate: Fate, record: Any, error: BaseException, attempts: int) -> None:
-        """Note that a record's dead letter is written, or that it waits in a retry topic."""
+        """Log and trace a record whose dead letter is written, or that is written to a retry topic."""
         self._log(fate, record, error, attempts)
         if self.tracing is not None and fate == "dead_letter":
             self.tracing.dead_letter(record, error, str(self.config.dead_letter_topic))
@@ -181,7 +181,7 @@ def _raw(record: Any) -> ConsumerRecord[Any, Any]:
 
 
 class WorkersRun(ABC, Generic[S, R]):
-    """Run that gives one record after another to workers. Owns the records in hand; its tasks end before it returns."""
+    """A run in which workers take single records. It owns the records in hand, and its tasks end before it returns."""
 
     def __init__(
         self,
@@ -191,17 +191,17 @@ class WorkersRun(ABC, Generic[S, R]):
         dead_letters: DeadLetters | None,
         take_over: Callable[[S, R], bool] | None = None,
     ) -> None:
-        """``take_over`` returns True for a record that no worker handles."""
+        """``take_over`` returns True for records that workers do not handle."""
         self._judge = judge
         self._log = judge.log
         self._dead_letters = dead_letters
         self._tasks = anyio.create_task_group()
         self._waiting = Signal()
-        """Set when another record waits for its due time, or was answered in another topic."""
+        """Set when a record waits for its due time, or is answered in another topic."""
         self._outgoing: Outgoing[S] = Outgoing(
             self._send if judge.tracing is None else self._send_traced, self._not_sent, self._waiting.set
         )
-        """Records on their way to other topics."""
+        """Sends records to other topics."""
         self._workers = Workers(
             self._tasks,
             work,
@@ -215,17 +215,17 @@ class WorkersRun(ABC, Generic[S, R]):
             log=judge.log,
         )
         self._room = Signal()
-        """Set when more records can be taken than before, or the run may have to end."""
+        """Set when more records can be taken, or the run may have to end."""
         self._calm = News()
-        """Notified when a handler has ended that a task may wait for."""
+        """Notified when a handler has ended, for which a task may wait."""
         self._failure: BaseException | None = None
         """Error that ends the run."""
         self._stop_at = math.inf
-        """Time by which handlers have to end, once the consumer is being stopped."""
+        """Deadline of handlers while the consumer is being stopped."""
         self._end_by = math.inf
-        """Time by which everything has to end then."""
+        """Deadline of the whole run while the consumer is being stopped."""
         self._stopped_by = -1
-        """Id of the task that stops the consumer; -1, which no worker has, while none does."""
+        """Id of the task that stops the consumer; -1 before a stop."""
         self._ended: Waiter[None] = Waiter()
 
     # --- hooks of each kind -------------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ class WorkersRun(ABC, Generic[S, R]):
 
     @abstractmethod
     async def _take(self, most_ms: float) -> None:
-        """Take records as far as there is room; wait for some, or for room. Raises the error that prevents reading."""
+        """Take records up to the limit, or wait until more may be taken. Raises the error that prevents reading."""
 
     @abstractmethod
     async def _wind_up(self) -> None:
@@ -252,19 +252,19 @@ class WorkersRun(ABC, Generic[S, R]):
 
     @abstractmethod
     def _wait(self, slot: S, record: R, error: BaseException, delay_s: float | None) -> None:
-        """Have the record handled again, after this delay or after its backoff."""
+        """Handle the record again after this delay, or after its backoff (None)."""
 
     @abstractmethod
     def _leave(self, slot: S) -> None:
-        """Finish with the record in this slot: it is never handled again."""
+        """Finish with the record in this slot, which is not handled again."""
 
     @abstractmethod
     def _give_up(self, slot: S) -> None:
-        """Take back the record in this slot, which is not done, and hand out no other one."""
+        """Take back the record in this slot, which is not done, and hand out no more records."""
 
     @abstractmethod
     def _next_due(self) -> float | None:
-        """Return the due time of the first waiting record (``time.monotonic()``)."""
+        """Return the earliest due time of waiting records (``time.monotonic()``), or None."""
 
     @abstractmethod
     def _due(self, now: float) -> None:
@@ -273,7 +273,7 @@ class WorkersRun(ABC, Generic[S, R]):
     # --- its life ----------------------------------------------------------------------------------------------------
 
     async def _live(self, *tasks: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run until the consumer is stopped; raise the error that ends the run before."""
+        """Run until the consumer is stopped. Raises the error that ends the run earlier."""
         wound_up = False
         try:
             async with self._tasks:
@@ -299,7 +299,7 @@ class WorkersRun(ABC, Generic[S, R]):
             raise BackgroundTaskError("the tasks of run() were cancelled, but run() was neither cancelled nor stopped")
 
     async def _feed(self) -> None:
-        """Take records until the consumer is being stopped or has nothing to read."""
+        """Take records until the consumer is stopped or unsubscribed, or the run fails."""
         refusals = self._judge.refusals
         while not self._is_over() and self._failure is None:
             try:
@@ -312,7 +312,7 @@ class WorkersRun(ABC, Generic[S, R]):
                 await self._room.wait(refusals.bear(error, time.monotonic()))
 
     async def _go_on_in_time(self) -> None:
-        """Continue with waiting records at their due times, and behind those that are written to other topics."""
+        """Continue with waiting records when they are due, and after records that are written to other topics."""
         while True:
             due_at = self._next_due()
             await self._waiting.wait(None if due_at is None else max(0.0, due_at - time.monotonic()))
@@ -331,7 +331,7 @@ class WorkersRun(ABC, Generic[S, R]):
     # --- its end -----------------------------------------------------------------------------------------------------
 
     async def finish(self, ready_by: float, end_by: float) -> None:
-        """End the run, as the consumer is being stopped: handlers until ``ready_by``, the rest until ``end_by``."""
+        """End the run of a stopping consumer: handlers by ``ready_by``, the rest by ``end_by``."""
         self._stop_at, self._end_by = ready_by, end_by
         self._stopped_by = anyio.get_current_task().id
         self._room.set()
@@ -343,15 +343,15 @@ class WorkersRun(ABC, Generic[S, R]):
                 self._log.warning("the handler of %s does not end, though it was cancelled", worker.place)
 
     def _busy(self) -> list[Worker[S]]:
-        """Return the busy workers, except one whose handler itself waits for the consumer to stop."""
+        """Return the busy workers, except a worker whose handler stops the consumer."""
         return [worker for worker in self._workers.busy if worker.task_id != self._stopped_by]
 
     async def _until_ended(
         self, workers: Callable[[], list[Worker[S]]], sending: Callable[[], object], deadline: float
     ) -> None:
-        """Wait for these workers, and for records on their way to other topics, until the deadline.
+        """Wait for these workers, and for records being sent to other topics, until the deadline.
 
-        Then cancel the workers, and give them `CANCELLED_WITHIN_S` to end.
+        Then cancel the workers, and wait `CANCELLED_WITHIN_S` for their end.
         """
 
         def unfinished() -> object:
@@ -362,7 +362,7 @@ class WorkersRun(ABC, Generic[S, R]):
             self._log.warning("the handler of %s took too long, and is cancelled", worker.place)
             worker.scope.cancel()
         now = time.monotonic()
-        # The commit needs a part of the remaining time, too.
+        # Half of the remaining time is left for the commit.
         await self._until_calm(unfinished, min(now + CANCELLED_WITHIN_S, (now + self._end_by) / 2))
 
     async def _until_calm(self, at_work: Callable[[], object], deadline: float) -> None:
@@ -388,7 +388,7 @@ class WorkersRun(ABC, Generic[S, R]):
         self._settle(slot, record, error, self._attempt(slot, record, error))
 
     def _settle(self, slot: S, record: R, error: BaseException, attempts: int) -> None:
-        """Carry out the verdict on a record whose handler has raised, for the ``attempts``-th time."""
+        """Judge a record whose handler has raised this error in its ``attempts``-th attempt; carry out the verdict."""
         if isinstance(error, NoAwaitableError):
             self._end(slot, ConfigTypeError(str(error)))
             return
@@ -404,7 +404,7 @@ class WorkersRun(ABC, Generic[S, R]):
             self._leave(slot)
 
     def _send_away(self, sending: Sending) -> None:
-        """Send a record to another topic, while its handler is free for others."""
+        """Send a record to another topic. Its worker continues with other records."""
         self._outgoing.add(sending)
 
     async def _send_traced(self, sending: Sending) -> Delivery:
@@ -418,7 +418,7 @@ class WorkersRun(ABC, Generic[S, R]):
         return await self._dead_letters.send(_raw(sending.record), sending.error, sending.attempts)
 
     def _settle_answers(self) -> None:
-        """Finish with records that are written to other topics, for which others may have waited."""
+        """Finish with records that are answered in other topics, for which other records may have waited."""
         while self._outgoing.answers:
             sending, delivery = self._outgoing.answers.popleft()
             refusal = delivery.exception()
@@ -436,12 +436,12 @@ class WorkersRun(ABC, Generic[S, R]):
         self._calm.tell()
 
     def _written(self, sending: Sending, at: RecordMetadata) -> None:
-        """Note where the record is now."""
+        """Handle that the record is written at this position."""
 
     def _not_sent(self, sending: Sending, refusal: Exception) -> None:
-        """Send the record again after a refusal that is tolerated, or of other records; otherwise end the run."""
+        """Send the record again if the refusal is tolerated or concerned other records; otherwise end the run."""
         if isinstance(refusal, KafkaError) and refusal.collateral:
-            self._outgoing.add(sending)  # without the refused ones, for which the run may end
+            self._outgoing.add(sending)  # without the refused records, which may end the run
             return
         if isinstance(refusal, REFUSALS):
             try:

@@ -1,4 +1,4 @@
-"""Records of one transaction of `Consumer.run`, from the first one taken to the end of their handlers."""
+"""Records of a transaction of `Consumer.run`, which takes them and runs their handlers."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ Record = ConsumerRecord[Any, Any]
 
 
 _FATAL = (CommitOutcomeUnknownError, ProducerFencedError, TransactionAbortedError)
-"""Errors of the transaction itself, which are no failures of a handler."""
+"""Errors of the transaction, which are not failures of a handler."""
 
 
 class NotSentError(Exception):
-    """A record could not be sent to another topic; the cause is the reason."""
+    """A record could not be sent to another topic; the reason is the cause."""
 
 
 class Batch:
-    """Takes records until there are enough, and gives them to handlers meanwhile.
+    """Takes records until there are enough, and passes them to handlers meanwhile.
 
-    If a handler fails, the transaction is lost. The records in hand are still handled: all those that fail are known
-    then, so that they do not spoil one transaction after another.
+    If a handler fails, the transaction will be aborted. The records in hand are still handled, to find all that fail:
+    otherwise each of them would fail another transaction.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class Batch:
         """Time after which no more records are taken (``time.monotonic()``)."""
         self._left = config.max_transaction_records
         self.commits_unchanged = False
-        """True if positions in retry partitions are committed that have not changed."""
+        """True to commit unchanged positions in retry partitions, too."""
         self.undo: list[Undo] = []
-        """Functions that undo the notes of `Following`, if the transaction is aborted."""
+        """Functions that undo changes of `Following` if the transaction is aborted."""
         self.sent: list[tuple[Sending, Delivery]] = []
         """Records that were sent to other topics instead of being handled."""
         self.refused: list[tuple[Sending, Exception]] = []
-        """Records that could not be sent there."""
+        """Records that could not be sent to other topics."""
         self._room = Signal()
         self._calm = Signal()
         self._work = Work(
@@ -90,21 +90,21 @@ class Batch:
         self._workers: Workers[HandlerSlot, Record] | None = None
         self._taking = anyio.CancelScope()
         self.scope = anyio.CancelScope()
-        """Scope around the whole batch, its transaction included."""
+        """Scope around the whole batch, including its transaction."""
         self._ends_soon = False
-        """True once it has to end soon."""
+        """True once the batch has to end soon."""
         self._closed = False
-        """True once no other handler starts."""
+        """True once no more handlers start."""
         self.failures: list[HandlerFailure] = []
         self.error: BaseException | None = None
-        """Error that ends the batch without being a handler's failure."""
+        """Error that ends the batch, other than a handler's failure."""
         self.ended: Waiter[None] = Waiter()
-        """Done when the batch is committed or aborted, as far as that is known."""
+        """Done when the batch is committed or aborted, or its outcome is unknown."""
 
     # --- taking ------------------------------------------------------------------------------------------------------
 
     async def begin(self, idle_ms: float) -> bool:
-        """Take the first records; return False if none came in time. Raises the error that prevents reading."""
+        """Take the first records; return False if none arrived in time. Raises the error that prevents reading."""
         taken = await self._intake.take(self._work, idle_ms, min(self._work.room(), self._left), from_all=True)
         self._until = time.monotonic() + self._config.max_transaction_ms / 1000
         if self._together is not None:
@@ -113,7 +113,7 @@ class Batch:
         return taken > 0
 
     def close(self) -> None:
-        """Take no more records, and end soon: a lost transaction hands out no other record."""
+        """Take no more records, and end soon. If the transaction is lost, no more records are handed out."""
         self._ends_soon = True
         if self.lost:
             self._closed = True
@@ -127,7 +127,7 @@ class Batch:
         self._calm.set()
 
     def concerns(self, partitions: Container[TopicPartition]) -> bool:
-        """Return True if it has records of these partitions."""
+        """Return True if the batch has records of these partitions."""
         return any(partition.state.tp in partitions for partition in self._work)
 
     async def _take(self) -> None:
@@ -143,7 +143,7 @@ class Batch:
             try:
                 self._left -= await self._intake.take(self._work, left_s * 1000, room)
             except KafkaError:
-                return  # raised again after these records are committed; raised now, it would prevent that
+                return  # the next read raises it again; raised now, it would prevent the commit of these records
             if self._closed:  # while records were being taken
                 self._close_all()
             self._rouse()
@@ -151,7 +151,7 @@ class Batch:
     # --- handling ----------------------------------------------------------------------------------------------------
 
     async def handle(self, calls: Calls, log: ClientLog) -> None:
-        """Wait until every handler has returned, or failed."""
+        """Run the handlers until all have returned or failed."""
         together = self._together
         async with anyio.create_task_group() as tasks:
             workers = self._workers = Workers(
@@ -180,7 +180,7 @@ class Batch:
             tasks.cancel_scope.cancel()
 
     def note(self, undo: Undo | None) -> None:
-        """Call this function if the transaction is aborted."""
+        """Call ``undo`` if the transaction is aborted."""
         if undo is not None:
             self.undo.append(undo)
 
@@ -194,22 +194,22 @@ class Batch:
         return bool(self.failures) or self.error is not None
 
     def _at_work(self) -> bool:
-        """Return True while handlers of the lost transaction run, or others will start."""
+        """Return True while handlers of the lost transaction run or will start."""
         return bool(self.busy) or (not self._closed and bool(self._work.turns or self._work.aside))
 
     @property
     def busy(self) -> list[Worker[HandlerSlot]]:
-        """Workers that handle a record."""
+        """Workers that are handling a record."""
         return [] if self._workers is None else self._workers.busy
 
     def handled(self, slots: Sequence[HandlerSlot]) -> None:
-        """Note that these records are handled, or sent to another topic."""
+        """Finish with records that are handled or sent to another topic."""
         for slot in slots:
             self._work.finished(slot)
         self._rouse()
 
     def failed_together(self, slots: Sequence[HandlerSlot], error: BaseException) -> None:
-        """Abort the transaction, since the handler of these records has raised."""
+        """Mark the transaction as lost, since the handler of these records has raised an error."""
         first, *others = slots
         record: Record = first.record  # type: ignore[assignment]
         if others and not is_outage(error) and not isinstance(error, _FATAL):
@@ -250,7 +250,7 @@ class Batch:
             self._work.close(partition)
 
     def _give_up(self, slot: HandlerSlot) -> None:
-        """Take back the record in this slot, and hand out no other one."""
+        """Take back the record in this slot, and hand out no more records."""
         self._closed = True
         self._close_all()
         self._work.given_up(slot)
@@ -261,7 +261,7 @@ class Batch:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets behind all records; raise `CommitFailedError` if a partition was taken away meanwhile."""
+        """Return the offsets after all records. Raises `CommitFailedError` if a partition was taken away meanwhile."""
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         if self.commits_unchanged:
             found.update(self._intake.standing_still(self._work))

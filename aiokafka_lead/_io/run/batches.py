@@ -32,16 +32,16 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Ways(NamedTuple):
-    """Functions for records that are not, or no longer, handled together."""
+    """Functions for records that are not handled together."""
 
     settle: Callable[[HandlerSlot, Record, BaseException, int], None]
-    """Settles a record whose handler has raised this error, for this number of times; see `WorkersRun`."""
+    """Settles a record whose handler has raised this error in this number of attempts; see `WorkersRun`."""
     leave: Callable[[HandlerSlot], None]
     """Finishes with a record."""
     following: Following | None
-    """Knows which keys wait in retry topics, if their records have to be handled in order."""
+    """Keys that wait in retry topics, if their records have to be handled in order."""
     follow: Callable[[HandlerSlot, Record], bool]
-    """Returns True for a record that is not handled here, since it follows one of its key."""
+    """Returns True for a record that is not handled here, since it follows another record of its key."""
 
 
 class _Member(NamedTuple):
@@ -55,7 +55,7 @@ class Gatherer:
     """Takes records over from workers, for handlers of batches."""
 
     def __init__(self, routing: Routing, changed: Signal) -> None:
-        """``changed`` is set when the next start has changed."""
+        """``changed`` is set when the start time of the next batch has changed."""
         self._routing = routing
         self._changed = changed
         self._gathering: Gathering[BatchRoute] = Gathering()
@@ -71,10 +71,10 @@ class Gatherer:
 
 
 class Batches(Gatherer):
-    """Takes records over from workers, and handles them in tasks of its own, one for each partition.
+    """Takes records over from workers, and handles them in a separate task per partition.
 
-    A batch that fails is handled again as a whole; when its retries are used up, each record is handled alone. With
-    order by key across retry topics, it ends before a second record of a key that waits there.
+    A failed batch is handled again as a whole. When its retries are used up, each record is handled alone. With order
+    by key across retry topics, a batch ends before a second record of a key that waits there.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Batches(Gatherer):
         calm: News,
         changed: Signal,
     ) -> None:
-        """``deserialize`` is None if records are used unchanged; ``calm`` tells when one of ``outgoing`` is written."""
+        """``deserialize`` is None if records are used unchanged; ``calm`` is notified when ``outgoing`` has written."""
         super().__init__(routing, changed)
         self._judge = judge
         self._config: HandlingConfig = judge.config
@@ -106,7 +106,7 @@ class Batches(Gatherer):
             workers.begin(Worker(batch.slots[0]), partial(self._run, batch, workers))
 
     def give_up(self, partitions: Collection[PartitionWork] | None = None) -> None:
-        """Begin no more batches of these partitions, or of any; their waiting records are not done."""
+        """Begin no more batches of these partitions, or of all; their waiting records are not done."""
         for slot in self._gathering.give_up(partitions):
             self._work.given_up(slot)
 
@@ -134,7 +134,7 @@ class Batches(Gatherer):
     async def _members(self, worker: Worker[HandlerSlot], by: BatchRoute, left: deque[HandlerSlot]) -> list[_Member]:
         """Remove the next records from ``left``, and return those to be handled together.
 
-        Those that cannot be read are settled as bad records.
+        Records that cannot be deserialized are settled as bad records.
         """
         found: list[_Member] = []
         keys: set[bytes | None] = set()
@@ -159,7 +159,7 @@ class Batches(Gatherer):
                         continue
                     if not slot.busy:
                         left.clear()
-                        return []  # its partition is being left, and those before it come again, too
+                        return []  # the partition is given up, so that the records before it come again, too
                     self._settle(slot, record, error, 0)
                     break
         if found:
@@ -167,7 +167,7 @@ class Batches(Gatherer):
         return found
 
     async def _handle_together(self, worker: Worker[HandlerSlot], by: BatchRoute, members: list[_Member]) -> bool:
-        """Return True if the batch is handled, False if each of its records has to be handled alone."""
+        """Handle records together; return False if each of them has to be handled alone."""
         attempts = min(self._attempts(member.record) for member in members)
         first = members[0]
         while True:
@@ -206,14 +206,14 @@ class Batches(Gatherer):
                 return
 
     async def _follows(self, slot: HandlerSlot, record: Record) -> bool:
-        """Return True if the record follows one of its key, once it is known which of those before it wait."""
+        """Return True if the record follows another record of its key. Waits until earlier records are written."""
         if self._following is None or slot.partition is None:
             return False
         await self._until_written(slot.partition, record.key)
         return self._follow(slot, record)
 
     async def _until_written(self, partition: PartitionWork, *keys: bytes | None) -> None:
-        """Wait until the partition's records on their way to other topics are written, only these keys' if given."""
+        """Wait until records of the partition (with these keys, if given) are written to other topics."""
         while any(
             slot.partition is partition and slot.record is not None and (not keys or slot.record.key in keys)
             for slot in self._outgoing.slots
@@ -222,12 +222,12 @@ class Batches(Gatherer):
             await self._calm.wait()
 
     def _attempts(self, record: Record) -> int:
-        """Return the number of attempts at a record before it came here from a retry topic."""
+        """Return the number of attempts at a record before it was read from a retry topic."""
         later = self._judge.retry_topics
         return 0 if later is None else later.attempts(record)
 
     async def _waits_out(self, slot: HandlerSlot, record: Record, error: BaseException) -> bool:
-        """Return True after waiting for a schema registry, if the error comes from one."""
+        """If the error is an outage of a schema registry, wait; return True if the record should be tried again."""
         if not is_outage(error):
             return False
         verdict = self._judge.outage(record, error, 0)
@@ -237,7 +237,7 @@ class Batches(Gatherer):
         return await self._wait(slot, verdict.wait_s)
 
     async def _wait(self, slot: HandlerSlot, delay_s: float) -> bool:
-        """Wait to handle the slot's record again; return False if it is given up, as its partition is being left."""
+        """Wait before the record is handled again. Return False if its partition is given up, and so is the record."""
         assert slot.partition is not None
         if slot.partition.closed:
             self._work.given_up(slot)
@@ -252,7 +252,7 @@ class Batches(Gatherer):
 async def raised(
     handle: Callable[[list[Any]], Awaitable[object]], items: list[Any], timeout_ms: float | None
 ) -> BaseException | None:
-    """Call a handler of batches; return the error it has raised, or None."""
+    """Call a handler of batches; return the error that it has raised, or None."""
     try:
         await timed(handle, timeout_ms)(items)
     except Exception as error:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..client import Client
 
 MISSING_AFTER_MS = 10_000.0
-"""Time that brokers may not know a topic before it counts as missing, in milliseconds."""
+"""Time in milliseconds after which a topic that brokers do not have counts as missing."""
 
 NOT_SAID = -(2**31)
 READ, WRITE = 3, 4
@@ -26,7 +26,7 @@ _NAMES = {READ: "read", WRITE: "write to"}
 
 
 class DeadLetters:
-    """Dead-letter topic of one run."""
+    """Sends records to the dead-letter topic of a run."""
 
     def __init__(self, producer: DeadLetterProducer, topic: str, group_id: str | None) -> None:
         self._producer = producer
@@ -34,7 +34,7 @@ class DeadLetters:
         self._group_id = group_id
 
     async def check(self) -> None:
-        """Raise if the topic is missing or not writable, before the first dead letter needs it."""
+        """Raise an error if the topic is missing or not writable, before the first dead letter is sent."""
         client = getattr(self._producer, "_client", None)
         if client is None:
             await self._producer.partitions_for(self.topic)
@@ -44,7 +44,8 @@ class DeadLetters:
     async def send(self, record: ConsumerRecord[Any, Any], error: BaseException, attempts: int) -> Delivery:
         """Send a dead letter.
 
-        Its timestamp is the present time, so that the topic's retention begins now; the record's own is in the headers.
+        Its timestamp is the present time, so that the topic's retention begins now. The record's timestamp is in the
+        headers.
         """
         headers = dead_letter_headers(record, error, attempts, self._group_id)
         delivery: Delivery = await self._producer.send(self.topic, record.value, record.key, headers=headers)
@@ -52,10 +53,10 @@ class DeadLetters:
 
 
 async def check_writable(client: Client, topic: str) -> int:
-    """Return the topic's number of partitions.
+    """Check that the client may write to a topic; return its number of partitions.
 
-    Raises `UnknownTopicOrPartitionError` if the topic does not exist, and `TopicAuthorizationFailedError` if the client
-    may not write to it, as far as brokers report that (Apache Kafka 2.3).
+    Raises `UnknownTopicOrPartitionError` if the topic does not exist, and `TopicAuthorizationFailedError` if brokers
+    report that the client may not write to it (Apache Kafka 2.3).
     """
     client.check()
     within_ms = min(MISSING_AFTER_MS, getattr(client.config, "max_block_ms", MISSING_AFTER_MS))
@@ -66,7 +67,7 @@ async def check_writable(client: Client, topic: str) -> int:
 
 
 async def described(client: Client, topics: Iterable[str]) -> Sequence[MetadataResponseTopic]:
-    """Return the cluster's answer about these topics, with the client's rights as far as brokers report them."""
+    """Return metadata of these topics, with the client's rights if brokers report them."""
     names = [MetadataRequestTopic(name=topic) for topic in topics]
     request = MetadataRequest(topics=names, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
     try:
@@ -77,7 +78,7 @@ async def described(client: Client, topics: Iterable[str]) -> Sequence[MetadataR
 
 
 def check_rights(found: MetadataResponseTopic, *wanted: int) -> None:
-    """Raise `TopicAuthorizationFailedError` if brokers report that the client lacks one of these rights to a topic."""
+    """Raise `TopicAuthorizationFailedError` if brokers report that the client lacks any of these rights to a topic."""
     operations = found.topic_authorized_operations
     if operations != NOT_SAID and not all(operations >> right & 1 for right in wanted):
         rights = " and ".join(_NAMES[right] for right in wanted)

@@ -1,4 +1,4 @@
-"""Finds the ends of retry partitions, up to which they are read before any record of their partition is handled."""
+"""Finds the ends of retry partitions, which are read to the end before any record of their partition is handled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..consumer.engine import ConsumerEngine
 
 ENDS_TOGETHER_MS = 2_000.0
-"""Time limit for finding the ends of several retry partitions by one query."""
+"""Time limit for finding the ends of several retry partitions in one query."""
 
 
 class RetryEnds:
@@ -29,7 +29,7 @@ class RetryEnds:
         self._log = log
 
     def find(self, scans: dict[TopicPartition, Scan]) -> None:
-        """Find the ends of these scans. Until one is known, the partitions of its family wait."""
+        """Find the ends of these scans. The partitions of a scan's family wait until its end is known."""
         self._engine.client.spawn(self._find, scans, name="kafka retry partitions")
 
     async def _find(self, scans: dict[TopicPartition, Scan]) -> None:
@@ -39,7 +39,7 @@ class RetryEnds:
                 ends = await self._ends(left)
             except KafkaError as error:
                 if len(left) > 1:
-                    for tp in left:  # one without a leader holds up its own family alone
+                    for tp in left:  # so that a partition without a leader delays only its family
                         self.find({tp: scans[tp]})
                     return
                 self._log.warning("the end of a retry partition is not known yet: %s", error)
@@ -52,10 +52,10 @@ class RetryEnds:
                 return
 
     async def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the ends of retry partitions; nothing after creating partitions that did not exist.
+        """Return the ends of retry partitions; {} after creating partitions that did not exist.
 
-        Records of unfinished transactions are before an end: the member that had the partition may have sent them
-        together with the offsets from which this one goes on.
+        An end is after the records of open transactions, since the previous owner of the partition may have sent them
+        together with the offsets from which this consumer continues.
         """
         wanted = dict.fromkeys(partitions, LATEST_TIMESTAMP)
         within_ms = self._engine.config.default_api_timeout_ms

@@ -1,4 +1,4 @@
-"""`Consumer.run` with ``exactly_once``: one transaction commits the handlers' records together with the offsets."""
+"""`Consumer.run` with ``exactly_once``: a transaction commits the handlers' records together with the offsets."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ if TYPE_CHECKING:
 Record = ConsumerRecord[Any, Any]
 
 ENDED_WITHIN_S = 5.0
-"""Time that the end of a run waits for a pipeline's transactions in flight, which continue afterwards."""
+"""Time for which the end of a run waits for a pipeline's transactions in flight, which continue afterwards."""
 
 IDLE_IN_FLIGHT_MS = 500.0
-"""`IDLE_MS` while a pipeline has transactions in flight: the end of one may be refused meanwhile."""
+"""`IDLE_MS` while a pipeline has transactions in flight, whose commit may be refused meanwhile."""
 
 
 class _LostBatch(Exception):
-    """Handlers have failed: the transaction has to be aborted."""
+    """Handlers have failed, so that the transaction has to be aborted."""
 
 
 async def run_exactly_once(
@@ -79,9 +79,9 @@ async def run_exactly_once(
 
 
 class ExactlyOnceRun:
-    """One call of `Consumer.run`. Takes a batch of records, has it handled, commits it, and only then takes the next.
+    """A call of `Consumer.run`. Takes a batch of records, has it handled, commits it, and then takes the next batch.
 
-    With a pipeline it takes the next one when all records sent for the batch are stored.
+    With a pipeline it takes the next batch once all records sent for the batch are stored.
     """
 
     transactional = True
@@ -118,7 +118,7 @@ class ExactlyOnceRun:
         self._batch: Batch | None = None
         """Batch whose records are being handled."""
         self._in_flight: list[Batch] = []
-        """That batch, and earlier ones whose transactions have not ended."""
+        """The current batch, and earlier batches whose transactions have not ended."""
         self._again_at = 0.0
         """Time at which unchanged positions in retry partitions are committed, too."""
         self._aborted = 0
@@ -130,7 +130,7 @@ class ExactlyOnceRun:
     # --- its life ----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Run until the consumer is stopped; raise the error that ends the run before."""
+        """Run until the consumer is stopped. Raises the error that ends the run earlier."""
         refusals = self._judge.refusals
         with in_charge(self._engine, self, self._judge.tracing, self._ended):
             try:
@@ -148,7 +148,7 @@ class ExactlyOnceRun:
 
     async def _one_batch(self) -> None:
         batch = Batch(self._config, self._reading, self._intake, self._attempts, self._routing)
-        # Positions behind transactions in flight are not committable yet.
+        # Positions after records of transactions in flight cannot be committed yet.
         batch.commits_unchanged = not self._in_flight and time.monotonic() >= self._again_at
         part = BatchPart(batch, self._commits, self._source, self._part_over)
         try:
@@ -173,7 +173,7 @@ class ExactlyOnceRun:
             await self._pause(self._backoff.delay_s(self._aborted))
 
     async def _end_in_flight(self) -> None:
-        """Wait for the end of a pipeline's transactions in flight: until then their partitions are not done."""
+        """Wait for the end of a pipeline's transactions in flight, until which their records are not done."""
         until = time.monotonic() + ENDED_WITHIN_S
         for batch in list(self._in_flight):
             await outlast_cancellation(batch.ended, max(0.0, until - time.monotonic()))
@@ -195,7 +195,7 @@ class ExactlyOnceRun:
     # --- one transaction ---------------------------------------------------------------------------------------------
 
     async def _one_transaction(self, batch: Batch, part: BatchPart) -> KafkaError | None:
-        """Commit the batch. Return the error that aborted it, if a retry may succeed; raise one that ends the run."""
+        """Commit the batch. Return the error that aborted it if a retry may succeed; other errors are raised."""
         self._batch = batch
         self._in_flight.append(batch)
         left = False
@@ -215,8 +215,8 @@ class ExactlyOnceRun:
             refused = self._refused(batch)
             if refused is not None:
                 raise refused from refused.__cause__
-            # An old epoch may come from a transaction that has timed out. If another producer has taken over, the next
-            # begin fails.
+            # The epoch may be old because the transaction has timed out. If another producer has taken over, the next
+            # transaction cannot begin.
             if not error.retriable and not isinstance(error, CommitFailedError | InvalidProducerEpochError):
                 raise
             return error
@@ -227,7 +227,7 @@ class ExactlyOnceRun:
         return None
 
     def _part_over(self, part: BatchPart, committed: bool) -> None:
-        """Forget a batch whose transaction has ended, or that has none."""
+        """Remove a batch whose transaction has ended, or that has none."""
         self._in_flight.remove(part.batch)
         if committed:
             self._aborted = 0
@@ -266,7 +266,7 @@ class ExactlyOnceRun:
             await here(record)
 
     async def _is_elsewhere(self, batch: Batch, txn: Any, record: Record) -> bool:
-        """Return True if the record is not handled here, after sending it to the topic where it belongs, if any."""
+        """Return True if the record is not handled here, after sending it to another topic if necessary."""
         following = self._following
         if following is not None and following.concerns(record):
             if following.is_copy(record):
@@ -303,7 +303,7 @@ class ExactlyOnceRun:
                     delivery = await txn.send(topic, record.value, record.key, headers=headers)
             batch.sent.append((sending, delivery))
             if following is not None and verdict.fate == "later":
-                at = await delivery  # later records of its key are not handled before it is known to wait
+                at = await delivery  # its offset is noted before later records of its key are handled
                 batch.note(following.written(record, at.topic, at.offset))
         except Exception as refusal:
             batch.refused.append((sending, refusal))
@@ -317,7 +317,7 @@ class ExactlyOnceRun:
             batch.note(self._following.finished(record))
 
     def _refused(self, batch: Batch) -> HandlerError | None:
-        """Return the error that ends the run because brokers do not accept a record of the batch in another topic."""
+        """Return the error that ends the run because another topic did not accept a record of the batch, or None."""
         answered = [(sending, delivery.exception()) for sending, delivery in batch.sent if delivery.done()]
         for sending, refusal in [*batch.refused, *answered]:
             lasts = isinstance(refusal, KafkaError) and not refusal.retriable and not refusal.collateral
@@ -326,7 +326,7 @@ class ExactlyOnceRun:
         return None
 
     def _after_failures(self, failures: list[HandlerFailure]) -> float:
-        """Return the wait before the batch is handled again; raise `HandlerError` if that would be in vain."""
+        """Return the wait before the batch is handled again. Raises `HandlerError` if a failure ends the run."""
         delay_s = self._attempts.delay_s(failures)
         for record, verdict, error, attempts in failures:
             if is_outage(error):
@@ -354,7 +354,7 @@ class ExactlyOnceRun:
         return min((worker.began_at for worker in busy), default=None)
 
     async def release(self, partitions: Collection[TopicPartition], deadline: float) -> None:
-        """Release these partitions: wait for the commit of transactions with their records, or abort them."""
+        """Wait for the commit of transactions with records of these partitions; abort them at the deadline."""
         for batch in list(self._in_flight):
             if batch.concerns(partitions):
                 await self._end_batch(batch, deadline)
@@ -366,13 +366,13 @@ class ExactlyOnceRun:
             self._judge.tracing.drop(partitions)
 
     def unsubscribed(self) -> None:
-        """End the run if the consumer has nothing to read any longer."""
+        """End the run, since the consumer has nothing to read any more."""
         self._over_soon.set()
         if self._batch is not None:
             self._batch.close()
 
     async def finish(self, ready_by: float, end_by: float) -> None:
-        """End the run, as the consumer is being stopped: handlers until ``ready_by``, the rest until ``end_by``."""
+        """End the run of a stopping consumer: handlers by ``ready_by``, the rest by ``end_by``."""
         self.unsubscribed()
         batch = self._batch
         if batch is not None:
@@ -400,5 +400,5 @@ class ExactlyOnceRun:
 
 
 def _never(record: Record) -> bool:
-    """No record waits."""
+    """Return False: no records wait in retry topics."""
     return False

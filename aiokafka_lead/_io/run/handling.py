@@ -1,4 +1,4 @@
-"""Takes over the consumer for a run: takes records from it, and deserializes each one before it is handled."""
+"""Reserves a consumer for a run, takes records from it, and deserializes each before it is handled."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 Record = ConsumerRecord[Any, Any]
 
 COMMIT_AGAIN_S = 43_200.0
-"""Interval of commits of unchanged positions in retry partitions. Brokers forget offsets of topics to which no member
-subscribes, by default after a week, and would have all their records handled again."""
+"""Interval of commits of unchanged positions in retry partitions. Brokers delete offsets of topics to which no member
+subscribes, by default after a week. All records of the topics would then be handled again."""
 
 
 class _Run(ParallelWork, Protocol):
@@ -40,7 +40,7 @@ class _Run(ParallelWork, Protocol):
 
 
 def begin(engine: ConsumerEngine[Any, Any]) -> bool:
-    """Return True if a run may begin, and False if the consumer was stopped meanwhile. Raises `IllegalStateError`."""
+    """Return True if a run may begin, and False if the consumer has been stopped. Raises `IllegalStateError`."""
     if engine.reader.stopped:
         return False
     if engine.run.work is not None:
@@ -53,7 +53,7 @@ def begin(engine: ConsumerEngine[Any, Any]) -> bool:
 def in_charge(
     engine: ConsumerEngine[Any, Any], run: _Run, tracing: RunTracing | None, ended: Waiter[None]
 ) -> Iterator[None]:
-    """Make this run the only one to commit and deserialize the consumer's records. Settles ``ended`` at the end."""
+    """Let only this run commit and deserialize the consumer's records during a block. Sets ``ended`` at its end."""
     prefetch = engine.reading.prefetch
     deserializers = prefetch.deserializers
     engine.run.work = run
@@ -92,10 +92,10 @@ class Intake:
         self._following = following
         self._on_scan = on_scan
         self._assignment: object = None
-        """Assignment that `_following` knows."""
+        """Assignment last passed to `_following`."""
 
     async def take(self, work: Work, most_ms: float, room: int, *, from_all: bool = False) -> int:
-        """Put up to ``room`` records in hand; return their number, which is 0 if none came within the time.
+        """Add up to ``room`` records to ``work``; return their number, which is 0 if none arrived within ``most_ms``.
 
         With ``from_all``, also take from partitions that ``work`` has enough of.
         """
@@ -123,7 +123,7 @@ class Intake:
         return self._closed.due(tp, chunk.ahead(), time.time())
 
     def _to_handle(self, tp: TopicPartition, records: list[Record]) -> list[Record]:
-        """Return the records of a partition that are handled now; those read for a scan are taken again later."""
+        """Return the records of a partition to be handled now. Records read for a scan are taken again later."""
         following = self._following
         if following is None:
             return records
@@ -147,7 +147,7 @@ class Intake:
         return work is None or tp in work
 
     def _begin_scans(self) -> None:
-        """Follow the assignment."""
+        """Begin scans of newly assigned retry partitions."""
         following, positions = self._following, self._reading.positions
         if following is None:
             return
@@ -162,7 +162,7 @@ class Intake:
                 following.starts_at(tp, state.position)
 
     def end(self) -> None:
-        """Move the partitions back whose scans have not ended: what they have passed was not handled."""
+        """Move partitions with unfinished scans back to the start, since the scanned records were not handled."""
         following, positions = self._following, self._reading.positions
         if following is not None:
             following.assigned(positions)
@@ -170,7 +170,7 @@ class Intake:
                 self._reading.move(positions.require(tp), start)
 
     def _end_scans(self) -> bool:
-        """Move the partitions back whose scans have reached their ends; return True if there is one."""
+        """Move partitions with finished scans back to the start; return True if there is any."""
         following, positions = self._following, self._reading.positions
         ended = False
         if following is not None and positions.by_topic is self._assignment:
@@ -184,9 +184,9 @@ class Intake:
         return ended
 
     def standing_still(self, work: Work) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the positions of retry partitions, after the records in hand or without any.
+        """Return the positions of retry partitions up to which all records are done, even if unchanged.
 
-        It is empty while a scan is under way, whose position is ahead.
+        Returns {} during scans, whose positions are ahead.
         """
         if self._retry_topics is None or (self._following is not None and any(self._following.scans())):
             return {}
@@ -211,7 +211,7 @@ def _never(record: Record, now_ms: float) -> float:
 
 
 class _Open:
-    """Partitions that may be taken from now."""
+    """Partitions from which records may be taken now."""
 
     def __init__(self, may_take: Callable[[TopicPartition], bool]) -> None:
         self._may_take = may_take

@@ -1,4 +1,4 @@
-"""Records of a run on their way to dead-letter and retry topics."""
+"""Sends records of a run to dead-letter and retry topics."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 
 TOGETHER_S = 0.1
-"""Time for which records wait to be sent together: a request takes more time than several records in it."""
+"""Time for which records wait to be sent together, since requests cost more than records in a request."""
 
 AT_ONCE = 200
-"""Number of records that do not wait for more."""
+"""Number of records that are sent without waiting for more."""
 
 
 class Sending(NamedTuple):
-    """Record on its way to another topic. It keeps its slot, and so stays in hand, until it is written there."""
+    """Record to be sent to another topic. It keeps its slot, and so stays in hand, until it is written there."""
 
     slot: Any
-    """None in a transaction, whose end settles its records."""
+    """None in a transaction, whose end finishes its records."""
     record: Any
     verdict: Verdict
     error: BaseException | None = None
-    """Its handler's error; None for a record that was not handled, since it follows another one."""
+    """Error of the handler; None for a record that was not handled, because it follows another record."""
     attempts: int = 0
 
 
@@ -43,7 +43,7 @@ Sent = tuple[Sending, "Delivery"]
 
 
 class Outgoing(Generic[S]):
-    """Sends records to other topics, several at once. They stay in hand until they are written there."""
+    """Sends records to other topics, several at once. The records stay in hand until they are written."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Outgoing(Generic[S]):
         refused: Callable[[Sending, Exception], None],
         answered: Callable[[], None],
     ) -> None:
-        """``refused`` is called with the error of ``send``, and ``answered`` if `answers` has news."""
+        """``refused`` is called with an error of ``send``, and ``answered`` after additions to `answers`."""
         self._send = send
         self._refused = refused
         self._on_answer = answered
@@ -60,19 +60,19 @@ class Outgoing(Generic[S]):
         self.answers: deque[Sent] = deque()
         """Records that brokers have accepted or refused."""
         self._sent: dict[object, list[Sent]] = {}
-        """Records that have been sent, by partition; the first of each list has a callback for all."""
+        """Sent records by partition. The first of each list has a callback for the whole list."""
         self._waiting: list[Sending] = []
         """Records that have not been sent yet."""
         self._send_at = math.inf
-        """Time at which they are sent (``time.monotonic()``)."""
+        """Time at which the waiting records are sent (``time.monotonic()``)."""
         self._changed = Signal()
-        """Set when that time has changed."""
+        """Set when this time has changed."""
 
     def add(self, sending: Sending) -> None:
         """Send a record soon."""
         self.slots.add(sending.slot)
         self._waiting.append(sending)
-        # The next record of the key cannot be sent before this one is written: a wait for each would add up.
+        # Records without an error are sent one by one per key, so that waits for more records would add up.
         if sending.error is None or len(self._waiting) >= AT_ONCE:
             self.hurry()
         elif len(self._waiting) == 1:
@@ -80,13 +80,13 @@ class Outgoing(Generic[S]):
             self._changed.set()
 
     def hurry(self) -> None:
-        """Send at once, since no other records may come."""
+        """Send the waiting records at once, since there may be no more."""
         if self._waiting:
             self._send_at = 0.0
             self._changed.set()
 
     async def run(self) -> None:
-        """Send records in time, without waiting until they are written, until cancelled."""
+        """Send records when they are due, without waiting until they are written, until cancelled."""
         while True:
             left_s = self._send_at - time.monotonic()
             if left_s > 0:
@@ -97,7 +97,7 @@ class Outgoing(Generic[S]):
                 await self.send(sending)
 
     async def send(self, sending: Sending) -> None:
-        """Send one of these records now; a task cancelled meanwhile may send it twice."""
+        """Send a record now. If its task is cancelled meanwhile, it may be sent twice."""
         try:
             while True:
                 try:
@@ -120,7 +120,7 @@ class Outgoing(Generic[S]):
         sent.append((sending, delivery))
 
     def _answered(self, way: object, first: Delivery) -> None:
-        """Have a task settle these: a connection calls it outside of any, where no worker can be made."""
+        """Leave the answers to a task, since this is called by a connection, outside of tasks."""
         for sending, delivery in self._sent.pop(way):
             if delivery.done():
                 self.answers.append((sending, delivery))
@@ -130,7 +130,7 @@ class Outgoing(Generic[S]):
 
 
 def _way(sending: Sending) -> object:
-    """Return the same for records that go to the same partition, whose answers come together."""
+    """Return an object that is equal for records of the same target partition, which are answered together."""
     if sending.verdict.fate != "later":
         return sending.slot
     return sending.record.topic, sending.record.partition, sending.verdict

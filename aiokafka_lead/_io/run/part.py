@@ -1,4 +1,4 @@
-"""Offsets of one batch of `Consumer.run`, which its transaction commits."""
+"""Offsets of a batch of `Consumer.run`, which a transaction commits."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .batch import Batch
 
 
 class RunSource:
-    """Consumer of one run. The run itself moves it back if a transaction was aborted; see `Source`."""
+    """Consumer of a run. The run itself moves it back if a transaction was aborted; see `Source`."""
 
     def __init__(self, commits: Commits) -> None:
         self._commits = commits
 
     def read_before(self, moment: float) -> bool:
-        """Return False: no record read before is in a later transaction of the run."""
+        """Return False: no record read earlier is in a later transaction of the run."""
         return False
 
     def go_back(self) -> None:
@@ -26,7 +26,7 @@ class RunSource:
 
 
 class BatchPart:
-    """Offsets of one batch, from the moment its records begin to be taken; see `TransactionPart`."""
+    """Offsets of a batch, created before its records are taken; see `TransactionPart`."""
 
     def __init__(
         self, batch: Batch, commits: Commits, source: RunSource, over: Callable[[BatchPart, bool], None]
@@ -43,7 +43,7 @@ class BatchPart:
         self._is_over = False
 
     def _transaction_part(self) -> BatchPart:
-        """Take the offsets behind every record of the batch; all of them are handled."""
+        """Take the offsets after all records of the batch, which are handled."""
         if self._times_back != self._commits.times_back:
             raise CommitFailedError("a transaction was aborted after records had been taken: they are delivered again")
         self.offsets = self._commits.begin_part(self, self.batch.offsets())
@@ -51,7 +51,7 @@ class BatchPart:
         return self
 
     def ended(self, *, committed: bool) -> None:
-        """Finish the batch; unless it is certainly committed, the consumer moves back."""
+        """Finish the batch. Unless it is certainly committed, the consumer moves back."""
         if not self._is_over:
             self._is_over = True
             self._commits.end_part(self, self.offsets, committed=committed)

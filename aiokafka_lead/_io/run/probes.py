@@ -11,10 +11,10 @@ from anyio.abc import ByteStream
 from ..._values import NamedTuple
 
 REQUEST_MAX_BYTES = 8192
-"""Maximum size of a request's head; probes send some hundred bytes."""
+"""Maximum size of a request's head; probes send a few hundred bytes."""
 
 REQUEST_WITHIN_S = 5.0
-"""Time limit of a request; a slower client is disconnected, since a probe tries again."""
+"""Time limit of a request. Slower clients are disconnected, since probes try again."""
 
 
 class Page(NamedTuple):

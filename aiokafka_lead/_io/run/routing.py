@@ -1,4 +1,4 @@
-"""Calls the handler of a record's topic, in a thread if requested, and sends its results."""
+"""Calls the handlers of topics, in threads if requested, and sends their results."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 Handler = Callable[..., Awaitable[object]]
 
 THREADS = 1_000_000
-"""More than the number of concurrent handlers, which is limited elsewhere."""
+"""Effectively no limit: the number of concurrent handlers is limited elsewhere."""
 
 
 class BatchRoute(NamedTuple):
     """Handler of batches."""
 
     item: Callable[[Any], Any]
-    """Makes the handler's item from a record; raises `RecordDeserializationError`."""
+    """Returns the handler's item for a record. Raises `RecordDeserializationError`."""
     handle: Handler
-    """Takes a list of these items."""
+    """Called with a list of items."""
     max_records: int
     max_wait_s: float
 
 
 class Routing:
-    """Handlers of one run."""
+    """Handlers of a run."""
 
     def __init__(self, routes: Mapping[str | None, Route], *, transactional: bool) -> None:
-        """Raises `ConfigTypeError` for a handler with a parameter that no part of a record fits."""
+        """Raises `ConfigTypeError` for a handler with a parameter that matches no part of a record."""
         self.producer: Any = None
         """Producer of results, outside of transactions; set when the run begins."""
         self.retry_topics: RetryTopics | None = None
@@ -48,9 +48,9 @@ class Routing:
         self.partition_count: Callable[[str], int] = _none
         """Returns the known number of partitions of a retry topic."""
         self.make_retry_topics: Callable[[Iterable[str]], Awaitable[None]] = _nothing
-        """Creates what retry topics lack since their topics have grown, for some retry topics or their topics."""
+        """Creates missing partitions of these retry topics, or of the retry topics of these topics."""
         self.as_bytes = True
-        """False if a serializer turns results into bytes."""
+        """False if a serializer converts results to bytes."""
         self.targets = frozenset(route.to for route in routes.values() if route.to is not None)
         self.batches: dict[str | None, BatchRoute] = {}
         """Handlers of batches by topic; None for all topics without another handler."""
@@ -66,26 +66,26 @@ class Routing:
                 self.batches[topic] = BatchRoute(item, handle, route.max_records, route.max_wait_ms / 1000)
         only = [*self._single.values()] if routes.keys() == {None} else []
         self.handle: Handler = only[0] if only else self._by_topic()
-        """Called with each record that no handler of batches takes, and its transaction, if there is one."""
+        """Called with each record without a handler of batches, and with its transaction, if any."""
 
     async def send_letter(self, sender: Any, letter: Letter) -> Delivery:
-        """Send a letter by a producer or a transaction. Creates its partition if its retry topic lacks it."""
+        """Send a letter with a producer or a transaction. Creates its partition if the retry topic lacks it."""
         if letter.partition >= self.partition_count(letter.topic):
             await self.make_retry_topics([letter.topic])
         sent: Delivery = await sender.send(*letter)
         return sent
 
     def batch_of(self, topic: str) -> BatchRoute | None:
-        """Return the handler of batches for this topic, if it has one."""
+        """Return the handler of batches for this topic, or None."""
         if self.retry_topics is not None:
             topic = self.retry_topics.original(topic)
         found = self.batches.get(topic)
         return self.batches.get(None) if found is None and topic not in self._single else found
 
     def order_of(self, order: Order) -> Callable[[str], Order] | None:
-        """Return the order of each topic's records, if the run's is ``order``; None if it is the same for all.
+        """Return a function for the order of each topic's records; None if all have the run's ``order``.
 
-        All records of a topic handled in batches may be taken at once: `Gathering` keeps their order.
+        Records of a topic handled in batches may all be taken at once, since `Gathering` keeps their order.
         """
         if not self.batches:
             return None
@@ -118,7 +118,7 @@ class Routing:
         async def handle(record: Any, *txn: Any) -> None:
             result = await call(record, *txn)
             sender = txn[0] if txn else self.producer
-            # All of them first: after one that cannot be sent, a retry would send those before it again.
+            # All are converted first: if a conversion failed later, a retry would send the results before it again.
             records = list(outgoing(route, result, key_of(record), as_bytes=self.as_bytes))
             sent = [await sender.send(route.to, value, key) for value, key in records]
             if not txn:
@@ -129,12 +129,12 @@ class Routing:
 
 
 def _none(topic: str) -> int:
-    """There are no retry topics."""
+    """Return 0: there are no retry topics."""
     return 0
 
 
 async def _nothing(topics: Iterable[str]) -> None:
-    """There are no retry topics."""
+    """Do nothing: there are no retry topics."""
 
 
 async def _nobody(record: Any, *txn: Any) -> None:

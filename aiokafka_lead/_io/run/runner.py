@@ -1,4 +1,4 @@
-"""`Consumer.run`: takes records, has them handled, and commits the finished ones."""
+"""`Consumer.run`, which takes records, calls handlers, and commits finished records."""
 
 from __future__ import annotations
 
@@ -40,10 +40,13 @@ if TYPE_CHECKING:
 Record = ConsumerRecord[Any, Any]
 
 LAST_COMMIT_WITHIN_S = 5.0
-"""Time limit of the last commit if the run is cancelled or fails, and its lower bound when partitions are given up."""
+"""Time limit of the last commit if the run is cancelled or fails; its minimum when partitions are given up."""
 
 CLOSE_GAPS_WITHIN_S = 10.0
-"""Time limit for closing gaps of a partition that is given up, so that records behind them are not repeated."""
+"""Time limit for handling the records before finished records of a partition that is given up.
+
+The finished records would be handled again otherwise.
+"""
 
 _COMMIT = {"api": "OffsetCommit"}
 
@@ -60,7 +63,7 @@ async def run(
 
 
 class Runner(WorkersRun[HandlerSlot, Record]):
-    """One call of `Consumer.run`."""
+    """A call of `Consumer.run`."""
 
     transactional = False
 
@@ -89,7 +92,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         self._again_at = 0.0
         """Time at which unchanged positions in retry partitions are committed, too."""
         self._last_commits = Waits()
-        """Waits for the coordinator before partitions are given up, or before the end."""
+        """Waits of commits before partitions are given up, or at the end."""
         retry_topics = self._retry_topics = routing.retry_topics
         self._following: Following | None = None
         if retry_topics is not None and config.retry_order == "key":
@@ -113,7 +116,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
     # --- its life ----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Run until the consumer is stopped; raise the error that ends the run before."""
+        """Run until the consumer is stopped. Raises the error that ends the run earlier."""
         with in_charge(self._engine, self, self._judge.tracing, self._ended):
             await self._live(self._commit_now_and_then)
 
@@ -134,7 +137,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         return engine.reader.stopped or engine.subscription.kind is SubscriptionKind.NONE
 
     def unsubscribed(self) -> None:
-        """End the run if the consumer has nothing to read any longer."""
+        """End the run, since the consumer has nothing to read any more."""
         self._room.set()
 
     def _on_room(self) -> None:
@@ -167,7 +170,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         return self._following is not None and self._follow(slot, record)
 
     def _follow(self, slot: HandlerSlot, record: Record) -> bool:
-        """Return True if the record is not handled here: it follows another one of its key, or is a copy."""
+        """Return True if the record is not handled here, because it follows another record of its key or is a copy."""
         following = self._following
         if following is None or not following.concerns(record):
             return False
@@ -244,7 +247,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
                 self._log.warning("offsets were not committed; the next commit includes them: %s", error, extra=_COMMIT)
 
     async def _commit(self, timeout_ms: float) -> None:
-        """Commit the positions that have changed."""
+        """Commit changed positions."""
         membership = self._engine.membership
         if membership is None:
             return
@@ -278,10 +281,10 @@ class Runner(WorkersRun[HandlerSlot, Record]):
             self._rewind()
 
     async def _commit_last(self, by: float = 0.0) -> None:
-        """Commit the finished records, since uncommitted ones are delivered again.
+        """Commit the finished records, which would be delivered again otherwise.
 
-        Waits for an unreachable coordinator until ``by``, but not longer than any other commit would, and for
-        `LAST_COMMIT_WITHIN_S` at least unless the consumer is being stopped.
+        Waits for an unreachable coordinator until ``by``, at most for the time limit of other commits, and at least for
+        `LAST_COMMIT_WITHIN_S` unless the consumer is being stopped.
         """
         now = time.monotonic()
         by = max(now + LAST_COMMIT_WITHIN_S, min(by, now + self._engine.config.default_api_timeout_ms / 1000))
@@ -296,15 +299,15 @@ class Runner(WorkersRun[HandlerSlot, Record]):
             self._log.warning("offsets were not committed at the end within %.3g s", waited_s, extra=_COMMIT)
 
     def done(self) -> Iterator[tuple[PartitionState, Position]]:
-        """Yield each partition taken from, with the position before which all records are done."""
+        """Yield each partition from which records were taken, with the position before which all are done."""
         return ((partition.state, position) for partition, position in self._work.done())
 
     # --- letting go --------------------------------------------------------------------------------------------------
 
     async def release(self, partitions: Collection[TopicPartition], deadline: float) -> None:
-        """Hand out no more of these partitions, wait for their handlers until the deadline, and commit.
+        """Hand out no more records of these partitions, wait for their handlers until the deadline, and commit.
 
-        Handlers still running at the deadline are cancelled; their records are not done.
+        Handlers still running at the deadline are cancelled, and their records are not done.
         """
         closing = [found for tp in partitions if (found := self._work.get(tp)) is not None]
         await self._close_gaps(closing, deadline)
@@ -313,7 +316,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         self._engine.reader.wake.set()  # to notice the group's changes, or to join it again
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """Forget these partitions, which are no longer this consumer's: unfinished records make room."""
+        """Remove the unfinished records of these partitions, which no longer belong to this consumer."""
         for tp in partitions:
             found = self._work.get(tp)
             if found is not None:
@@ -325,7 +328,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         self._room.set()
 
     async def finish(self, ready_by: float, end_by: float) -> None:
-        """See `WorkersRun.finish`. Also shortens commits that are being waited for."""
+        """End the run as in `WorkersRun.finish`, and shorten waits for commits."""
         self._last_commits.hurry(end_by)
         await super().finish(ready_by, end_by)
 
@@ -333,14 +336,14 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         partitions = list(self._work)
         self._wind_up_all(partitions)
         while self._stop_at == math.inf and self._at_work(partitions):
-            await self._calm.wait()  # unsubscribed, not stopped: a rebalance cancels handlers that take too long
+            await self._calm.wait()  # unsubscribed but not stopped: a rebalance cancels handlers that take too long
         if self._stop_at < math.inf:
             await self._close_gaps(partitions, self._stop_at)
             await self._wait_for_handlers(partitions, self._stop_at)
         await self._commit_last(self._end_by)
 
     async def _close_gaps(self, partitions: Collection[PartitionWork], deadline: float) -> None:
-        """For a limited time hand out only records before those that were begun, and then none."""
+        """For a limited time, hand out only records before those that were begun; then hand out none."""
         self._wind_up_all(partitions)
         now = time.monotonic()
         within_s = min(CLOSE_GAPS_WITHIN_S, max(0.0, deadline - now) / 2)
@@ -355,25 +358,25 @@ class Runner(WorkersRun[HandlerSlot, Record]):
             self._batches.give_up(partitions)
 
     async def _wait_for_handlers(self, partitions: Collection[PartitionWork], deadline: float) -> None:
-        """Wait for handlers until the deadline; then cancel them, and give them `CANCELLED_WITHIN_S` to end."""
+        """Wait for handlers until the deadline; then cancel them, and wait `CANCELLED_WITHIN_S` for their end."""
         sent = partial(self._being_sent, partitions)
         await self._until_ended(partial(self._handling, partitions), sent, deadline)
 
     def _at_work(self, partitions: Collection[PartitionWork]) -> bool:
-        """Return True if records of these partitions are being handled or sent away, or are about to be."""
+        """Return True if records of these partitions are, or will be, handled or sent to other topics."""
         waits = self._handling(partitions) or self._being_sent(partitions)
         return bool(waits) or any(map(self._work.in_line, partitions))
 
     def _being_sent(self, partitions: Collection[PartitionWork]) -> bool:
-        """Return True if records of these partitions are on their way to other topics."""
+        """Return True if records of these partitions are being sent to other topics."""
         return any(slot.partition in partitions for slot in self._outgoing.slots)
 
     def _handling(self, partitions: Collection[PartitionWork]) -> list[Worker[HandlerSlot]]:
-        """Return the workers busy with these partitions."""
+        """Return the workers that handle records of these partitions."""
         return [worker for worker in self._busy() if worker.slot.partition in partitions]
 
     def _rewind(self) -> None:
-        """Move back, so that the next read returns all unfinished records."""
+        """Move the consumer back, so that the next read returns all unfinished records."""
         self._intake.end()
         for partition, position in list(self._work.done()):
             unfinished = partition.cut or partition.lanes.count()

@@ -1,4 +1,4 @@
-"""Runs a consumer as a process of its own: stops it at a signal, and answers an orchestrator's probes."""
+"""Lets a consumer run as a service, which stops at a signal and answers an orchestrator's probes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Health(Protocol):
 
 
 class Service:
-    """Signals and probes of one run."""
+    """Signals and probes of a run."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Service:
         self._stopped = anyio.Event()
 
     async def attend(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run ``work`` until it ends by itself, or a signal has stopped the consumer."""
+        """Run ``work`` until it ends, or a signal has stopped the consumer."""
         config, failure = self._config, None
         if config.stop_on_signals and threading.current_thread() is not threading.main_thread():
             raise IllegalStateError(
@@ -74,7 +74,7 @@ class Service:
             raise failure
 
     async def _watch(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        """Stop the consumer at the first signal in order, and at the second at once."""
+        """Stop the consumer in an orderly way at the first signal, and at once at the second."""
         with anyio.open_signal_receiver(*SIGNALS) as signals:
             task_status.started()
             async for number in signals:
@@ -97,7 +97,7 @@ class Service:
         await serve_pages(host, port, pages, task_status=task_status)
 
     def _live(self) -> Page:
-        """Return 503 if the process has to be restarted, but not while it stops, so that it is not killed then."""
+        """Return status 503 if the process has to be restarted; while it stops, return 200 so that it is not killed."""
         health = self._health()
         return json_page(200 if health.live or self._stopping else 503, _content(health))
 

@@ -1,4 +1,4 @@
-"""Handlers that take several records at once, within one transaction of `Consumer.run`."""
+"""Runs handlers that take several records at once, within a transaction of `Consumer.run`."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Calls(NamedTuple):
-    """Functions that handle the records of one transaction."""
+    """Functions that handle the records of a transaction."""
 
     one: Callable[[Record], Awaitable[object]]
-    """Handles one record, or sends it to another topic."""
+    """Handles a record, or sends it to another topic."""
     elsewhere: Callable[[Record], Awaitable[bool]]
-    """Returns True for a record that is not to be handled, after sending it to another topic if it belongs there."""
+    """Returns True for a record that is not handled here, after sending it to another topic if necessary."""
     finished: Callable[[Record], None]
-    """Notes that a record is handled."""
+    """Marks a record as handled."""
     waits: Callable[[Record], bool]
-    """Returns True if records of this one's key wait in retry topics, and have to be handled in order."""
+    """Returns True if earlier records of the same key wait in retry topics, and have to be handled in order."""
     readable: Callable[[Record], Awaitable[Record]]
     """Returns the original record, deserialized."""
     txn: Any
@@ -52,10 +52,10 @@ class _Settling(Protocol):
 
 
 class TransactionBatches(Gatherer):
-    """Takes records over from workers, and handles them in tasks of its own, one for each partition.
+    """Takes records over from workers, and handles them in a separate task per partition.
 
-    A batch that fails is handled again as a whole, by the next transaction; when its retries are used up, each of its
-    records is handled alone.
+    The next transaction handles a failed batch again as a whole. When its retries are used up, each of its records is
+    handled alone.
     """
 
     def __init__(self, settling: _Settling, routing: Routing, attempts: Attempts, timeout_ms: float | None) -> None:
@@ -64,15 +64,15 @@ class TransactionBatches(Gatherer):
         self._attempts = attempts
         self._timeout_ms = timeout_ms
         self._hurry_at = math.inf
-        """Time from which on no batch waits for more records, since none are taken."""
+        """Time after which no batch waits for more records, since none are taken."""
 
     def hurry(self, at: float) -> None:
-        """Begin all batches at this time (``time.monotonic()``), full or not, and later ones at once."""
+        """Begin all batches at this time (``time.monotonic()``), even if not full, and later batches at once."""
         self._hurry_at = at
         self._changed.set()
 
     def give_up(self) -> list[HandlerSlot]:
-        """Begin no more batches; return the slots of the records that wait for one."""
+        """Begin no more batches; return the slots of waiting records."""
         return self._gathering.give_up()
 
     async def run(self, workers: Workers[HandlerSlot, Record], calls: Calls) -> None:

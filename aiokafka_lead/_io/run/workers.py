@@ -25,7 +25,7 @@ FAIR_S = 0.005
 
 
 class Slot(Protocol):
-    """Holds the one record that a handler works on."""
+    """Holds the record that a handler works on."""
 
     @property
     def busy(self) -> bool:
@@ -34,7 +34,7 @@ class Slot(Protocol):
 
     @property
     def record(self) -> Any:
-        """The record, while there is one."""
+        """The record in this slot."""
         ...
 
 
@@ -52,20 +52,20 @@ class Workload(Protocol[S, R_co]):
 
     @property
     def turns(self) -> object:
-        """False if there is no record to hand out, except `aside`."""
+        """False if there are no records to hand out, except those in `aside`."""
 
     @property
     def aside(self) -> object:
-        """False if there is no record to hand out that waits aside of others."""
+        """False if there are no records to hand out that wait separately from others."""
 
     def take(self, slot: S, /) -> R_co | None:
-        """Return the next record, which the slot holds from now on; None if there is none to hand out."""
+        """Put the next record into the slot and return it; None if there is no record to hand out."""
 
     def finished(self, slot: S, /) -> None:
-        """Note that the handler of the slot's record has returned."""
+        """Handle that the handler of the slot's record has returned."""
 
     def given_up(self, slot: S, /) -> None:
-        """Take back the slot's record from its handler: it is not done."""
+        """Take back the slot's record, which is not done."""
 
 
 class Worker(Generic[S]):
@@ -78,26 +78,26 @@ class Worker(Generic[S]):
         self.scope = anyio.CancelScope()
         self.parked = Signal()
         self.task_id = 0
-        """Id of its task; 0 before this runs."""
+        """Id of the task; 0 before it runs."""
         self.began_at = 0.0
-        """Time at which it began to handle its record."""
+        """Time at which the handler of the current record began."""
         self.named_at = 0.0
-        """Start of the handling for which the log last named it as slow."""
+        """``began_at`` of the last handler that was logged as slow."""
         self.retired = False
-        """True if it has to end, since another task has its place."""
+        """True if the worker has to end, since another task has its place."""
 
     @property
     def place(self) -> str:
-        """Place of the record it handles, for logs."""
+        """Topic, partition and offset of the record, for logs."""
         return place_of(self.slot.record)
 
 
 class Workers(Generic[S, R]):
-    """At most ``concurrency`` tasks, made on demand, which share the records among themselves.
+    """At most ``concurrency`` tasks, created on demand, which share the records.
 
-    There is no task for each record, and no task switch for a handler that does not wait: its worker continues with the
-    next record. A worker about to call a handler makes sure that another worker is awake; if the handler waits, that
-    worker runs and takes over.
+    There is no task per record, and no task switch for a handler that does not wait: its worker continues with the next
+    record. Before a worker calls a handler, it makes sure that another worker is awake, which continues if the handler
+    waits.
     """
 
     def __init__(
@@ -114,17 +114,17 @@ class Workers(Generic[S, R]):
         slow_s: float = math.inf,
         log: ClientLog | None = None,
     ) -> None:
-        """Records whose handlers have run for ``slow_s`` are named in the log."""
+        """Records whose handlers have run for ``slow_s`` are logged."""
         self._tasks = tasks
         self._work = work
         self._concurrency = concurrency
         self._handle = handle
         self._failed = failed
-        """Called when a handler has raised; decides the record's fate, and keeps the slot of one that it sends away."""
+        """Called when a handler has raised. It keeps the slot if it sends the record to another topic."""
         self._end = end
-        """Called when a handler has raised an error that is no `Exception`, such as SystemExit."""
+        """Called when a handler has raised a BaseException that is not an Exception, such as SystemExit."""
         self._take_over = take_over
-        """Returns True for a record that is not for `handle`; it may keep the record together with its slot."""
+        """Returns True for a record that is not handled here; it may keep the record together with its slot."""
         self._on_rest = on_rest
         """Called when all workers wait for records."""
         self._slow_s = slow_s
@@ -137,15 +137,15 @@ class Workers(Generic[S, R]):
         self._all: set[Worker[S]] = set()
         """Workers that take records."""
         self._begun: set[Worker[S]] = set()
-        """Workers with a task of their own."""
+        """Workers started by `begin`."""
         self._places = 0
-        """Number of places that tasks hold instead of workers."""
+        """Number of places held by other tasks."""
         self._claims: deque[anyio.Event] = deque()
         """Tasks that wait for a place."""
 
     @property
     def busy(self) -> list[Worker[S]]:
-        """Workers that are handling a record."""
+        """Workers that handle a record."""
         return [worker for worker in (*self._all, *self._begun) if worker.slot.busy]
 
     def stuck_since(self) -> float | None:
@@ -153,7 +153,7 @@ class Workers(Generic[S, R]):
         return min((worker.began_at for worker in self.busy), default=None)
 
     def rouse(self) -> None:
-        """Wake or make a worker, since there may be a record to hand out."""
+        """Wake or create a worker, since there may be a record to hand out."""
         if self._relief:
             return
         if self._idle:
@@ -167,9 +167,9 @@ class Workers(Generic[S, R]):
             self._tasks.start_soon(self._serve, worker, name="kafka handler")
 
     def begin(self, worker: Worker[S], handle: Callable[[Worker[S]], Awaitable[None]]) -> None:
-        """Have this worker run ``handle`` in a task of its own, and then end."""
+        """Run ``handle`` in a separate task as this worker, which then ends."""
         self._watch()
-        worker.began_at = monotonic()  # it counts as busy from now on, and not since ever
+        worker.began_at = monotonic()  # it counts as busy from now on, and not since 0.0
         self._begun.add(worker)
         self._tasks.start_soon(self._serve_once, worker, handle, name="kafka handler")
 
@@ -230,7 +230,7 @@ class Workers(Generic[S, R]):
         self.rouse()
 
     def _grant(self) -> None:
-        """Give places that are free to the tasks that wait for one."""
+        """Give free places to waiting tasks."""
         while self._claims and len(self._all) + self._places < self._concurrency:
             self._places += 1
             self._claims.popleft().set()
@@ -252,7 +252,7 @@ class Workers(Generic[S, R]):
                     if now > self._gave_way_at + FAIR_S:
                         await anyio.lowlevel.checkpoint()
                         now = self._gave_way_at = monotonic()
-                    if self._claims:  # not before the checkpoint: a claim that comes in it would find no idle worker
+                    if self._claims:  # after the checkpoint, since a claim during it would find no idle worker
                         self._retire(worker)
                         break
                     record = work.take(slot)
@@ -279,7 +279,7 @@ class Workers(Generic[S, R]):
                     except BaseException as error:
                         if _interrupts(error):
                             raise
-                        self._end(slot, error)  # in order: asyncio stops the event loop at once if a task raises it
+                        self._end(slot, error)  # not raised here: asyncio would stop the event loop at once
                     else:
                         work.finished(slot)
         except asyncio.CancelledError:
@@ -290,11 +290,11 @@ class Workers(Generic[S, R]):
             if slot.busy:
                 work.given_up(slot)
             self._grant()
-        # If only this worker was cancelled, the remaining records need another one.
+        # If only this worker was cancelled, the remaining records need another worker.
         self.rouse()
 
     def _settle(self, worker: Worker[S], record: R, error: BaseException) -> S:
-        """Have a handler's failure settled; return the slot for the worker's next record."""
+        """Settle a handler's failure; return the slot for the worker's next record."""
         self._failed(worker.slot, record, error)
         if worker.slot.busy:  # the record is on its way to another topic
             worker.slot = self._work.slot()
@@ -317,7 +317,7 @@ class Workers(Generic[S, R]):
 
 
 def _cancellations() -> Callable[[], int]:
-    """Return a function for the number of `cancel` calls on this asyncio task; always 0 on trio, which has none."""
+    """Return a function that returns the number of `cancel` calls on this asyncio task; 0 on trio."""
     task = None if in_trio() else asyncio.current_task()
     return int if task is None else task.cancelling
 

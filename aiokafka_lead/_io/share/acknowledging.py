@@ -1,4 +1,4 @@
-"""The application's decisions about records, and their outcomes.
+"""Acknowledgements of records by the application, and their outcomes.
 
 Hot: this module is compiled through ``acknowledging.pxd`` if a compiler is available.
 """
@@ -29,8 +29,8 @@ _RENEW = RENEW
 class Acknowledgement:
     """Outcome of a record's acknowledgement. Awaiting it is optional.
 
-    Awaiting returns when the broker has accepted it, and raises the error otherwise: `InvalidRecordStateError` when the
-    lock had expired, or was lost with a connection or a leader, so that the record is delivered again.
+    ``await`` returns when the broker has accepted it. It raises `InvalidRecordStateError` if the lock has expired, or
+    was lost with a connection or a leader, so that the record is delivered again, and other errors of the broker.
     """
 
     __slots__ = ("_acknowledging", "_record")
@@ -49,7 +49,7 @@ class Acknowledgement:
 
 
 class Acknowledging:
-    """The acknowledgements of one consumer."""
+    """Acknowledgements of a consumer."""
 
     def __init__(
         self, client: Client, planner: SharePlanner, delivered: Delivered, planning: Signal, news: News
@@ -58,21 +58,21 @@ class Acknowledging:
         self._planner = planner
         self._delivered = delivered
         self._planning = planning
-        """Set when there is an acknowledgement to send."""
+        """Set when there are acknowledgements to send."""
         self._news = news
         """Notified of each response."""
         self._own: Exchange | None = None
-        """The exchange last seen to be this consumer's."""
+        """Last exchange that was found to be this consumer's."""
 
     def acknowledge(self, record: Record, kind: AcknowledgeType) -> Acknowledgement:
-        """Decide about a record; see `ShareConsumer.acknowledge`."""
+        """Acknowledge a record; see `ShareConsumer.acknowledge`."""
         if not isinstance(record, ShareRecord):
             raise ConfigTypeError(f"record must be a ShareRecord, not {type(record).__name__}")
         if not isinstance(kind, AcknowledgeType):
             raise ConfigTypeError(f"kind must be an AcknowledgeType, not {type(kind).__name__}")
         one, number = record, int(kind)
         acquired = one._acquired
-        # One of many records, of which the first was checked more closely.
+        # A fast path for further records of a response, whose first record was checked below.
         if acquired.dirty and one._exchange is self._own and number != _RENEW and acquired.is_open(one._index):
             acquired.decide(one._index, number)
         else:
@@ -97,7 +97,7 @@ class Acknowledging:
         self.decide(record, kind)
 
     def decide(self, record: Record, kind: int) -> bool:
-        """Decide without checks; return True if the record was undecided, and its lock held."""
+        """Acknowledge a record without checks; return False if that was done before or its lock is not held."""
         acquired = record._acquired
         if not acquired.decide(record._index, kind):
             return False
@@ -109,7 +109,7 @@ class Acknowledging:
         return True
 
     async def wait_settled(self, record: Record) -> None:
-        """Wait until the record's acknowledgement is accepted; raise its error otherwise."""
+        """Wait until the record's acknowledgement is accepted. Raises its error."""
         acquired, index = record._acquired, record._index
         if not acquired.is_settled(index):
             record._exchange.urgent = True
@@ -122,7 +122,7 @@ class Acknowledging:
             raise failure
 
     async def commit(self, timeout_ms: float) -> dict[TopicPartition, KafkaError | None]:
-        """Accept records in hand in implicit mode; send acknowledgements, and wait for the outcomes."""
+        """Send acknowledgements, and wait for the outcomes. In implicit mode, first accept the records in hand."""
         self._client.check()
         self._delivered.come_back(time.monotonic())
         return await self.flush(timeout_ms)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..._core.telemetry.measures import Source
 
 HOT_REQUESTS = (MetadataRequest, ShareFetchRequest)
-"""Requests for which the first records wait."""
+"""Requests needed for the first records."""
 
 Record = ShareRecord[Any, Any]
 
@@ -45,17 +45,17 @@ class Run(Protocol):
     """A running call of `ShareConsumer.run`."""
 
     def problem(self, now: float) -> str | None:
-        """Return the problem that it currently tolerates."""
+        """Return the problem that the run currently tolerates, or None."""
 
     async def finish(self, ready_by: float, end_by: float) -> None:
-        """End the run of a stopping consumer. Handlers have until ``ready_by``, the rest until ``end_by``."""
+        """End the run of a stopping consumer: handlers by ``ready_by``, the rest by ``end_by``."""
 
     def stuck_since(self) -> float | None:
-        """Return when the longest-running handler began (``time.monotonic()``); None if none is running."""
+        """Return the start of the oldest running handler (``time.monotonic()``); None if none runs."""
 
 
 class ShareEngine(Kind):
-    """Assembles the consumer's parts, begins and ends them; the facade calls the parts."""
+    """Assembles, starts and stops the parts of a share consumer, which the public class calls directly."""
 
     def __init__(self, client: Client, config: ShareConsumerConfig) -> None:
         self.client = client
@@ -68,7 +68,7 @@ class ShareEngine(Kind):
         self._reader_wake = reader_wake
         if config.share_acquire_mode == "record_limit":
             self.allowance = Allowance(config.max_poll_records)
-        else:  # so that the next ones are ready while the application has these
+        else:  # so that the next records are ready while the application works on these
             self.allowance = Allowance(2 * config.max_poll_records, of_each_broker=True)
         self.deserializers = Deserializers(config.key_deserializer, config.value_deserializer)
         self.delivered = Delivered(implicit=config.share_acknowledgement_mode == "implicit")
@@ -123,14 +123,14 @@ class ShareEngine(Kind):
         )
 
     def _fetch_max_bytes(self) -> int:
-        """Return the limit of a response; shared connections use the value on which all clients agree."""
+        """Return the size limit of a response, also limited by ``receive_max_bytes`` of shared connections."""
         asked = self.config.fetch_max_bytes
         if self.client.parent is None:
             return asked
         return min(asked, max(1, self.config.receive_max_bytes - FRAME_OVERHEAD_BYTES))
 
     def _busy_since(self) -> float | None:
-        """Return when the application began to work on its current records."""
+        """Return the time at which the application began to work on its current records, or None."""
         if self.runner is not None:
             return self.runner.stuck_since()
         taken_at = self.exchanging.taken_at
@@ -139,7 +139,7 @@ class ShareEngine(Kind):
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def begin(self, deadline: Deadline, *, wait: bool) -> None:
-        """Join the group; with ``wait``, until it accepts records."""
+        """Join the group. With ``wait``, wait until the group's starting point is known."""
         self.started = True
         self.client.on_fatal(lambda error: self.membership.notify())
         self.client.measure(self._telemetry)
@@ -158,7 +158,7 @@ class ShareEngine(Kind):
             self._log.warning("the share consumer has started, but goes on to wait in the background for %s", missing)
 
     def _telemetry(self) -> Source:
-        from ..._core.share.telemetry import ShareTelemetry  # only here: most clusters want no metrics
+        from ..._core.share.telemetry import ShareTelemetry  # only here: few brokers subscribe to metrics
 
         config, connections = self.config, self.client.own_connections
         counters, buffer = self.planner.counters, self.buffer
@@ -167,15 +167,15 @@ class ShareEngine(Kind):
         )
 
     async def wait_ready(self, timeout_ms: float) -> None:
-        """Wait until it accepts records; raises `RequestTimedOutError` after the timeout."""
+        """Wait until the group's starting point is known. Raises `RequestTimedOutError`."""
         missing = await self._missing(Deadline(timeout_ms), patient=True)
         if missing is not None:
             raise RequestTimedOutError(f"not ready in {timeout_ms:g} ms: still waiting for {missing}")
 
     async def _missing(self, deadline: Deadline, *, patient: bool) -> str | None:
-        """Return the missing step at the deadline, or None; raises the error that prevents it.
+        """Wait until the starting point is known; return the missing step at the deadline. Raises final errors.
 
-        If not ``patient``, it does not wait for leaders in doubt until the deadline.
+        If not ``patient``, stop waiting when all awaited leaders are in doubt.
         """
         while True:
             if self.client.stopping:
@@ -191,7 +191,7 @@ class ShareEngine(Kind):
                 return awaited
 
     def _awaited(self) -> str | None:
-        """Return the step that is missing until the group's starting point is known, or None."""
+        """Return the missing step until the group's starting point is known, or None."""
         if not self.membership.topics:
             return None
         if not self.member.assigned:
@@ -200,7 +200,7 @@ class ShareEngine(Kind):
         return f"the leaders of {some_of([str(tp) for tp in sorted(waiting)])}" if waiting else None
 
     def _hopes(self) -> bool:
-        """Return True if an awaited step is not in doubt."""
+        """Return True unless all awaited leaders are in doubt."""
         waiting, now = self.planner.not_begun(self.member.assignment()), time.monotonic()
         return not waiting or not all(self.planner.in_doubt(tp, now) for tp in waiting)
 
@@ -216,10 +216,10 @@ class ShareEngine(Kind):
             await self.runner.finish(*time_of_handlers(deadline.at, deadline.timeout_ms / 1000))
 
     async def depart(self, deadline: Deadline) -> None:
-        """Release records, close sessions, leave the group."""
+        """Release records, close sessions, and leave the group."""
         self.started = False
         if not self.client.brokers.connections_made:
-            return  # no broker has been reached yet: there is no group to leave
+            return  # no broker has been reached, so the consumer is in no group
         within_s = deadline.left_s() / 2
         self.delivered.give_back(time.monotonic())
         await self.exchanging.close(within_s)
@@ -242,14 +242,14 @@ class ShareEngine(Kind):
         self._log.error("records of %s cannot be read, and are released: %s", data.acquired.tp, data.failure)
 
     def check_reading(self) -> None:
-        """Raise the error that makes reading impossible."""
+        """Raise the error that prevents reading, if any."""
         self.client.check()
         if not self.membership.topics:
             raise IllegalStateError("nothing to read: subscribe to topics first")
         self.membership.check()
 
     def unsubscribe(self) -> None:
-        """Take no more records: a waiting read raises `IllegalStateError`."""
+        """Leave the group and take no more records. A waiting read raises `IllegalStateError`."""
         self.membership.subscribe((), started=self.started)
         self.buffer.release(time.monotonic())
         self._changed()

@@ -1,4 +1,4 @@
-"""The task that asks brokers for records, and sends acknowledgements to them."""
+"""The task that fetches records from brokers, and sends acknowledgements to them."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from ..connection.connection import Connection
 from ..loop import News, Signal
 
 AHEAD_S = 1.0
-"""Time after the application's last request for records during which more are acquired ahead of it."""
+"""Time after the application's last request for records in which more are acquired in advance."""
 
 IN_HAND_S = 0.02
-"""Time that an application waiting for outcomes is expected to need for its records: an earlier fetch would delay their
-acknowledgements, while a fetch that carries them costs no extra request."""
+"""Expected time that an application which waits for outcomes needs for its records. An earlier fetch would delay their
+acknowledgements, and a fetch that carries them costs no extra request."""
 
 
 class ShareExchanging:
-    """Sends the planner's requests and passes responses back; woken by every event that may change the plan."""
+    """Sends the planner's requests, and passes the responses to it. Wakes on events that may change the plan."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class ShareExchanging:
         self._arrived_at = -math.inf
         """Time of the last arrival of records."""
         self._fetch_at = math.inf
-        """Time at which a fetch that waits for acknowledgements goes without them."""
+        """Time at which a fetch that waits for acknowledgements is sent without them."""
         self.tracing: ReadTracing | None = None
 
     # --- start -------------------------------------------------------------------------------------------------------
@@ -142,8 +142,8 @@ class ShareExchanging:
                 self._send(exchange, connection, now, self._room(exchange, now) if fetching else 0)
 
     def _room(self, exchange: Exchange, now: float) -> int:
-        """Return the number of records to ask of a broker: half of an equal share of the allowance, so that it gets the
-        next records ready while the application has the current ones; 0 while more than the other half is there."""
+        """Return the number of records to request from a broker: half of an equal share of the allowance, so that the
+        next records are ready while the application works on the others; 0 while more than the other half is there."""
         if exchange.waited_for and not exchange.has_unsent and (self._buffer.buffered() or not self.demand):
             at = max(self.taken_at, self._arrived_at) + IN_HAND_S
             if now < at:
@@ -154,7 +154,7 @@ class ShareExchanging:
         return at_once if self._buffer.count(exchange) <= share - at_once else 0
 
     def _notice_moves(self) -> None:
-        """Forget the locks of a partition's former leader once there is a new one."""
+        """Forget the locks of a partition's former leader once there is a new leader."""
         for exchange in self._planner.exchanges.values():
             moved = {
                 acquired.tp
@@ -183,7 +183,7 @@ class ShareExchanging:
     def _send(self, exchange: Exchange, connection: Connection, now: float, room: int) -> None:
         known = self._connections.get(exchange.node_id)
         if known is not connection:
-            # A session belongs to its connection.
+            # A session ends with its connection.
             if known is not None:
                 exchange.disconnected(known.closed_by or KafkaConnectionError("the connection was replaced"))
                 self._news.tell()
@@ -206,7 +206,7 @@ class ShareExchanging:
         connection.on_successor.append(partial(self._move, exchange))
 
     async def _move(self, exchange: Exchange, successor: Connection) -> None:
-        """Move the session to the connection that replaces its own."""
+        """Move the session to the connection that replaces its connection."""
         exchange.moving = True
         try:
             await self._until_idle(exchange)
@@ -259,7 +259,7 @@ class ShareExchanging:
         for arrived in outcome.arrived:
             self._arrive(arrived, now)
         self._follow(planned, outcome)
-        # The next request goes out before the application gets the new records.
+        # The next request is sent before the application gets the new records.
         self._wake.set()
         if outcome.arrived:
             self._arrived_at = now
@@ -311,7 +311,7 @@ class ShareExchanging:
     # --- end ---------------------------------------------------------------------------------------------------------
 
     async def close(self, timeout_s: float) -> None:
-        """Release records not handed out, send the last acknowledgements, end every session; within this time."""
+        """Within this time, release records not handed out, send the last acknowledgements, and close all sessions."""
         self._closing = True
         self._buffer.release(time.monotonic())
         with anyio.move_on_after(timeout_s):
@@ -330,7 +330,7 @@ class ShareExchanging:
         try:
             self._submit(connection, planned)
         except KafkaError:
-            return  # the broker releases everything by itself
+            return  # the broker releases all records by itself
         await self._until_idle(exchange)
 
     async def _until_idle(self, exchange: Exchange) -> None:
@@ -339,6 +339,6 @@ class ShareExchanging:
 
 
 def _version(connection: Connection) -> int:
-    """Return the version of both requests, which share a session."""
+    """Return the version of both kinds of requests, which share a session."""
     offered = connection.versions
     return min(offered.version_for(ShareFetchRequest), offered.version_for(ShareAcknowledgeRequest))

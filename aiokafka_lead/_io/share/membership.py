@@ -1,4 +1,4 @@
-"""A share consumer's membership, whose task sends its heartbeats, and the observations for its health."""
+"""A share consumer's membership, with the task that sends heartbeats, and its health."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..loop import News
 
 
 class ShareMembership:
-    """Owns the member."""
+    """Owns the member of the share group."""
 
     def __init__(self, client: Client, member: ShareMember, group_id: str, changed: Callable[[], None]) -> None:
         self._client = client
@@ -45,7 +45,7 @@ class ShareMembership:
 
     @property
     def session_s(self) -> float:
-        """Approximate time for which the coordinator waits for heartbeats."""
+        """Approximate time for which the coordinator keeps a member without heartbeats."""
         return self._member.session_s
 
     @property
@@ -55,13 +55,13 @@ class ShareMembership:
 
     @property
     def coordinator(self) -> int | None:
-        """The group's coordinator, while it is known."""
+        """Node id of the group's coordinator, or None if it is unknown."""
         return self._coordinator.node_id
 
     # --- calls of the application ------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Join, if there is a subscription, and send heartbeats from now on."""
+        """Join the group if there is a subscription, and begin to send heartbeats."""
         self._client.metadata.add_listener(self._on_metadata)
         self._member.topics_changed(self._client.metadata.snapshot)
         if self.topics:
@@ -69,7 +69,7 @@ class ShareMembership:
         self._client.spawn(partial(self._heartbeats.run, self.notify), name="kafka share heartbeats")
 
     def subscribe(self, topics: tuple[str, ...], *, started: bool) -> None:
-        """Be a member with these topics; without topics, leave the group in the background."""
+        """Subscribe to these topics; without topics, leave the group in the background."""
         before, self.topics = set(self.topics), topics
         metadata = self._client.metadata
         metadata.add_topics(set(topics) - before)
@@ -83,7 +83,7 @@ class ShareMembership:
         self.notify()
 
     def check(self) -> None:
-        """Raise the reason for which the reading consumer cannot be in the group, and try again to join."""
+        """Raise the error that keeps the reading consumer out of the group, if any, and try to join again."""
         error = self._member.error
         if error is not None:
             self._member.join(time.monotonic())
@@ -91,7 +91,7 @@ class ShareMembership:
             raise own_copy(error)
 
     async def leave(self, timeout_s: float) -> None:
-        """Notify the coordinator that the member leaves, within this time."""
+        """Leave the group, within this time."""
         self._member.leave(time.monotonic())
         self.notify()
         with anyio.move_on_after(timeout_s):
@@ -105,14 +105,14 @@ class ShareMembership:
         self.notify()
 
     def notify(self) -> None:
-        """Called after a change to the member."""
+        """Notify the consumer and the task after a change of the member."""
         self._heartbeats.wake.set()
         self._news.tell()
         self._changed()
 
 
 class ShareHealthWatch:
-    """The health observations of one consumer."""
+    """Health of a share consumer."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class ShareHealthWatch:
     ) -> None:
         """``hungry`` returns True if a read waits for records of assigned partitions.
 
-        ``busy_since`` returns when the application began its current work (``time.monotonic()``); ``refused`` returns
+        ``busy_since`` returns the start of the application's current work (``time.monotonic()``). ``refused`` returns
         the refusal that a run currently tolerates.
         """
         self._client = client
@@ -144,7 +144,7 @@ class ShareHealthWatch:
         self._hungry_since: float | None = None
 
     def start(self) -> None:
-        """The consumer is running."""
+        """Begin to watch the event loop."""
         self._started_at = time.monotonic()
         self._client.spawn(self._loop.run, name="kafka loop watch")
 
@@ -155,7 +155,7 @@ class ShareHealthWatch:
         return judge(
             Facts(
                 unusable=unusable(self._started_at, self._started(), self._client.fatal),
-                # Without a waiting read, fetching stops, which is not a problem.
+                # Without a waiting read, records are not fetched, which is not a problem.
                 hungry=hungry_s is not None and hungry_s > self._fetch_s,
                 since_start_s=0.0 if self._started_at is None else now - self._started_at,
                 since_fetch_s=since(self._planner.counters.answered_at, now),
@@ -175,7 +175,7 @@ class ShareHealthWatch:
             Limits(
                 fetch_s=self._fetch_s,
                 heartbeat_s=membership.session_s,
-                handler_s=math.inf,  # a job may take long: its lock is renewed meanwhile
+                handler_s=math.inf,  # a handler may take long, since its lock is renewed meanwhile
                 tick_s=TICK_S + WARN_AFTER_S[1],
             ),
         )

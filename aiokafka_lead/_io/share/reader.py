@@ -1,4 +1,4 @@
-"""Moves records from the buffer to the application."""
+"""Hands records from the buffer to the application."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ RELEASED = "; it is released, unless you reject it"
 
 
 class ShareReader:
-    """Hands out buffered records, and waits when there are none.
+    """Hands out buffered records, and waits if there are none.
 
-    A record counts as handed out at the moment at which the caller gets it: there is no await in between, so that
-    cancellation does not lose records.
+    A record counts as handed out when the caller gets it, without an await in between, so that a cancellation loses no
+    record.
     """
 
     def __init__(
@@ -55,20 +55,20 @@ class ShareReader:
         self._allowance = allowance
         self._exchanging = exchanging
         self._planning = planning
-        """Set when there may be room for more."""
+        """Set when more records may be requested."""
         self._check = check
-        """Raises the error that makes reading impossible."""
+        """Raises the error that prevents reading."""
         self._loading = Loading()
         self._gave_way_at = 0.0
         self._errors: list[KafkaError] = []
-        """Errors to be raised by the next read."""
+        """Errors that the next read raises."""
         self.wake = wake
-        """Set when there may be records to hand out, or a reason to stop waiting."""
+        """Set when records may have arrived, or there is a reason to stop waiting."""
         self.waiting = False
         self._waited_s = 0.0
         self._waits_since: float | None = None
         self.stopped = False
-        """The consumer was stopped: iterations end."""
+        """True after the consumer was stopped."""
 
     def report(self, error: KafkaError) -> None:
         """Raise this error from the next read."""
@@ -78,13 +78,13 @@ class ShareReader:
         self.wake.set()
 
     def stop(self) -> None:
-        """End iterations, and let waiting calls raise `ClientClosedError`."""
+        """End iterations, and raise `ClientClosedError` from waiting calls."""
         self.stopped = True
         self._buffer.at_hand.quick_until = 0.0
         self.wake.set()
 
     async def take(self, limit: int, deadline: Deadline | None) -> list[Record]:
-        """Return the next records of one response, as bytes; none after the deadline or a stop."""
+        """Return the next records of one response, as bytes; [] at the deadline or after a stop."""
         if self.waiting:
             raise IllegalStateError("another task reads already: read in one task at a time")
         while not self.stopped:
@@ -103,7 +103,7 @@ class ShareReader:
                 return records
             left_s = None if deadline is None else deadline.left_s()
             if left_s == 0.0:
-                await self._give_way(now, records)  # an application may ask repeatedly without a wait
+                await self._give_way(now, records)  # for applications that read repeatedly without waiting
                 break
             self._allowance.starved()
             await self._wait(self.wake.wait(left_s))
@@ -125,7 +125,7 @@ class ShareReader:
         return self._waited_s + (0.0 if self._waits_since is None else time.monotonic() - self._waits_since)
 
     async def _give_way(self, now: float, records: list[Record]) -> None:
-        """Let other tasks run now and then; if that is cancelled, the records are handed out again."""
+        """Let other tasks run at most every `FAIR_S`. If that is cancelled, the records are handed out again."""
         if now < self._gave_way_at + FAIR_S:
             return
         try:
@@ -138,12 +138,12 @@ class ShareReader:
     # --- calls of the application ------------------------------------------------------------------------------------
 
     def come_back(self) -> None:
-        """The application has finished its records."""
+        """Count the records handed out as finished, since the application requests more."""
         self._delivered.come_back(time.monotonic())
         self._planning.set()
 
     async def next_records(self, limit: int, by: Deserializers) -> list[Record]:
-        """Return the next records of one response; none when the consumer was stopped."""
+        """Return the next records of one response; [] if the consumer was stopped."""
         if by.plain:
             records = await self.take(limit, None)
             if records:
@@ -153,11 +153,11 @@ class ShareReader:
         return found[0] if found else []
 
     def iterate(self, by: Deserializers) -> ShareRecords:
-        """Iterate over single records."""
+        """Return an iterator over single records."""
         return ShareRecords(self._buffer.at_hand, self._delivered, self.come_back, partial(self._next_record, by))
 
     async def _next_record(self, by: Deserializers) -> Record | None:
-        """Return the next record, and let an iteration take later ones; None when the consumer was stopped."""
+        """Return the next record, and let an iteration take later records; None if the consumer was stopped."""
         self.come_back()
         records = await self.next_records(1, by)
         if not records:
@@ -167,11 +167,11 @@ class ShareReader:
         return records[0]
 
     def go_on(self, record: Record) -> None:
-        """Let the application, which has got this record, take later ones for a short time."""
+        """Let the application take the records after this record for a short time without a call of the reader."""
         self._buffer.go_on(record, self._gave_way_at + FAIR_S)
 
     async def getmany(self, limit: int, deadline: Deadline, by: Deserializers) -> dict[TopicPartition, list[Record]]:
-        """Return buffered records, or else the first that arrive before the deadline."""
+        """Return buffered records, or the first that arrive before the deadline."""
         self.come_back()
         found: dict[TopicPartition, list[Record]] = {}
         for records in await self._collect(limit, deadline, by, many=True):
@@ -183,7 +183,7 @@ class ShareReader:
     async def _collect(
         self, limit: int, deadline: Deadline | None, by: Deserializers, *, many: bool
     ) -> list[list[Record]]:
-        """Return records for the application, in lists of one response each; they then count as handed out."""
+        """Hand out records, in a list per response."""
         raw: list[list[Record]] = []
         found: list[list[Record]] = []
         try:
@@ -215,7 +215,7 @@ class ShareReader:
     async def _deserialized(
         self, raw: list[Record], by: Deserializers
     ) -> tuple[list[Record], RecordDeserializationError | None]:
-        """Return the records before the first undeserializable one, and its error."""
+        """Return the records before the first that cannot be deserialized, and its error."""
         made: list[Record] = []
         self.waiting = True
         try:
@@ -232,7 +232,7 @@ class ShareReader:
 
 
 async def deserialized(record: Record, by: Deserializers) -> Record:
-    """Return the deserialized record. Raises `RecordDeserializationError`."""
+    """Return the record with its contents deserialized. Raises `RecordDeserializationError`."""
     if by.plain:
         return record
     contents = []
@@ -253,7 +253,7 @@ class ShareBatches:
     """Iterates over lists of records, each of one partition."""
 
     def __init__(self, reader: ShareReader, by: Deserializers, limit: int, look: BatchLoop | None = None) -> None:
-        """``look`` is called with each list as it is handed out, and with None when the loop comes back for more."""
+        """``look`` is called with each list when it is handed out, and with None when the loop requests the next."""
         self._reader = reader
         self._by = by
         self._limit = limit
@@ -276,7 +276,7 @@ class ShareBatches:
 
 
 class _TracedBatch:
-    """A list of records, as a tracer sees batches."""
+    """A list of records as a batch for tracers."""
 
     def __init__(self, records: list[Record]) -> None:
         self._records = records

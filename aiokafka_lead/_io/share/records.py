@@ -20,7 +20,7 @@ Record = ShareRecord[Any, Any]
 class ShareRecords:
     """Iterates over single records.
 
-    As in `_io.consumer.records`, the iterator itself is the awaitable of a record that is at hand.
+    As in `_io.consumer.records`, the iterator itself is the awaitable for an available record.
     """
 
     __slots__ = ("_at_hand", "_come_back", "_delivered", "_more")
@@ -32,8 +32,8 @@ class ShareRecords:
         come_back: Callable[[], None],
         more: Callable[[], Coroutine[Any, Any, Record | None]],
     ) -> None:
-        """``come_back`` accepts the records that the application got; ``more`` does so, too, and waits for the next
-        record. It returns None when there will be no more."""
+        """``come_back`` accepts the records handed out. ``more`` does so, too, and waits for the next record; it
+        returns None at the end."""
         self._at_hand = at_hand
         self._delivered = delivered
         self._come_back = come_back
@@ -51,7 +51,7 @@ class ShareRecords:
         return (yield from self._wait_for_next().__await__())
 
     def send(self, value: Any) -> Any:
-        """With `throw` and `close`, asyncio's requirement for ``anext(records)`` before it creates a task for it."""
+        """Return the record. asyncio requires a coroutine to make ``anext(records)`` a task."""
         raise StopIteration(_take(self))
 
     def throw(self, kind: Any, error: Any = None, trace: Any = None) -> Any:
@@ -59,7 +59,7 @@ class ShareRecords:
         raise kind if error is None else error
 
     def close(self) -> None:
-        """Do no work, like a coroutine that has not begun."""
+        """Do nothing, like a coroutine that has not begun."""
 
     async def _wait_for_next(self) -> Record:
         record = await self._more()

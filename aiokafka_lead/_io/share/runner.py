@@ -1,4 +1,4 @@
-"""`ShareConsumer.run`: takes records, calls handlers, acknowledges the results."""
+"""`ShareConsumer.run`, which takes records, calls handlers, and acknowledges the records."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Record = ShareRecord[Any, Any]
 ACCEPT, _, _, RENEW = AcknowledgeType
 
 LAST_COMMIT_WITHIN_S = 2.0
-"""Longest time for the acknowledgements at the end when the run is cancelled or fails."""
+"""Time limit of the last acknowledgements if the run is cancelled or fails."""
 
 RENEW_BELOW = 0.5
-"""Locks are renewed with less than this part of their time left."""
+"""Locks are renewed when less than this part of their time is left."""
 
 LOOK_EVERY_S = 0.25
-"""Interval of checks of locks; shorter if they last for less than a few seconds."""
+"""Interval of checks of locks; shorter if locks last for less than a few seconds."""
 
 
 async def run(
@@ -43,7 +43,7 @@ async def run(
     routing: Routing,
     dead_letters: DeadLetters | None,
 ) -> None:
-    """Run the handlers until the consumer is stopped, perhaps even during the start of the run."""
+    """Run the handlers until the consumer is stopped, which may happen while the run begins."""
     if engine.reader.stopped:
         return
     if engine.runner is not None:
@@ -59,7 +59,7 @@ def _waits(record: Record) -> bool:
 
 
 class ShareRunner(WorkersRun[JobSlot, Record]):
-    """One call of `ShareConsumer.run`."""
+    """A call of `ShareConsumer.run`."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class ShareRunner(WorkersRun[JobSlot, Record]):
             engine.buffer.at_hand,
         )
         self._winding_up = False
-        """True once no more records are taken, while running handlers are awaited."""
+        """True once no more records are taken."""
         judge: Judge[Record] = Judge(config, engine.config, engine.tracing, _waits)
         handle = handler if engine.deserializers.plain else self._deserialize_and_handle
         super().__init__(judge, self._jobs, handle, dead_letters)
@@ -86,7 +86,7 @@ class ShareRunner(WorkersRun[JobSlot, Record]):
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Run until the consumer is stopped or unsubscribed; raise the error that prevents continuing."""
+        """Run until the consumer is stopped or unsubscribed. Raises the error that ends the run earlier."""
         engine = self._engine
         engine.runner = self
         engine.exchanging.one_by_one = True
@@ -128,7 +128,7 @@ class ShareRunner(WorkersRun[JobSlot, Record]):
         engine.exchanging.one_by_one = False
         self._jobs.release_waiting()
         if engine.client.fatal is not None or not engine.started:
-            return  # the current stop sends them
+            return  # the current stop sends the acknowledgements
         with anyio.move_on_after(LAST_COMMIT_WITHIN_S):
             try:
                 await engine.acknowledging.flush(LAST_COMMIT_WITHIN_S * 1000)
@@ -183,7 +183,7 @@ class ShareRunner(WorkersRun[JobSlot, Record]):
     # --- locks -------------------------------------------------------------------------------------------------------
 
     async def _renew(self) -> None:
-        """Renew the locks of records that have been in hand for long."""
+        """Renew locks before they expire, until cancelled."""
         allowance = self._engine.allowance
         while True:
             await anyio.sleep(min(LOOK_EVERY_S, allowance.lock_s / 16))

@@ -1,1 +1,1 @@
-"""Metrics requested from clients by clusters (KIP-714): the task that pushes them."""
+"""The task that pushes metrics to brokers that subscribe to them (KIP-714)."""

@@ -1,4 +1,4 @@
-"""A client's part in pushing metrics, which costs no time until a broker asks for metrics."""
+"""A client's part in pushing metrics, which costs no time until a broker subscribes to metrics."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from .pusher import Pusher
 
     MetricKey = tuple[str, Attributes]
-    """An application's metric: its name, and its attributes."""
+    """Name and attributes of an application's metric."""
 
 GET_TELEMETRY_SUBSCRIPTIONS = 71
-"""Value of the member of `ApiKey`, a module that takes longer to import than most."""
+"""Value of this member of `ApiKey`, whose module would take long to import."""
 
 
 class MetricsPush:
-    """The measuring clients, and the one task that pushes for all clients on shared connections.
+    """The sources of metrics, and the task that pushes for all clients on shared connections.
 
-    Brokers without a receiver of metrics do not offer to accept any; then there is no task and no request.
+    Brokers without a receiver of metrics do not offer these requests; then there is no task.
     """
 
     def __init__(self, client_id: str, brokers: Brokers, spawn: Spawn, request_timeout_ms: float) -> None:
@@ -39,7 +39,7 @@ class MetricsPush:
         self._spawn = spawn
         self._request_timeout_ms = request_timeout_ms
         self._measured: dict[object, tuple[Callable[[], Source], float, int]] = {}
-        """Each client's function that creates its source, and the start of its counts by both clocks."""
+        """Function that creates each client's source, and the start of its counts (monotonic s, and ns since 1970)."""
         self._sources: dict[object, Source] = {}
         self._pusher: Pusher | None = None
         self._begun = False
@@ -53,7 +53,7 @@ class MetricsPush:
     # --- measuring clients -------------------------------------------------------------------------------------------
 
     def add(self, client: object, make: Callable[[], Source]) -> None:
-        """The client counts from now on; its source is created when a broker asks for metrics."""
+        """Add a client whose counts begin now. Its source is created when a broker subscribes to metrics."""
         self._measured[client] = (make, time.monotonic(), time.time_ns())
         if self._pusher is not None:
             self._add_source(self._pusher, client)
@@ -61,7 +61,7 @@ class MetricsPush:
             self._maybe_begin()
 
     def remove(self, client: object) -> None:
-        """The client has stopped counting; its counts are pushed with the rest."""
+        """Remove a client. Its last counts are still pushed."""
         self._measured.pop(client, None)
         source = self._sources.pop(client, None)
         if source is not None and self._pusher is not None:
@@ -80,7 +80,7 @@ class MetricsPush:
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     def on_snapshot(self, snapshot: ClusterSnapshot, moved: Moved) -> None:
-        """Begin if brokers are known now: a bootstrap server may belong to another cluster."""
+        """Begin once brokers are known. A bootstrap server may belong to another cluster."""
         self._maybe_begin()
 
     def _connected(self) -> None:
@@ -99,7 +99,7 @@ class MetricsPush:
         return offer is not None and GET_TELEMETRY_SUBSCRIPTIONS in offer.ranges
 
     async def _run(self) -> None:
-        from .pusher import Pusher  # only here: most clusters do not ask for metrics
+        from .pusher import Pusher  # only here: few brokers subscribe to metrics
 
         try:
             self._pusher = Pusher(self._log, self._brokers, self._news, self._request_timeout_ms)
@@ -113,7 +113,7 @@ class MetricsPush:
             self._news.tell()
 
     async def finish(self, within_s: float) -> None:
-        """Push a last time, within this number of seconds."""
+        """Push for the last time, within this time."""
         if self._pusher is None or self._done.done or not self._pusher.close():
             return
         try:
@@ -129,10 +129,10 @@ class MetricsPush:
     # --- the client instance id --------------------------------------------------------------------------------------
 
     async def client_instance_id(self, timeout_ms: float) -> UUID:
-        """Return the id by which brokers know this client, requesting it if it is not known yet.
+        """Return the client's id in its metrics, and request it if it is not known yet.
 
-        Raises `UnsupportedVersionError` if the brokers do not accept metrics, the error with which they refused this
-        client, and `RequestTimedOutError`.
+        Raises `UnsupportedVersionError` if the brokers do not accept metrics, the error with which they have refused
+        this client, and `RequestTimedOutError`.
         """
         deadline = Deadline(timeout_ms)
         self._id_wanted = True
@@ -160,7 +160,7 @@ class MetricsPush:
 
 
 class ApplicationMetrics:
-    """The application's metrics; with ``push`` None, they are not pushed."""
+    """Metrics of the application, which are not pushed if ``push`` is None."""
 
     def __init__(self, client: object, push: MetricsPush | None, log: ClientLog) -> None:
         self._client = client
@@ -170,25 +170,25 @@ class ApplicationMetrics:
         """Key of each metric in `MetricsPush`."""
 
     def register(self, key: MetricKey, measure: Callable[[], float], *, is_sum: bool) -> None:
-        """Push this metric from now on, replacing one with the same name and attributes."""
+        """Begin to push a metric, which replaces a metric with the same name and attributes."""
         self.unregister(key)
         if self._push is not None:
             registration = self._registered[key] = object()
             self._push.add(registration, partial(self._source, key, measure, is_sum=is_sum))
 
     def unregister(self, key: MetricKey) -> None:
-        """Stop pushing this metric, if it is known."""
+        """Stop pushing a metric; an unknown metric is ignored."""
         registration = self._registered.pop(key, None)
         if registration is not None and self._push is not None:
             self._push.remove(registration)
 
     def close(self) -> None:
-        """Stop pushing all of them."""
+        """Stop pushing all metrics."""
         for key in list(self._registered):
             self.unregister(key)
 
     def _source(self, key: MetricKey, measure: Callable[[], float], *, is_sum: bool) -> Source:
-        from ..._core.telemetry.measures import ApplicationSource  # only here: most clusters do not ask for metrics
+        from ..._core.telemetry.measures import ApplicationSource  # only here: few brokers subscribe to metrics
 
         assert self._push is not None
         name, attributes = key

@@ -1,4 +1,4 @@
-"""The task that asks a broker for its metrics subscription, and pushes metrics (KIP-714)."""
+"""The task that requests the metrics subscription from a broker, and pushes metrics (KIP-714)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ R = TypeVar("R", bound=Response)
 
 
 class Pusher:
-    """Carries out the decisions of `TelemetryState`, at one broker while it can be reached.
+    """Carries out the decisions of `TelemetryState`, with the same broker while it is reachable.
 
-    Requests use the connection for metadata and the like, so they delay neither records nor heartbeats.
+    Requests use the control connection, so that they delay neither records nor heartbeats.
     """
 
     def __init__(self, log: ClientLog, brokers: Brokers, news: News, request_timeout_ms: float) -> None:
@@ -43,15 +43,15 @@ class Pusher:
         self._dropped = 0
         """Number of metrics left out of the last push."""
         self.refusal: KafkaError | None = None
-        """Reason for which a broker permanently refuses this client."""
+        """Reason why a broker permanently refuses this client."""
 
     @property
     def client_instance_id(self) -> UUID | None:
-        """The id by which the brokers know this client, once one has assigned it."""
+        """The client's id in its metrics; None until a broker has assigned it."""
         return self._state.client_instance_id
 
     def add(self, source: Source, began_s: float, began_ns: int) -> None:
-        """Push this source's measures, which count since then."""
+        """Add a source, whose counts began at this time by both clocks."""
         self._collector.add(source, Instant(began_s, began_ns))
         self._wake.set()
 
@@ -60,18 +60,18 @@ class Pusher:
         self._collector.remove(source, keep=self._state.may_push)
 
     def hurry(self) -> None:
-        """A call waits for the id."""
+        """Request the id soon, since a call waits for it."""
         self._state.hurry()
         self._wake.set()
 
     def close(self) -> bool:
-        """End soon; return True if a last push comes first."""
+        """End soon; return True if there is a last push before."""
         self._state.close(not self._collector.empty)
         self._wake.set()
         return not self._state.ended
 
     async def run(self) -> None:
-        """Ask and push, until `close`, or until a broker refuses for good."""
+        """Request subscriptions and push until `close`, or until a broker permanently refuses."""
         state = self._state
         while not state.ended:
             wait_s = state.due_at - time.monotonic()
@@ -86,7 +86,7 @@ class Pusher:
 
     @property
     def _idle(self) -> bool:
-        """True if there are no sources (as for an admin client), and the id is known."""
+        """True if there are no sources, as in an admin client, and the id is known."""
         return self._collector.empty and self._state.client_instance_id is not None
 
     async def _ask(self) -> None:

@@ -1,4 +1,4 @@
-"""Adds partitions and offsets to a transaction, once the coordinator has finished the previous one."""
+"""Adds partitions and offsets to a transaction once the coordinator has completed the previous transaction."""
 
 from __future__ import annotations
 
@@ -41,12 +41,15 @@ from ..producer.sender import Sender
 from .asking import Asking, soon_s
 
 HELD_S = 0.1
-"""Time for which the first batches of a transaction wait for the end of the previous one. Brokers that have to ask the
-coordinator wait as long, but check only every 20 ms (``add.partitions.to.txn.retry.backoff.max.ms``)."""
+"""Time for which a transaction's first batches wait for the end of the previous transaction. Brokers that have to ask
+the coordinator wait equally long, but check only every 20 ms (``add.partitions.to.txn.retry.backoff.max.ms``)."""
 
 
 class LastEnd:
-    """Asks until the coordinator has finished, cannot be asked, or time has run out: then waiting work continues."""
+    """Asks the coordinator until it has completed the last transaction. Waiting work then continues.
+
+    It also continues if the coordinator cannot be asked, or time has run out.
+    """
 
     def __init__(
         self,
@@ -56,22 +59,22 @@ class LastEnd:
         over: Callable[[int], None],
         look_by: Callable[[float], None],
     ) -> None:
-        """``over`` gets the number of the waiting transaction; `look` has to be called at the time of ``look_by``."""
+        """``over`` is called with the number of the waiting transaction, ``look_by`` with the time to call `look`."""
         self._transactional_id = transactional_id
         self._asking = asking
         self._pace = pace
         self._over = over
         self._look_by = look_by
         self._number = 0
-        """The waiting transaction, or the latest one."""
+        """Number of the latest waiting transaction."""
         self._asked = 0
-        """Number of questions on its behalf."""
+        """Number of requests made for it."""
         self._unanswered = False
-        """True while a question is unanswered."""
+        """True while a request is unanswered."""
         self._ask_at = self._first_at = self._until = 0.0
 
     def look(self, number: int, now: float) -> float:
-        """Ask if it is time, while this transaction waits; return the seconds until the next check, at most."""
+        """Ask if that is due while this transaction waits; return the seconds until the next check, at most."""
         if number != self._number:
             self._number = number
             self._asked = 0
@@ -138,7 +141,7 @@ class Additions:
         self._wanted = Signal()
         self._last_end = LastEnd(state.transactional_id, asking, self.pace, self._release, self._wanted.wake_by)
         self._groups: set[str] = set()
-        """Groups that the coordinator knows to be part of the transaction ``_number``."""
+        """Groups added to the transaction ``_number`` at the coordinator."""
         self._number = 0
         self._busy = 0
         """Number of requests in flight."""
@@ -166,13 +169,13 @@ class Additions:
             idle.set_result(None)
 
     def _lost(self) -> None:
-        """A response was lost: the request may be carried out later, in another transaction of this epoch."""
+        """Handle a lost response, whose request may still be executed, in a later transaction of this epoch."""
         self._state.renew = not self._state.v2
 
     # --- waits of partitions ------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Release held partitions, and register partitions with the coordinator as necessary, until cancelled."""
+        """Release held partitions, and add partitions to the transaction at the coordinator, until cancelled."""
         left_s: float | None = None
         while True:
             await self._wanted.wait(left_s)
@@ -185,7 +188,7 @@ class Additions:
                     self._done()
 
     def _release(self, number: int) -> None:
-        """Release partitions: the coordinator has finished the previous transaction, or the wait for it has ended."""
+        """Release partitions, since the wait for the end of the previous transaction has ended."""
         if self._state.number == number:
             waited = self._sequencing.release()
             if waited:
@@ -223,7 +226,7 @@ class Additions:
     # --- offsets ------------------------------------------------------------------------------------------------------
 
     async def offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata) -> None:
-        """Make offsets part of the transaction. A call that does not complete fails the transaction."""
+        """Add offsets to the transaction. The transaction fails if this call does not complete."""
         number = self._state.number
         self._busy += 1
         try:
@@ -279,7 +282,7 @@ class Additions:
         return error
 
     async def _add_group(self, number: int, group_id: str) -> KafkaError | None:
-        """Register the group with the transaction's coordinator, once."""
+        """Add the group to the transaction at its coordinator, once."""
         if self._number != number:
             self._number = number
             self._groups.clear()

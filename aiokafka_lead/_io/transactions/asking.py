@@ -1,4 +1,4 @@
-"""Sends requests to a coordinator, with retries; every wait blocks only its own call."""
+"""Sends requests to a coordinator, with retries. A wait blocks only the call that waits."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from ..deadline import Deadline
 from ..group.coordinators import CoordinatorKind, Coordinators, Key, moved
 
 SOON_MS = 1
-"""Wait before repeating a request that came while the previous transaction was being ended, which takes milliseconds.
+"""Wait before repeating a request refused because the previous transaction is being ended, which takes milliseconds.
 
-The wait is short also because an otherwise idle coordinator may need the request to proceed (see `EndPace`).
+It is short also because an otherwise idle coordinator may need the request to proceed (see `EndPace`).
 """
 
 LONGEST_MS = 20
-"""Limit of such waits, each of which is half of the time that has passed."""
+"""Maximum of these waits, each of which is half of the time that has passed."""
 
 Shape = Callable[[ApiVersions], tuple[Request[Any], int]]
-"""Returns the request and its version for the versions offered by a broker."""
+"""Returns a request and its version for the versions offered by a broker."""
 
 
 def soon_s(passed_s: float) -> float:
-    """Return the wait before repeating a request that has met the end of a transaction for ``passed_s`` seconds."""
+    """Return the wait before repeating a request that was refused for ``passed_s`` by the end of a transaction."""
     return min(LONGEST_MS / 1000, max(SOON_MS / 1000, passed_s / 2))
 
 
 class Asking:
-    """Requests to the coordinators of one transactional id and of groups."""
+    """Sends requests to the coordinators of a transactional id and of groups."""
 
     def __init__(self, client: Client, coordinators: Coordinators, transactional_id: str) -> None:
         self._client = client
@@ -49,9 +49,9 @@ class Asking:
         self._longest_s = config.retry_backoff_ms / 1000
 
     def at_once(self, errand: Errand, answered: Callable[[Verdict | None], None]) -> bool:
-        """Ask the errand's first question now, without a task; return False if that would have to wait.
+        """Send the errand's first request now, without a task; return False if that would have to wait.
 
-        ``answered`` gets the argument with which `run` continues an unfinished errand: None after a step, or a verdict.
+        ``answered`` is called with the argument with which `run` continues the errand: None after a step, or a verdict.
         """
         node_id = self._coordinators.known(*self._own)
         if node_id is None:
@@ -61,7 +61,7 @@ class Asking:
         def on_done(response: Any, error: KafkaError | None) -> None:
             nonlocal done
             if done:
-                return  # the response came after the request had been given up
+                return  # the response has arrived after the request was given up
             done = True
             self._coordinators.end_wait(wait)
             if error is None:
@@ -79,7 +79,7 @@ class Asking:
         return True
 
     def submit(self, shape: Shape, on_done: OnDone) -> int | None:
-        """Send a request to the transaction's coordinator now, and return its node id; None if that is impossible."""
+        """Send a request to the transaction's coordinator now; return its node id, or None if that is impossible."""
         connection = self._coordinators.ready(*self._own)
         if connection is None:
             return None
@@ -91,9 +91,9 @@ class Asking:
         return connection.node_id
 
     async def run(self, errand: Errand, advanced: Callable[[Errand], None], verdict: Verdict | None = None) -> None:
-        """Carry an errand out to its end; ``advanced`` is called after each step. ``verdict`` is its latest one."""
+        """Carry an errand out to its end. ``advanced`` is called after each step; ``verdict`` is the latest verdict."""
         failures, since = 0, time.monotonic()
-        node_id = None  # a coordinator that `at_once` has asked is not known any more: any may be the next
+        node_id = None  # the coordinator asked by `at_once` is unknown here, so that any may be the next
         while errand.call is not None:
             if verdict is not None:
                 failures += 1
@@ -104,7 +104,7 @@ class Asking:
                 advanced(errand)
 
     async def _ask(self, errand: Errand) -> tuple[int | None, Verdict | None]:
-        """Return the coordinator, if it was reached, and the verdict on its response; None after a step."""
+        """Send the next request. Return the coordinator if it was reached, and the verdict (None after a step)."""
         try:
             connection = await self._coordinator(self._own)
         except KafkaError as error:
@@ -130,10 +130,10 @@ class Asking:
         wanted: Callable[[], bool],
         hopeless: Callable[[int], Awaitable[KafkaError | None]] | None = None,
     ) -> KafkaError | None:
-        """Ask until the coordinator has accepted or ``wanted`` returns False, and return None, or else the final error.
+        """Repeat a request until it is accepted or ``wanted`` returns False. Return None, or the final error.
 
-        ``lost`` is called for each lost response. ``hopeless`` returns, after a retriable refusal by this node, the
-        reason why it will persist.
+        ``lost`` is called for each lost response. ``hopeless`` is called with the node id after a retriable refusal,
+        and returns an error if the refusal will persist.
         """
         failures, since = 0, time.monotonic()
         while wanted():
@@ -152,7 +152,7 @@ class Asking:
     async def _ask_once(
         self, key: Key, shape: Shape, read: Callable[[Any], KafkaError | None], lost: Callable[[], None]
     ) -> tuple[int | None, KafkaError | None]:
-        """Return the coordinator, if it was reached, and the error."""
+        """Send a request. Return the coordinator if it was reached, and the error."""
         try:
             connection = await self._coordinator(key)
         except KafkaError as failure:
@@ -173,7 +173,7 @@ class Asking:
     async def _sent(
         self, key: Key, connection: Connection, request: Request[Any], version: int, lost: Callable[[], None]
     ) -> Any:
-        """Return the response; calls ``lost`` if there is none although the request may have been carried out."""
+        """Return the response. Calls ``lost`` if there is none and the request may have been executed."""
         answered = False
         try:
             with self._coordinators.waiting(*key, connection.node_id):

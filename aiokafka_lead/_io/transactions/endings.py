@@ -1,4 +1,4 @@
-"""Ends transactions at the coordinator, even if the caller is cancelled, and notifies their consumers."""
+"""Ends transactions at the coordinator, even if the caller is cancelled, and notifies consumers."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ class Ending:
     """An errand in progress."""
 
     def __init__(self, settled: Waiter[None] | None = None) -> None:
-        """``settled`` is given if a caller is already waiting for this ending."""
+        """``settled`` is given if a caller already waits for this ending."""
         self.settled: Waiter[None] = settled or Waiter()
-        """Done when the transaction's fate is known, or cannot be learnt by asking again."""
+        """Done when the transaction's outcome is known, or cannot be found out."""
         self.over: Waiter[None] = Waiter()
         """Done when the producer is ready for its next transaction, or never will be."""
         self.refusal: KafkaError | None = None
         self._began_at = time.monotonic()
 
     def left_s(self, timeout_s: float) -> float:
-        """Return the rest of this time, which began with the ending."""
+        """Return the remaining part of ``timeout_s``, counted from the start of the ending."""
         return max(0.0, self._began_at + timeout_s - time.monotonic())
 
 
 class Endings:
-    """Runs one errand at a time. If the coordinator answers at once, no task is needed."""
+    """Runs one errand at a time, without waking a task if the first request can be sent at once."""
 
     def __init__(self, state: TransactionState, asking: Asking, pace: EndPace, settled: Callable[[], None]) -> None:
-        """``settled`` is called when a transaction's fate is known, or cannot be learnt by asking again."""
+        """``settled`` is called when a transaction's outcome is known, or cannot be found out."""
         self._state = state
         self._asking = asking
         self._pace = pace
         self._settled = settled
         self.current: Ending | None = None
-        """The errand in progress, if any."""
+        """The errand in progress."""
         self._wanted = Signal()
         """Set when there is work for the task."""
         self._work: Callable[[], Awaitable[None]] | None = None
-        """A part of the current errand, for the task to do."""
+        """Part of the current errand that the task has to do."""
         self._stopped = False
         """True once the task has ended."""
 
     async def run(self) -> None:
-        """Carry out the callers' errands, until cancelled."""
+        """Carry out errands until cancelled."""
         try:
             while True:
                 await self._wanted.wait()
@@ -73,7 +73,7 @@ class Endings:
                 self._over(self.current)
 
     def begin(self, make: Callable[[], Awaitable[Errand | None]]) -> Ending:
-        """Carry out the errand that ``make`` returns after a while; None means that there is no question."""
+        """Carry out the errand that ``make`` returns; None if no request is necessary."""
         ending = self._new()
 
         async def work() -> None:
@@ -85,7 +85,7 @@ class Endings:
         return ending
 
     def carry_out(self, errand: Errand | None, settled: Waiter[None] | None = None) -> Ending:
-        """Ask the coordinator now, unless ``errand`` is None. ``settled`` is given if a caller is already waiting."""
+        """Send the errand's first request now, unless it is None. ``settled`` is given if a caller already waits."""
         ending = self._new(settled)
         if errand is None:
             self._over(ending)
@@ -105,7 +105,7 @@ class Endings:
         self._wanted.set()
 
     def _answered(self, ending: Ending, errand: Errand, verdict: Verdict | None) -> None:
-        """Handle the first response; further questions are left to the task."""
+        """Handle the first response. The task sends further requests."""
         if verdict is None:
             self._advanced(ending, errand)
         if errand.call is None:
@@ -134,12 +134,12 @@ class Endings:
 
 
 async def warn_of_age(state: TransactionState, log: ClientLog) -> None:
-    """Until cancelled, warn once about each transaction that has used up half of its time at the coordinator."""
+    """Warn once about each transaction that is open for half of its timeout at the coordinator, until cancelled."""
     half_s = state.timeout_ms / 2000
     warned = 0
     while True:
         health = state.health(time.monotonic())
-        wait_s = half_s  # one that begins from now on cannot be old before
+        wait_s = half_s  # no transaction that begins later reaches this age earlier
         if health.age_ms is not None and state.number != warned:
             if health.late:
                 warned = state.number
@@ -151,10 +151,10 @@ async def warn_of_age(state: TransactionState, log: ClientLog) -> None:
 
 
 class ConsumedParts:
-    """Takes consumers back when a transaction is aborted, even if it had no offsets of theirs yet.
+    """Moves consumers back if a transaction is aborted, even if it does not contain their offsets yet.
 
-    A consumer whose offsets were once part of a transaction goes back after each uncommitted one. A consumer without
-    such offsets that had read before an abort is detected by its first part, which is refused.
+    A consumer whose offsets were once part of a transaction goes back after each uncommitted transaction. The first
+    part of a consumer is refused if the consumer has read before the latest abort.
     """
 
     def __init__(self) -> None:
@@ -165,7 +165,7 @@ class ConsumedParts:
         """Time of the latest end of an uncommitted transaction (``time.monotonic()``)."""
 
     def take(self, consumed: Consumed, fate: Fate) -> TransactionPart:
-        """Return a consumer's part of the transaction. Raises `CommitFailedError`: then the transaction has failed."""
+        """Return a consumer's part of the transaction. Raises `CommitFailedError`, which fails the transaction."""
         part = consumed._transaction_part()
         self._parts.setdefault(fate, []).append(part)
         if part.source not in self._sources:
@@ -177,19 +177,19 @@ class ConsumedParts:
         return part
 
     def committed(self, fate: Fate) -> None:
-        """Mark a transaction as committed."""
+        """Report a transaction as committed to its parts."""
         for part in self._parts.pop(fate, ()):
             part.ended(committed=True)
 
     def aborted(self, fates: Iterable[Fate]) -> None:
-        """Mark these transactions, which were in flight at the same time, as not committed or of unknown outcome."""
+        """Report these concurrent transactions as aborted, or of unknown outcome, to their parts."""
         parts = [part for fate in fates for part in self._parts.pop(fate, ())]
         for part in parts:
             part.ended(committed=False)
         self._go_back(self._sources - {part.source for part in parts})
 
     def not_begun(self) -> None:
-        """A transaction could not begin: records read for it have to be read again, as after an abort."""
+        """Move consumers back as after an abort, because a transaction could not begin."""
         self._go_back(self._sources)
 
     def _go_back(self, sources: Iterable[Source]) -> None:

@@ -1,9 +1,8 @@
-"""Transactions opened by one process and ended by another one, as a worker and its driver do.
+"""Transactions opened by one process and ended by another, for example by a worker and its driver.
 
-The first process hands over the identity of the transaction, with its version: a transaction that began under KIP-890
-has to end under it in every process. The coordinator does not distinguish processes: to it, both are one producer. So
-an end may be repeated, also by a third process; and any request for a producer id under the transactional id fences
-them all.
+The first process hands over the identity and the version of the transaction: a transaction that began with KIP-890 has
+to end with it in every process. To the coordinator, both processes are the same producer. An end may be repeated, also
+by a third process, and a request for a producer id with the transactional id fences all of them.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ ENDS_AT_ONCE = 100
 
 
 async def hand_over(producer: Transactional) -> OpenTransaction:
-    """Send all records of the producer's open transaction; another process may end it with the result.
+    """Send all records of the producer's open transaction. Another process can end it with the result.
 
-    Afterwards the producer can only be stopped, which leaves the transaction open. Raises the errors of
-    `Producer.commit_transaction` if a record is not stored: then the transaction is aborted.
+    Afterwards the producer can only be stopped, which leaves the transaction open. If a record is not stored, the
+    transaction is aborted, and this raises the errors of `Producer.commit_transaction`.
     """
     transactions = transactions_of(producer)
     transactions.check()
@@ -42,9 +41,9 @@ async def hand_over(producer: Transactional) -> OpenTransaction:
 
 
 def resume(producer: Transactional, opened: OpenTransaction) -> None:
-    """Let a producer that is not started yet begin in this open transaction, instead of with a new producer id.
+    """Let a producer that is not started yet continue this open transaction, instead of requesting a producer id.
 
-    It may add offsets and has to end the transaction; it sends records only in later transactions.
+    It may add offsets, and has to end the transaction. It can send records only in later transactions.
     """
     transactions = transactions_of(producer)
     assert transactions.state.transactional_id == opened.transactional_id
@@ -55,16 +54,16 @@ class Ended(NamedTuple):
     """Result of ending a transaction."""
 
     outcome: Outcome | None
-    """None while it is unknown: ask again."""
+    """None if it is unknown; try again."""
     error: KafkaError | None
     """Reason for an unexpected outcome."""
 
 
 class TransactionEnds:
-    """A client that ends open transactions of other processes; used like `Client`: started, used, stopped."""
+    """A client that ends open transactions of other processes; started and stopped like `Client`."""
 
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
-        """Takes the options of an `AdminClient`."""
+        """``options`` are the options of an `AdminClient`."""
         self._client = Client(AdminConfig.from_options(bootstrap_servers, options))
         self._coordinators = Coordinators(self._client)
 
@@ -73,14 +72,14 @@ class TransactionEnds:
         await self._client.start()
 
     async def stop(self, timeout_ms: float | None = None) -> None:
-        """Close every connection."""
+        """Close all connections."""
         await self._client.stop(timeout_ms)
 
     async def end(self, opened: Iterable[OpenTransaction], *, commit: bool, within_ms: float) -> dict[str, Ended]:
-        """Commit or abort all of them; return the results by transactional id. Can be repeated safely.
+        """Commit or abort all these transactions; return the results by transactional id. Can be repeated safely.
 
         Commits are sent as possible repetitions. If the coordinator has not answered in time, the error is
-        `RequestTimedOutError`, and the outcome is unknown.
+        `RequestTimedOutError` and the outcome is unknown.
         """
         ended: dict[str, Ended] = {}
         at_once = anyio.CapacityLimiter(ENDS_AT_ONCE)
@@ -118,10 +117,10 @@ def _errand(transaction: OpenTransaction, commit: bool) -> Errand:
 
 
 _NO_TIMEOUT = 0
-"""Timeout for a producer id that is not requested."""
+"""Transaction timeout; unused, because no producer id is requested."""
 
 
 def _stop_when_known(errand: Errand) -> None:
-    """Do not ask for a new epoch, which would be for a next transaction."""
+    """Stop once the outcome is known, without the request for a new epoch for the next transaction."""
     if errand.outcome is not None:
         errand.call = None

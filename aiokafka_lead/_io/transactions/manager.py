@@ -1,7 +1,7 @@
-"""A producer's transactions, from begin to end, as the tasks and callers of an event loop see them.
+"""A producer's transactions, from begin to end.
 
-Requests to the coordinator run in tasks of the client, so that a cancelled or timed-out caller leaves no half-finished
-work: the next transaction waits for the end of the previous one.
+Requests to the coordinator run in tasks of the client, so that they continue if the caller is cancelled or times out.
+The next transaction waits for the end of the previous transaction.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ from .asking import Asking
 from .endings import ConsumedParts, Ending, Endings, warn_of_age
 
 ABORT_WITHIN_S = 5.0
-"""Time for which a cancelled caller waits for the abort of its transaction, which then continues without it."""
+"""Time for which a cancelled caller waits for the abort of its transaction, which continues afterwards."""
 
 _ENDABLE = (Phase.OPEN, Phase.FAILED, Phase.STORED)
-"""The phases of a transaction that can be aborted."""
+"""Phases in which a transaction can be aborted."""
 
 AWAIT_SENT_S = 2.0
-"""Time for which an abort waits for pending responses, if a new epoch makes up for missing ones."""
+"""Time for which an abort waits for pending responses, if a new epoch makes missing responses harmless."""
 
 
 class TransactionGate:
-    """The path of records into batches: open during a transaction, and for its own sends only.
+    """Controls which records may be put into batches: only those sent in the open transaction.
 
-    Each transaction has its own admission, so that a send that waited until after its end is not accepted. And each
-    block has its own intake, so that a task that keeps it cannot use it after the end of the block.
+    Each transaction has a separate admission, so that a send that has waited beyond its end is not accepted. Each
+    ``async with`` block has a separate intake, so that a task cannot use it after the end of the block.
     """
 
     def __init__(self, intake: Intake, another: Callable[[Admission], Intake] | None) -> None:
@@ -72,7 +72,7 @@ class TransactionGate:
         self._intake.usable = self._another is not None
 
     def intake_of_block(self) -> Intake | None:
-        """Return an intake for the open transaction, unusable after it."""
+        """Return an intake for the open transaction, which becomes unusable at its end."""
         if self._another is not None:
             self._of_block = self._another(self._intake.admission)
         return self._of_block
@@ -86,7 +86,7 @@ class TransactionGate:
 
 
 class Transactional(Protocol):
-    """A producer with a ``transactional_id``, as this package sees it."""
+    """The part of a producer with a ``transactional_id`` that this module uses."""
 
     _client: Client
     _transactions: Transactions | None
@@ -98,7 +98,7 @@ class Transactions:
     def __init__(
         self, config: ProducerConfig, client: Client, sender: Sender, check_usable: Callable[[], None]
     ) -> None:
-        """``check_usable`` raises unless the producer can be used here and now."""
+        """``check_usable`` raises an error unless the producer can be used now, from this task."""
         sequencing = sender.accumulator.transactional
         assert config.transactional_id is not None
         assert sequencing is not None
@@ -108,7 +108,7 @@ class Transactions:
         self._sequencing = sequencing
         self._sender = sender
         self._gate: TransactionGate | None = None
-        """Given when the producer starts."""
+        """Set by `start`."""
         self._max_block_s = config.max_block_ms / 1000
         coordinators = Coordinators(client)
         self._asking = Asking(client, coordinators, config.transactional_id)
@@ -117,12 +117,12 @@ class Transactions:
         self.parts = ConsumedParts()
         """Shared by the producers of a pipeline."""
         self.on_settled = self._tell_parts
-        """Called when the transaction's fate is known, as far as it ever will be; perhaps repeatedly."""
+        """Called when the transaction's outcome is known or cannot be found out; perhaps repeatedly."""
         self._told = self.state.fate
-        """Fate of the latest transaction whose end was reported."""
+        """Outcome of the latest transaction whose end was reported."""
         self._endings = Endings(self.state, self._asking, self._additions.pace, self._settled)
         self._unlearnt: Ending | None = None
-        """A commit whose outcome the application does not know."""
+        """Ending of a commit that has raised `CommitOutcomeUnknownError`."""
         self._beginning = False
         self._failure = Signal()
         self._log = client_log("producer", config.client_id)
@@ -133,10 +133,10 @@ class Transactions:
     async def start(
         self, intake: Intake, another: Callable[[Admission], Intake] | None, deadline: Deadline, *, wait: bool = True
     ) -> None:
-        """Get a producer id, which fences earlier users of the transactional id and aborts their transactions.
+        """Request a producer id, which fences earlier users of the transactional id and aborts their transactions.
 
-        Not if an open transaction was resumed; and without ``wait`` only when the first transaction begins. Records
-        come in by the intakes, see `TransactionGate`.
+        Without ``wait``, the first transaction requests it; if an open transaction was resumed, it is not requested.
+        `TransactionGate` uses the intakes.
         """
         self._gate = TransactionGate(intake, another)
         self._client.spawn(self._endings.run, name="kafka transaction")
@@ -147,11 +147,11 @@ class Transactions:
             await self._get_ready(deadline)
 
     def resume(self, opened: OpenTransaction) -> None:
-        """Before `start`: begin with the open transaction of another process."""
+        """Begin with the open transaction of another process; called before `start`."""
         self.state.resume(opened, time.monotonic())
 
     async def stop(self, timeout_s: float | None) -> None:
-        """Abort the open transaction; gives up after this time."""
+        """Abort the open transaction, and give up after this time (`ABORT_WITHIN_S`)."""
         timeout_s = ABORT_WITHIN_S if timeout_s is None else timeout_s
         if self.state.phase in _ENDABLE:
             self._log.warning("the producer is stopped in a transaction, which is aborted")
@@ -160,7 +160,7 @@ class Transactions:
             await self._endings.current.over.done_within(timeout_s)
 
     def check(self) -> None:
-        """Raise unless the producer can be used here and now."""
+        """Raise an error unless the producer can be used now, from this task."""
         self._client.check()
 
     def is_open(self, number: int) -> bool:
@@ -168,7 +168,7 @@ class Transactions:
         return self.state.number == number and self.state.phase in (Phase.OPEN, Phase.FAILED)
 
     def admission(self, number: int) -> Admission:
-        """Return the admission for the sends of one transaction."""
+        """Return the admission for the sends of a transaction."""
         return Admission(partial(self._check_sends, number), partial(self._on_send_failure, number))
 
     def _check_sends(self, number: int) -> None:
@@ -176,7 +176,7 @@ class Transactions:
         self.state.check_open(number)
 
     def intake_of_block(self) -> Intake | None:
-        """Return an intake for the open transaction only, if its records can be appended unchanged."""
+        """Return an intake for the open transaction only; None if records cannot be appended unchanged."""
         return None if self._gate is None else self._gate.intake_of_block()
 
     def close_gate(self) -> None:
@@ -191,7 +191,7 @@ class Transactions:
     # --- the application's calls --------------------------------------------------------------------------------------
 
     async def begin(self, timeout_s: float | None = None) -> int:
-        """Begin a transaction, and return its number; see `Producer.begin_transaction`."""
+        """Begin a transaction; return its number. See `Producer.begin_transaction`."""
         deadline = Deadline(self._within_s(timeout_s) * 1000)
         self.state.check_begin()
         if self._beginning:
@@ -203,7 +203,7 @@ class Transactions:
             await self._get_ready(deadline)
             v2 = self._version.v2(self._client.brokers.offers())
             if v2 and not self.state.v2 and self.state.number:
-                # Partitions of an earlier transaction could count as part of this one.
+                # Partitions of an earlier transaction could count as part of this transaction.
                 self._endings.carry_out(self.state.renewal())
                 await self._get_ready(deadline)
             state = self.state
@@ -237,12 +237,12 @@ class Transactions:
         self.state.store()
 
     def commit_stored(self) -> None:
-        """Ask the coordinator, now, to commit the stored transaction; ``on_settled`` is called with the outcome."""
+        """Request the commit of the stored transaction now. ``on_settled`` is called when the outcome is known."""
         self.state.commit()
         self._endings.carry_out(self.state.end())
 
     def doom(self, error: KafkaError) -> None:
-        """Let the transaction, open or stored, be aborted for this reason; an open one when its block is left."""
+        """Abort the transaction because of this error, at once if it is stored, or when its block is left."""
         stored = self.state.phase is Phase.STORED
         self._failed(error)
         if stored:
@@ -258,17 +258,16 @@ class Transactions:
             pass  # the coordinator aborts it after its timeout
 
     async def hand_over(self) -> OpenTransaction:
-        """Send all records of the open transaction, and leave its end to another process; raises as a
-        commit."""
+        """Send all records of the open transaction, which another process ends. Raises the errors of a commit."""
         self.state.check_open(self.state.number)
         await self._send_all(self._max_block_s)
         self._note_written()
         return self.state.hand_over()
 
     async def _send_all(self, within_s: float, then: Then | None = None) -> Ending | None:
-        """Wait until all records of the open transaction are stored, accepting no more. A failure aborts it.
+        """Accept no more records, and wait until all records of the open transaction are stored. A failure aborts it.
 
-        ``then`` is called with the last response; returns the ending that it has begun, if any.
+        ``then`` is called with the last response. Returns the ending that it has begun, if any.
         """
         phase = self.state.phase
         if phase is Phase.FAILED:
@@ -297,7 +296,7 @@ class Transactions:
         return self._unlearnt
 
     def _end_at_once(self, settled: Waiter[None]) -> bool:
-        """Ask for the commit now, after the last response, without first waking the caller of the commit."""
+        """Request the commit after the last response, without first waking the caller of the commit."""
         if self.state.phase is not Phase.COMMITTING or self._additions.busy:
             return False
         try:
@@ -349,7 +348,7 @@ class Transactions:
         group: ConsumerGroupMetadata,
         timeout_s: float | None = None,
     ) -> None:
-        """Make offsets part of the open transaction; see `Producer.send_offsets_to_transaction`."""
+        """Add offsets to the open transaction; see `Producer.send_offsets_to_transaction`."""
         self.state.check_open(self.state.number)
         within_s = self._within_s(timeout_s)
         with anyio.move_on_after(within_s):
@@ -361,7 +360,7 @@ class Transactions:
         )
 
     async def send_part(self, consumed: Consumed, timeout_s: float | None = None) -> None:
-        """Make a consumer's handed-out records part of the open transaction, and notify the consumer of its end."""
+        """Add the offsets after a consumer's handed-out records, and notify the consumer of the transaction's end."""
         self.state.check_open(self.state.number)
         try:
             part = self.parts.take(consumed, self.state.fate)
@@ -372,7 +371,7 @@ class Transactions:
             await self.send_offsets(part.offsets, part.group, timeout_s)
 
     def _on_send_failure(self, number: int, error: KafkaError) -> None:
-        """A send raises this error, so its record is missing from the transaction."""
+        """Fail the transaction, because a send raises this error and its record is missing."""
         if number == self.state.number:
             self._failed(error)
 
@@ -382,7 +381,7 @@ class Transactions:
     # --- internals ----------------------------------------------------------------------------------------------------
 
     def _failed(self, error: KafkaError) -> None:
-        """A part of the transaction has failed. Called in the middle of other work, so the rest is done later."""
+        """Fail the transaction. The rest is done later by a task, since this is called during other work."""
         if self.state.fail(error):
             self.close_gate()
             self._sequencing.end()
@@ -408,7 +407,7 @@ class Transactions:
     async def _abort(self) -> Errand | None:
         """Wait for pending responses; then return the request to the coordinator."""
         await self._additions.idle()
-        # Without KIP-890 a request still in flight would be part of no transaction, and never end.
+        # Without KIP-890, a request still in flight could begin a transaction that never ends.
         wait_s = AWAIT_SENT_S if self.state.v2 else self._client.config.request_timeout_ms / 1000
         answered = await self._sender.answered(wait_s)
         if not answered or self._sequencing.gap:
@@ -428,7 +427,7 @@ class Transactions:
 
     @property
     def aborting(self) -> Ending | None:
-        """The abort in progress, if any."""
+        """The abort in progress; None if there is none."""
         return self._endings.current if self.state.phase is Phase.ABORTING else None
 
     def _tell_parts(self) -> None:
@@ -458,7 +457,7 @@ class Transactions:
                 raise own_copy(ending.refusal)
 
     async def _learn(self, ending: Ending, timeout_s: float) -> None:
-        """Wait for the outcome of a commit; raises unless it is committed. Not abandoned when cancelled."""
+        """Wait for the outcome of a commit, even if cancelled. Raises an error unless it is committed."""
         known = ending.settled.done or await outlast_cancellation(ending.settled, timeout_s)
         state = self.state
         if not known or (state.fate.outcome is None and isinstance(ending.refusal, ClientClosedError)):

@@ -1,12 +1,12 @@
-"""Several transactional ids in turn: a transaction is filled while earlier ones are being committed.
+"""Uses several transactional ids in turn, so that a transaction is filled while earlier transactions are committed.
 
-An open transaction of one id cannot overlap with the end of the previous one: the coordinator's writes for that end
-come first (KIP-890). Under another id it can. It is exactly once nevertheless: blocks are filled in sequence, and all
-records of a block are stored before the next one begins, so that records and a group's offsets are in their logs in the
-order of the blocks; a coordinator keeps the later of two offsets, no matter which transaction ends first (Java:
-``OffsetMetadataManager.replayEndTransactionMarker``). A transaction is committed once the previous one is known to be
-committed, and aborted if the previous one is not. And no transaction begins during an abort, because consumers go back
-only when all transactions in flight behind the aborted one have ended.
+A transaction cannot begin before the coordinator has written the end of the previous transaction of the same id
+(KIP-890), but it can under another id. Processing is still exactly once. Blocks are filled in sequence, and all records
+of a block are stored before the next block begins, so that records and a group's offsets are in their logs in the order
+of the blocks. A coordinator keeps the later of two offsets, no matter which transaction ends first (Java:
+``OffsetMetadataManager.replayEndTransactionMarker``). A transaction is committed once the previous transaction is known
+to be committed, and aborted if the previous transaction is not. No transaction begins during an abort, because
+consumers go back only when all transactions after the aborted transaction have ended.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ class ChainedTransaction(Chained):
         self.number = number
         self.fate: Fate = transactions.state.fate
         self.over: Waiter[None] = Waiter()
-        """Done when its fate is known, as far as it ever will be."""
+        """Done when the outcome is known or cannot be found out."""
 
 
 class Pipeline(Kind):
-    """Owns the chain of in-flight transactions, and the consumers' parts of them."""
+    """Owns the chain of transactions in flight, and the consumers' parts of them."""
 
-    stop_within_ms = math.inf  # commits have ``max_block_ms``
-    begin_within_ms = math.inf  # each producer has its own time
+    stop_within_ms = math.inf  # commits are limited by ``max_block_ms``
+    begin_within_ms = math.inf  # the start of each producer has a limit
     closing_share, closing_ms = 0.2, 1500.0
 
     def __init__(self, client: Client, producers: Sequence[Transactional], max_block_ms: float) -> None:
-        """The producers are not started yet; ``client`` is the pipeline's own client."""
+        """``producers`` are not started yet; ``client`` is the pipeline's client."""
         client.kind = self
         self._clients = [producer._client for producer in producers]
         for each in self._clients:
@@ -69,14 +69,14 @@ class Pipeline(Kind):
         self._chain: Chain[ChainedTransaction] = Chain()
         self._parts = ConsumedParts()
         self._aborted: list[Fate] = []
-        """Fates reported to consumers when the chain is calm."""
+        """Outcomes to be reported to consumers when the chain is calm."""
         self._failure: KafkaError | None = None
-        """The unraised error of an earlier transaction that was not committed."""
+        """Error of an earlier uncommitted transaction that was not raised yet."""
         self._turn = 0
         self._beginning = False
         self._open: ChainedTransaction | None = None
         self._news = News()
-        """Notified of news about a transaction in flight."""
+        """Notified when a transaction in flight has changed."""
         for _, transactions in self._members:
             transactions.parts = self._parts
             transactions.on_settled = partial(self._settled, transactions)
@@ -101,7 +101,7 @@ class Pipeline(Kind):
                 number = await transactions.begin()
                 if self._chain.calm and self._failure is None:
                     break
-                await transactions.abort()  # an earlier one has failed meanwhile
+                await transactions.abort()  # an earlier transaction has failed meanwhile
             chained = self._open = ChainedTransaction(producer, transactions, number)
             self._chain.begin(chained)
             return chained
@@ -112,14 +112,14 @@ class Pipeline(Kind):
             self._beginning = False
 
     def check(self, chained: ChainedTransaction) -> None:
-        """Raise unless the transaction accepts records and offsets."""
+        """Raise an error unless the transaction accepts records and offsets."""
         if chained.reason is not None:
             self._failure = None
             raise own_copy(chained.reason)
         chained.transactions.state.check_open(chained.number)
 
     async def commit(self, chained: ChainedTransaction) -> None:
-        """Wait until all records of the block are stored; it is committed after the earlier ones."""
+        """Wait until all records of the block are stored. It is committed after the earlier transactions."""
         try:
             await chained.transactions.store()
         except BaseException as error:
@@ -134,7 +134,7 @@ class Pipeline(Kind):
         self._go_on()
 
     async def leave(self, chained: ChainedTransaction, error: BaseException) -> None:
-        """Abort it because its block has raised this error, which propagates within a few seconds."""
+        """Abort the transaction because its block has raised this error, which propagates within a few seconds."""
         if isinstance(error, TransactionAbortedError) and isinstance(chained.reason, TransactionAbortedError):
             self._failure = None  # the reason was already raised, for example by a delivery
         try:
@@ -143,8 +143,8 @@ class Pipeline(Kind):
             self._open = None
 
     async def settle(self, timeout_ms: float) -> None:
-        """Wait until no transaction is in flight; raises the error of an uncommitted one. Can be cancelled without
-        effect."""
+        """Wait until no transaction is in flight. Raises the error of an uncommitted transaction. Can be cancelled
+        without effect."""
         if self._open is not None:
             raise IllegalStateError("a transaction is open: its block ends first")
         deadline = Deadline(timeout_ms)
@@ -156,14 +156,14 @@ class Pipeline(Kind):
         self._raise_failure()
 
     def take_failure(self) -> KafkaError | None:
-        """Return an error that was not raised anywhere."""
+        """Return the error of an uncommitted transaction that was not raised yet, if any."""
         failure, self._failure = self._failure, None
         return failure
 
     # --- start and stop -----------------------------------------------------------------------------------------------
 
     async def begin(self, deadline: Deadline, *, wait: bool) -> None:
-        """Take over the transactional ids."""
+        """Start the producers, which take over the transactional ids."""
         for client in self._clients:
             await client.start(wait=wait, timeout_ms=None if deadline.timeout_ms == math.inf else deadline.left_ms())
 
@@ -182,7 +182,7 @@ class Pipeline(Kind):
         return self._clients
 
     def release(self) -> None:
-        """Leave all transactions in flight to the coordinators."""
+        """End the waits for transactions in flight, which are left to the coordinators."""
         for chained in self._chain:
             chained.over.set_error(ClientClosedError())
         self._news.tell()
@@ -204,18 +204,18 @@ class Pipeline(Kind):
         self._raise_failure()
 
     async def _step(self, deadline: Deadline) -> None:
-        """Wait for news about a transaction in flight. Raises TimeoutError, and the error of a failed abort."""
+        """Wait until a transaction in flight has changed. Raises TimeoutError, and the error of a failed abort."""
         if self._chain.calm:
             await self._news.wait(deadline.left_s())
             return
         for chained in list(self._chain):
             if chained.stage is Stage.DOOMED:
-                await chained.transactions.abort()  # again, if the coordinator had refused
+                await chained.transactions.abort()  # retried if the coordinator has refused it
 
     def _raise_failure(self) -> None:
         failure = self.take_failure()
         if failure is not None:
-            self._parts.not_begun()  # records read since the consumers went back are not part of any transaction either
+            self._parts.not_begun()  # since no transaction has the records that consumers have read meanwhile
             raise failure
 
     def _free(self) -> tuple[Transactional, Transactions]:
@@ -228,7 +228,7 @@ class Pipeline(Kind):
                 return member
 
     async def _fall(self, chained: ChainedTransaction) -> None:
-        """Abort the open transaction, and wait for a while for this and later transactions to end."""
+        """Abort the open transaction, and wait for a limited time until it and later transactions have ended."""
         if chained.stage is Stage.OPEN:
             chained.take(Event.DOOM)
         deadline = Deadline(ABORT_WITHIN_S * 1000)
@@ -239,12 +239,12 @@ class Pipeline(Kind):
                 await outlast_cancellation(ending.over, deadline.left_s())
 
     def _go_on(self) -> None:
-        """Commit the first transaction if it is its turn."""
+        """Commit the next transaction if all earlier transactions are committed."""
         chained = self._chain.next()
         if chained is None:
             return
         if chained.transactions.state.phase is not Phase.STORED:
-            self._refused(chained)  # an error has occurred since, for example another cluster
+            self._refused(chained)  # it has failed since it was stored
             return
         try:
             chained.transactions.commit_stored()
@@ -252,7 +252,7 @@ class Pipeline(Kind):
             self._not_committed(chained)
 
     def _settled(self, transactions: Transactions) -> None:
-        """React to news about a producer's transaction, which may not belong to the chain."""
+        """Handle the outcome of a producer's transaction, if it belongs to the chain."""
         chained = next((each for each in self._chain if each.transactions is transactions), None)
         if chained is None or chained.number != transactions.state.number:
             return
@@ -268,13 +268,13 @@ class Pipeline(Kind):
         self._news.tell()
 
     def _refused(self, chained: ChainedTransaction) -> None:
-        """The transaction cannot be committed, and is still open."""
+        """Abort a transaction that cannot be committed and is still open, and later transactions."""
         self._doom_behind(chained)
         chained.take(Event.DOOM)
         chained.transactions.give_up()
 
     def _not_committed(self, chained: ChainedTransaction) -> None:
-        """The transaction has ended otherwise, or never will."""
+        """Handle a transaction that was aborted or whose outcome is unknown."""
         self._doom_behind(chained)
         self._aborted.append(chained.fate)
         self._chain.ended(chained)
@@ -292,7 +292,7 @@ class Pipeline(Kind):
 
 
 def _failure_of(chained: ChainedTransaction) -> KafkaError:
-    """Return the reason why it is not committed."""
+    """Return the reason why the transaction is not committed."""
     state = chained.transactions.state
     if isinstance(state.error, ProducerFencedError):
         return own_copy(state.error)

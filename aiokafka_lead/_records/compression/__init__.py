@@ -1,7 +1,7 @@
-"""Compression of record batches: each codec framed as Java writes it, and bounded when read.
+"""Compression of record batches: each codec with Java's framing, and with limits on the decompressed size.
 
 Each codec is a module with ``compress(data, level)``, ``decompress(data, max_bytes)`` and the ``ERRORS`` of its
-library. It is imported on first use: together they take longer than the rest of this package.
+library. It is imported on first use, because importing all takes longer than the rest of this package.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["CODECS", "compress", "compresses_slowly", "decompress"]
 
 
 class Codec(NamedTuple):
-    """A codec, as the producer, the embedded cluster and this module need it."""
+    """A compression codec."""
 
     implementations: tuple[str, ...]
     """Modules of this package, the fastest first: the first that can be imported is used, since the fastest libraries
@@ -27,7 +27,7 @@ class Codec(NamedTuple):
     is_slow: Callable[[int | None], bool]
     """Returns True for levels that take 7 ns or more per byte (lz4 and zstd take 1 to 2.5 ns by default)."""
     produce_version: int = 0
-    """The first version of Produce that takes it."""
+    """The first version of Produce that allows it."""
 
 
 CODECS = {
@@ -40,9 +40,12 @@ CODECS = {
         produce_version=7,  # KIP-110
     ),
 }
-"""Codecs by name. For batches of 4 to 256 KiB (``python -m benchmarks.codecs``), cramjam takes 1.03 to 1.13 times the
-CPU of the package lz4 to compress, 1.1 to 1.6 times to decompress; Python's own zstd takes 1.0 to 1.2 times as much as
-zstandard, and 1.2 to 2.4 times; cramjam's takes 1.1 to 2.2 times, and 1.8 to 2.6 times."""
+"""Codecs by name.
+
+Measured with batches of 4 to 256 KiB (``python -m benchmarks.codecs``): cramjam's lz4 takes 1.03 to 1.13 times the CPU
+time of the package lz4 to compress, and 1.1 to 1.6 times to decompress. Relative to zstandard, zstd takes 1.0 to 1.2
+and 1.2 to 2.4 times with Python's module, and 1.1 to 2.2 and 1.8 to 2.6 times with cramjam.
+"""
 
 
 class _Implementation(Protocol):
@@ -67,7 +70,7 @@ def _implementation(name: str) -> _Implementation:
 
 
 def compress(codec: str, data: bytes | bytearray | memoryview, level: int | None = None) -> bytes:
-    """Compress ``data`` with "gzip", "snappy", "lz4" or "zstd"; ``level`` is the codec's own, None its default."""
+    """Compress ``data`` with "gzip", "snappy", "lz4" or "zstd", at a level of that codec; None is its default."""
     return _implementation(codec).compress(data, level)
 
 
@@ -82,5 +85,5 @@ def decompress(codec: str, data: bytes | memoryview, max_bytes: int) -> bytes:
     try:
         return module.decompress(data, max_bytes)
     except module.ERRORS as error:
-        # Neither of these two is itself in ERRORS.
+        # `BatchTooLargeError` and `CorruptRecordError`, which the module raises itself, are not in ERRORS.
         raise CorruptRecordError(f"a batch compressed with {codec} cannot be decompressed: {error}") from error

@@ -1,4 +1,4 @@
-"""Common to the codecs: step sizes of decompression, and errors about unacceptable data."""
+"""Step sizes of decompression, and errors about unacceptable data, for all codecs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _LEAST_STEP = 64 * 1024
 
 
 def first_step(compressed_size: int) -> int:
-    """Return the first output size if the total is unknown: a small input never takes memory for the whole limit."""
+    """Return the first output size if the total is unknown; for a small input it is far below the limit."""
     return max(_LEAST_STEP, 4 * compressed_size)
 
 

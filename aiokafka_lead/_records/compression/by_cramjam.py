@@ -1,4 +1,4 @@
-"""Common to lz4 and zstd if read by cramjam."""
+"""Decompression of lz4 and zstd with cramjam."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def decompress_bounded(
     data: bytes | memoryview,
     max_bytes: int,
 ) -> bytes:
-    """Decompress all frames, starting over with a larger buffer if one is too small: cramjam cannot pause."""
+    """Decompress all frames; start over with a larger buffer if it is too small, because cramjam cannot pause."""
     room = first_step(len(data))
     while True:
         # One byte more than allowed distinguishes "too large" from "just fits".

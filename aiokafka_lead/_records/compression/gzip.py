@@ -19,7 +19,7 @@ def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
 
 
 def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
-    """Decompress all members, as Java's ``GZIPInputStream`` does."""
+    """Decompress all members, like Java's ``GZIPInputStream``."""
     parts: list[bytes] = []
     size = 0
     rest = bytes(data)

@@ -1,4 +1,4 @@
-"""lz4 by the package of that name, if it is installed."""
+"""lz4 with the package of that name, if it is installed."""
 
 from __future__ import annotations
 

@@ -13,11 +13,11 @@ ERRORS = (cramjam.DecompressionError, ValueError)
 
 _MAGIC = b"\x82SNAPPY\x00"
 _HEADER = _MAGIC + struct.pack(">ii", 1, 1)
-"""Version 1, readable by version 1."""
+"""Header of version 1, compatible with version 1."""
 _BLOCK_SIZE = 32 * 1024
 """Java's ``SnappyOutputStream`` default."""
 _MAX_RATIO = 22
-"""A snappy copy produces at most 64 bytes from 3."""
+"""Largest ratio of sizes: a snappy copy of 3 bytes produces at most 64 bytes."""
 
 
 def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
@@ -32,7 +32,7 @@ def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
 
 
 def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
-    """Decompress xerial streams, one or several in a row, or else one raw block."""
+    """Decompress one or several successive xerial streams, or else a raw block."""
     view = memoryview(data)
     if view[: len(_MAGIC)] != _MAGIC:
         return _decompress_block(view, max_bytes, max_bytes)

@@ -1,4 +1,4 @@
-"""zstd (RFC 8878) by Python's own module, available from 3.14 on, or by its backport."""
+"""zstd (RFC 8878) with Python's module, available from 3.14 on, or with its backport."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DEFAULT_LEVEL = 3
 
 
 class _Compressors(threading.local):
-    """Each thread's own compressors, by level: creating one takes longer than compressing a small batch."""
+    """Each thread's compressors, by level: creating a compressor takes longer than compressing a small batch."""
 
     def __init__(self) -> None:
         self.by_level: dict[int, zstd.ZstdCompressor] = {}
@@ -33,7 +33,7 @@ _compressors = _Compressors()
 def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
     """Return one frame with its content size."""
     level = _DEFAULT_LEVEL if level is None else level
-    # One that fails within a frame is not used again.
+    # A compressor that fails within a frame is not used again.
     compressor = _compressors.by_level.pop(level, None) or zstd.ZstdCompressor(level)
     compressed = compressor.compress(data, zstd.ZstdCompressor.FLUSH_FRAME)
     _compressors.by_level[level] = compressor
@@ -41,7 +41,7 @@ def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
 
 
 def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
-    """Decompress all frames; the ones that Java streams have no content size."""
+    """Decompress all frames. Java's frames have no content size."""
     view = memoryview(data)
     parts: list[bytes] = []
     made = 0

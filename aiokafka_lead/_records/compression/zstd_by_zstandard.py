@@ -1,4 +1,4 @@
-"""zstd (RFC 8878) by the package zstandard, if it is installed."""
+"""zstd (RFC 8878) with the package zstandard, if it is installed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ERRORS = (zstandard.ZstdError, ValueError)
 
 _DEFAULT_LEVEL = 3
 _MAX_WINDOW_BYTES = 128 * 1024 * 1024
-"""libzstd's own default limit; Java's highest level needs 8 MiB."""
+"""libzstd's default limit; Java's highest level needs 8 MiB."""
 _KEPT_BYTES = 16 * 1024 * 1024
 """A decompressor that has grown beyond this, for a large window, is not reused: it would keep that memory."""
 
@@ -38,7 +38,7 @@ def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
 
 
 def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
-    """Decompress all frames; the ones that Java streams have no content size.
+    """Decompress all frames. Java's frames have no content size.
 
     A truncated last frame yields its content so far: the reader of the records finds that they end early.
     """

@@ -1,1 +1,1 @@
-"""Generates the message modules: Kafka's jar -> ``protocol.txt`` (facts in our own notation) -> ``messages/*.py``."""
+"""Generates the message modules: Kafka's jar -> ``protocol.txt`` (facts in our notation) -> ``messages/*.py``."""

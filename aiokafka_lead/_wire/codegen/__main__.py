@@ -1,8 +1,10 @@
 """Writes the generated files, or compares them with ``--check``.
 
-python -m aiokafka_lead._wire.codegen                            protocol.txt -> messages/*.py, api_key.py python -m
-aiokafka_lead._wire.codegen --jar kafka-clients.jar    the jar -> protocol.txt -> modules python -m
-aiokafka_lead._wire.codegen --check [--jar JAR]        exit status 1 and names if any is stale
+python -m aiokafka_lead._wire.codegen                            protocol.txt -> messages/*.py, api_key.py
+
+python -m aiokafka_lead._wire.codegen --jar kafka-clients.jar    the jar -> protocol.txt -> modules
+
+python -m aiokafka_lead._wire.codegen --check [--jar JAR]        print stale files; exit status 1 if there are any
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ INTER_BROKER = {
     "ReadShareGroupStateSummary",
     "WriteShareGroupState",
 }
-"""Served on the brokers' listener, but only ever called by brokers (the share coordinator's persister)."""
+"""APIs on the brokers' listener that only brokers call (the share coordinator's persister)."""
 
 DATA_SCHEMAS = ("ConsumerProtocolAssignment", "ConsumerProtocolSubscription", "ControlRecordTypeSchema", "EndTxnMarker")
 """Schemas inside other messages' bytes fields, and inside control records."""
@@ -81,7 +81,7 @@ def _data(schema: dict[str, Any]) -> Api:
 
 
 def _prefix(structs: list[Struct], names: set[str], prefix: str) -> list[Struct]:
-    """Return the same structs, with ``names`` prefixed: request and response share one module."""
+    """Return the structs with ``names`` prefixed, because request and response are in the same module."""
 
     def renamed(name: str) -> str:
         return prefix + name if name in names else name
@@ -94,7 +94,7 @@ def _prefix(structs: list[Struct], names: set[str], prefix: str) -> list[Struct]
 
 
 def _structs(kind: str, schema: dict[str, Any]) -> list[Struct]:
-    """Return the schema's structs, each after the ones that it uses, the root last."""
+    """Return the schema's structs, each after the structs that it uses, the root last."""
     common = {struct["name"]: struct["fields"] for struct in schema.get("commonStructs", ())}
     done: dict[str, Struct] = {}
 

@@ -1,11 +1,11 @@
 """Decoders: ``decode(buffer, position, end, view) -> (message, position)``.
 
-Adjacent fields of a fixed size, and the length or count after them, are read by one ``unpack_from``, which also checks
-their bounds. Lengths are checked against the remaining bytes before any object is created from them. ``view`` is a
-memoryview of the same buffer, for records.
+Adjacent fields of a fixed size, and the length or count after them, are read with one ``unpack_from``, which also
+checks their bounds. Lengths are checked against the remaining bytes before any object is created from them. ``view`` is
+a memoryview of the same buffer, for records.
 
-An element that takes seven bytes of a frame may take two hundred of memory. ``room`` is the memory that a message may
-still use for its arrays' elements: an array that claims more is refused before any element is created.
+An element that takes seven bytes of a frame may take two hundred bytes of memory. ``room`` is the memory that a message
+may still use for its arrays' elements: an array that needs more is refused before any element is created.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _HEADER = "def f(buf, pos, end, view):"
 _STEPWISE_HEADER = "def f(buf, pos, end, view, elements):"
 _FIELD_HEADER = "def f(buf, pos, end, view, room):"
 _FEW_NUMBERS = 15
-"""Shorter arrays of numbers are not counted: they take at most nine times their bytes, and every partition has some."""
+"""Arrays of at most this many numbers are not counted. They take at most nine times their bytes, and each partition
+has some."""
 
 _COMMON = {
     "ZERO_UUID": ZERO_UUID,
@@ -102,11 +103,11 @@ class _DecoderWriter(Source):
         self._stepwise = None if stepwise is None else f"m.{stepwise}"
         """The array of the message that is left to another decoder."""
         self._formats = ""
-        """The current run: format characters of fields that have not been read yet, ..."""
+        """Format characters of the current run, whose fields have not been read yet."""
         self._targets: list[str] = []
-        """... the targets of their assignments, ..."""
+        """Targets of the current run's assignments."""
         self._after: list[str] = []
-        """... and the statements to follow."""
+        """Statements after the current run."""
 
     def struct(self, struct: type[Struct], var: str) -> None:
         """Write statements that create an instance in ``var``."""
@@ -126,7 +127,7 @@ class _DecoderWriter(Source):
         self._flush()
 
     def _defaults(self, struct: type[Struct], fields: list[Field], var: str) -> None:
-        """Assign the defaults of fields that are or may be absent; equal constants together."""
+        """Assign the defaults of fields that may be absent; equal constants in one statement."""
         constants: dict[str, str] = {}
         for field in fields:
             value, target = field.python_default(), f"{var}.{field.name}"
@@ -172,7 +173,7 @@ class _DecoderWriter(Source):
         self._targets.append(target)
 
     def _size(self, legacy_kind: str) -> str:
-        """Read a length or count together with the run before it; a compact one may still lack its tail."""
+        """Read a length or count together with the run before it; of a compact length, only the first byte."""
         size = self.local("n")
         self._fixed("B" if self.flexible else legacy_kind, size)
         self._flush()
@@ -191,7 +192,7 @@ class _DecoderWriter(Source):
         self._formats, self._targets, self._after = "", [], []
 
     def _value(self, owner: type[Struct], field: Field, target: str) -> None:
-        # Some brokers answer null for no records, in any version.
+        # Some brokers send null if there are no records, in any version.
         nullable = self.version in field.nullable or field.type == "records"
         if field.type in FIXED_FORMATS:
             self._number(field.type, target)

@@ -1,7 +1,7 @@
 """Encoders: ``encode(message, chunks, out) -> out``.
 
-Everything is appended to ``out``; at large records, ``out`` and the records are appended to ``chunks``, and a new
-``out`` begins. Adjacent fields of a fixed size, and a string or an array of numbers after them, are written by one
+All bytes are appended to ``out``. At large records, ``out`` and the records are appended to ``chunks``, and a new
+``out`` begins. Adjacent fields of a fixed size, and a string or an array of numbers after them, are written with one
 ``pack``.
 """
 
@@ -56,9 +56,9 @@ class _EncoderWriter(Source):
     def __init__(self, version: int, flexible: bool, names: dict[str, Any]) -> None:
         super().__init__(version, flexible, names)
         self._formats = ""
-        """The current run: format characters of values that have not been written yet, ..."""
+        """Format characters of the current run, whose values have not been written yet."""
         self._values: list[str] = []
-        """... and their expressions."""
+        """Expressions of the current run's values."""
 
     def struct(self, struct: type[Struct], var: str) -> None:
         """Write statements that encode the instance in ``var``."""
@@ -153,7 +153,7 @@ class _EncoderWriter(Source):
         self._formats, self._values = "", []
 
     def _tags(self, struct: type[Struct], tagged: list[Field], var: str) -> None:
-        """Write the section of tagged fields: the ones that differ from their default, by number.
+        """Write the section of tagged fields: the fields that differ from their default, by number.
 
         Most are rarely present, so their encoders are compiled lazily.
         """

@@ -1,4 +1,4 @@
-"""Source code of decoders and encoders in the making."""
+"""Builds the source code of decoders and encoders."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def identifier(formats: str) -> str:
 
 
 def minimum_size(owner: type[Struct], field: Field, version: int, flexible: bool) -> int:
-    """Return the minimum size of one element of the field (or its one value): the bound for an array's count."""
+    """Return the minimum size of an element of the field (or its value), which bounds an array's count."""
     if field.element in FIXED_FORMATS:
         return layout(FIXED_FORMATS[field.element]).size
     if not field.is_struct:
@@ -60,12 +60,12 @@ def minimum_size(owner: type[Struct], field: Field, version: int, flexible: bool
 
 
 _OBJECT_BYTES = 56
-"""An object with a few slots, its place in a list, and the overhead of the allocator and the garbage collector."""
+"""Memory of an object with a few slots and its list entry, with the allocator's and garbage collector's overhead."""
 _SLOT_BYTES = 8
 _NUMBER_BYTES = 36
-"""A number beyond the ones that Python caches, and its place in a list."""
+"""Memory of a number that Python does not cache, and its list entry."""
 _VALUE_BYTES = 64
-"""A short string, an empty list, an id."""
+"""Memory of a short string, an empty list, or an id."""
 
 
 def memory_of(owner: type[Struct], field: Field, version: int) -> int:
@@ -88,7 +88,7 @@ def memory_of(owner: type[Struct], field: Field, version: int) -> int:
 
 
 class LazyFunction:
-    """A part of a codec that is rarely needed, compiled on first use: most of a codec's first use is compilation."""
+    """A rarely needed part of a codec, compiled on first use, since most of a codec's first use is compilation."""
 
     __slots__ = ("_function", "_make")
 

@@ -53,7 +53,7 @@ __all__ = ["AIOKafkaAdminClient"]
 
 
 class AIOKafkaAdminClient:
-    """A native `AdminClient` that answers in aiokafka's form: with the brokers' answers, errors by their codes."""
+    """A native `AdminClient` with aiokafka's methods, which return brokers' responses, with errors as codes."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class AIOKafkaAdminClient:
     async def create_topics(
         self, new_topics: list[NewTopic], timeout_ms: int | None = None, validate_only: bool = False
     ) -> Response:
-        """Create topics; ``topic_errors`` has (topic, code, message) for each."""
+        """Create topics. The response's ``topic_errors`` has (topic, code, message) for each."""
         wanted = [
             CreatableTopic(
                 name=topic.name,
@@ -138,14 +138,14 @@ class AIOKafkaAdminClient:
         return await self._ask(Route.CONTROLLER, request, CREATED_TOPICS, timeout_ms)
 
     async def delete_topics(self, topics: list[str], timeout_ms: int | None = None) -> Response:
-        """Delete topics; ``topic_error_codes`` has (topic, code) for each."""
+        """Delete topics. The response's ``topic_error_codes`` has (topic, code) for each."""
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in topics], topic_names=list(topics))
         return await self._ask(Route.CONTROLLER, request, DELETED_TOPICS, timeout_ms)
 
     async def create_partitions(
         self, topic_partitions: Mapping[str, NewPartitions], timeout_ms: int | None = None, validate_only: bool = False
     ) -> Response:
-        """Add partitions to topics. Raises the error of the first topic that was refused."""
+        """Add partitions to topics. Raises the error of the first topic that is refused."""
         wanted = [
             CreatePartitionsTopic(
                 name=name,
@@ -172,7 +172,7 @@ class AIOKafkaAdminClient:
         return [topic["topic"] for topic in await self.describe_topics()]
 
     async def describe_topics(self, topics: list[str] | None = None) -> list[dict[str, Any]]:
-        """Return topics with their partitions, as dicts."""
+        """Return these topics, or all, with their partitions, as dicts."""
         described: list[dict[str, Any]] = (await self._get_cluster_metadata(topics)).to_object()["topics"]
         return described
 
@@ -187,7 +187,7 @@ class AIOKafkaAdminClient:
     async def describe_configs(
         self, config_resources: list[ConfigResource], include_synonyms: bool = False
     ) -> list[Response]:
-        """Return the configs of topics and brokers: one answer for each described broker, and one for all topics."""
+        """Return the configs of topics and brokers: a response for each broker, and a response for all topics."""
         by_broker, topics = _by_node(config_resources)
         asked = [
             self._ask(to, DescribeConfigsRequest(resources=some, include_synonyms=include_synonyms), DESCRIBED_CONFIGS)
@@ -199,7 +199,7 @@ class AIOKafkaAdminClient:
         return await asyncio.gather(*asked)
 
     async def alter_configs(self, config_resources: list[ConfigResource]) -> list[Response]:
-        """Set the configs of topics and brokers. Every other config of theirs returns to its default."""
+        """Set the configs of topics and brokers. Configs that are not given return to their defaults."""
         by_broker, topics = _by_node(config_resources)
         asked = [
             self._ask(to, AlterConfigsRequest(resources=some), ALTERED_CONFIGS)
@@ -213,7 +213,7 @@ class AIOKafkaAdminClient:
     # --- groups -------------------------------------------------------------------------------------------------------
 
     async def find_coordinator(self, group_id: str, coordinator_type: int = 0) -> int:
-        """Return the broker that coordinates a group (0) or a transactional id (1)."""
+        """Return the id of the broker that coordinates a group (0) or a transactional id (1)."""
         calls = self._native._calls
         kind = CoordinatorKind(coordinator_type)
         return (await self._coordinators.connection(kind, group_id, calls.deadline(None))).node_id
@@ -224,7 +224,7 @@ class AIOKafkaAdminClient:
         group_coordinator_id: int | None = None,
         include_authorized_operations: bool = False,
     ) -> list[Response]:
-        """Return groups with their members, one answer for each coordinator."""
+        """Return groups with their members, in a response for each coordinator."""
         by_node: dict[int, list[str]] = {}
         for group_id in group_ids:
             node_id = group_coordinator_id
@@ -258,9 +258,9 @@ class AIOKafkaAdminClient:
         group_coordinator_id: int | None = None,
         partitions: Iterable[TopicPartition] | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return a group's committed offsets, of all partitions or of these; -1 for a partition without one.
+        """Return a group's committed offsets of these partitions, or of all; -1 for a partition without one.
 
-        The coordinator is looked up even if it is given.
+        ``group_coordinator_id`` has no effect: the coordinator is always looked up.
         """
         found = await self._native.list_consumer_group_offsets(group_id, partitions)
         return {
@@ -271,13 +271,13 @@ class AIOKafkaAdminClient:
     async def delete_records(
         self, records_to_delete: Mapping[TopicPartition, RecordsToDelete], timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
-        """Delete the records before an offset of each partition. Returns the first offset that is left."""
+        """Delete the records before an offset of each partition. Returns the first remaining offset of each."""
         before = {tp: records.before_offset for tp, records in records_to_delete.items()}
         return await self._native.delete_records(before, timeout_ms=timeout_ms)
 
 
 def _by_node(resources: list[ConfigResource]) -> tuple[dict[int, list[ConfigResource]], list[ConfigResource]]:
-    """Split resources: brokers' resources by broker, and all other ones."""
+    """Return the brokers' resources by broker, and all other resources."""
     brokers: dict[int, list[ConfigResource]] = {}
     others: list[ConfigResource] = []
     for resource in resources:

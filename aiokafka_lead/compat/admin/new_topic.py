@@ -10,7 +10,7 @@ __all__ = ["NewTopic"]
 
 
 class NewTopic:
-    """A topic to create, with a number of partitions and replicas, or with the replicas of each partition (both -1)."""
+    """A topic to create, with numbers of partitions and replicas, or both -1 and the replicas of each partition."""
 
     def __init__(
         self,

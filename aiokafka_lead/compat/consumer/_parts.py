@@ -1,4 +1,4 @@
-"""Parts of the consumer that aiokafka's interface needs: records in hand, listeners, and offsets out of range."""
+"""Parts of the consumer that differ from the native consumer: records in hand, listeners, and position errors."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _log = logging.getLogger("aiokafka")
 
 
 class NothingInHand:
-    """Replaces the native consumer's account of records in progress: records that were handed out count as done.
+    """Replaces the native consumer's record of work in progress: records count as done once they are handed out.
 
-    So a rebalance does not wait for the application, and automatic commits cover all records it got, as in aiokafka.
+    As in aiokafka, a rebalance does not wait for the application, and automatic commits cover all records handed out.
     """
 
     def __init__(self, account: ReadListener) -> None:
@@ -33,9 +33,10 @@ class NothingInHand:
 
 
 class ListenerCalls:
-    """A native listener that calls aiokafka's: with all partitions, also before the first assignment, not at a stop.
+    """A native listener that calls a listener of aiokafka.
 
-    Exceptions of the application's listener are logged.
+    As in aiokafka, a revocation is reported before each assignment, even the first, and assignments with all
+    partitions; a stop is not reported. Exceptions of the application's listener are logged.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class ListenerCalls:
         self._assignment = assignment
         self._stopping = stopping
         self._revoked = False
-        """True after the call for the partitions that this rebalance revokes."""
+        """True after the call for this rebalance's revoked partitions."""
 
     async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
         """Handle partitions that the group revokes."""
@@ -97,7 +98,7 @@ class NoPositionError(NoOffsetForPartitionError):
 
 
 def with_place(error: FetchOffsetOutOfRangeError | NoOffsetForPartitionError) -> KafkaError:
-    """Return the error that a native consumer raised with aiokafka's ``args``."""
+    """Convert an error of a native consumer to an error with aiokafka's ``args``."""
     tp = TopicPartition(error.topic, error.partition)
     own: KafkaError
     if isinstance(error, NoOffsetForPartitionError):

@@ -31,14 +31,14 @@ from .subscription_state import SubscriptionState
 __all__ = ["AIOKafkaConsumer"]
 
 LOOK_EVERY_S = 0.005
-"""Period between checks for due work, such as a commit, while records are at hand."""
+"""Interval of checks for due work, such as a commit, while fetched records are left."""
 
 
 class AIOKafkaConsumer(Life, OffsetCalls):
     """A native `Consumer` with aiokafka's options, defaults and calls. Belongs to one asyncio event loop.
 
-    As in aiokafka, records that were handed out count as done: automatic commits cover them at once, and a rebalance
-    does not wait for the application. Several tasks may read; each waits for the one before.
+    As in aiokafka, records count as done once they are handed out: automatic commits cover them at once, and a
+    rebalance does not wait for the application. Several tasks may read; they take turns.
     """
 
     _client: AIOKafkaClient
@@ -97,13 +97,13 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         self._made_with: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, **options}
         self._create()
         self._telling: asyncio.Task[None] | None = None
-        """Calls a listener again that was subscribed with the same topics."""
+        """Calls a listener that was replaced together with unchanged topics."""
         self._turn = asyncio.Lock()
         """Lock of the task that waits for records."""
         self._looked_at = 0.0
         """Time of the last check for due work, such as a commit."""
         self._wants = asyncio.Event()
-        """Set when there may be something to read, or when there no longer is. Reads wait for it."""
+        """Set by changes of the subscription and by `stop`. Reads wait for it while there is nothing to read."""
         self._closed = False
         if topics:
             self._native.subscribe(_checked_topics(topics))
@@ -115,7 +115,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         if account is not None:
             reader.replace_listener(NothingInHand(account))
         self._in_order = reader.records()
-        """Every record, shared by all tasks that read one by one."""
+        """All records in order, shared by the tasks that read single records."""
         self._client = client_of(self._native._client, self._made_with["bootstrap_servers"], self._ssl_context)
         self._subscription = SubscriptionState(self._native)
         """FastStream reads its ``topics``."""
@@ -123,7 +123,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         """FastStream reads its ``member_id``."""
 
     def _renew(self) -> None:
-        """Replace the native consumer by one that reads the same."""
+        """Replace the native consumer by a new consumer with the same subscription."""
         before, paused = self._native._engine.subscription, self._native.paused()
         self._create()
         match before.kind:
@@ -140,9 +140,9 @@ class AIOKafkaConsumer(Life, OffsetCalls):
     # --- its life -----------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect; a member of a group waits for its first assignment, even an empty one, as long as that takes.
+        """Connect to the cluster. A member of a group waits without a limit for its first assignment, even if empty.
 
-        Raises `KafkaConnectionError`, and `UnknownTopicOrPartitionError` for a topic that does not exist after
+        Raises `KafkaConnectionError`, and `UnknownTopicOrPartitionError` if a topic does not exist within
         ``request_timeout_ms``. May be called again after a failed connection.
         """
         self._check_loop()
@@ -153,7 +153,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         await self._subscription.wait_for_assignment()
 
     async def stop(self) -> None:
-        """Commit if commits are automatic, leave the group, and close every connection."""
+        """Commit (with ``enable_auto_commit``), leave the group, and close every connection."""
         if self._closed:
             return
         self._closed = True
@@ -166,7 +166,10 @@ class AIOKafkaConsumer(Life, OffsetCalls):
     def subscribe(
         self, topics: Any = (), pattern: str | None = None, listener: ConsumerRebalanceListener | None = None
     ) -> None:
-        """Read these topics, or those whose name begins with a match of the pattern. Raises TypeError or ValueError."""
+        """Read these topics, or the topics whose names begin with a match of ``pattern``.
+
+        Raises TypeError or ValueError for other arguments, and `IllegalStateError` after `assign`.
+        """
         if not (topics or pattern):
             raise TypeError("You should provide either `topics` or `pattern`")
         if topics and pattern:
@@ -185,7 +188,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             self._native.subscribe(pattern=wanted, listener=calls)
         self._wants.set()
         if calls is not None and self._native.assignment() and self._native.subscription() == before:
-            # Unlike in aiokafka this causes no rebalance, but the listener has to learn the current assignment.
+            # Unlike in aiokafka this causes no rebalance, so nothing else would report the assignment to the listener.
             self._telling = create_task(calls.call_again())
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -195,7 +198,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         self._wants.set()
 
     def _is_leaving(self) -> bool:
-        """Return True if partitions are given up because the application unsubscribed."""
+        """Return True if partitions are given up because the application has stopped or unsubscribed the consumer."""
         return bool(self._closed) or not self._native._engine.subscription.by_topics
 
     def _refuse_unless(self, kind: SubscriptionKind) -> None:
@@ -203,7 +206,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             raise IllegalStateError("Subscription to topics, partitions and pattern are mutually exclusive")
 
     def unsubscribe(self) -> None:
-        """Stop reading and leave the group, giving up the assignment. Reads wait until there is a new one."""
+        """Give up the subscription and the assignment, and leave the group. Reads wait for a new subscription."""
         if self._last is not None:
             self._last = {}
             return
@@ -214,18 +217,18 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         return self._subscription.topics
 
     def assignment(self) -> set[TopicPartition]:
-        """Return the partitions that are assigned, or were when the consumer was stopped."""
+        """Return the assigned partitions; after `stop`, the last assignment."""
         return self._partitions()
 
     def _partitions(self) -> set[TopicPartition]:
         if self._last is not None:
             return set(self._last)
         subscription = self._native._engine.subscription
-        # After `unsubscribe` it takes a while until a group's partitions are gone.
+        # The native consumer gives up a group's partitions some time after `unsubscribe`.
         return set(self._native.assignment()) if subscription.by_topics else set(subscription.assigned)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out no records of these partitions until `resume`."""
+        """Return no records of these partitions until `resume`."""
         checked_partitions(partitions)
         if self._last is None:
             self._native.pause(*partitions)
@@ -243,9 +246,9 @@ class AIOKafkaConsumer(Life, OffsetCalls):
     # --- reading ------------------------------------------------------------------------------------------------------
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:
-        """Return the next record, of these partitions if any are given; raises `ConsumerStoppedError`.
+        """Return the next record of these partitions, or of all; raises `ConsumerStoppedError`.
 
-        Waits while there is no subscription or assignment, as `getmany` and ``async for`` do.
+        Like `getmany` and ``async for``, waits while there is no subscription or assignment.
         """
         if self._closed:
             raise ConsumerStoppedError
@@ -263,7 +266,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             raise
 
     def _look(self) -> None:
-        """Hand out records at hand without a check for due work or errors, except now and then."""
+        """Check for due work and errors, at most every `LOOK_EVERY_S`."""
         now = time.monotonic()
         if now > self._looked_at + LOOK_EVERY_S and not self._wants_nothing:
             self._looked_at = now
@@ -300,7 +303,10 @@ class AIOKafkaConsumer(Life, OffsetCalls):
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord[Any, Any]]]:
-        """Return records by partition: those already fetched, or the first that arrive within ``timeout_ms``."""
+        """Return fetched records by partition; wait up to ``timeout_ms`` for the first. Returns {} if none arrive.
+
+        Returns at most ``max_records`` (``max_poll_records``) records. Raises `ConsumerStoppedError`.
+        """
         if self._closed:
             raise ConsumerStoppedError
         if max_records is not None and (type(max_records) is not int or max_records < 1):
@@ -319,7 +325,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             left_ms = max(0.0, until - time.monotonic()) * 1000
             native = await self._native.getmany(*partitions, timeout_ms=left_ms, max_records=max_records)
         except ClientClosedError:
-            if self._last is None:  # it failed to start
+            if self._last is None:  # the start failed
                 raise
             return {}  # stopped meanwhile: the next call raises
         except IllegalStateError:
@@ -368,10 +374,10 @@ class AIOKafkaConsumer(Life, OffsetCalls):
     # --- committed offsets --------------------------------------------------------------------------------------------
 
     async def commit(self, offsets: dict[TopicPartition, Any] | None = None) -> None:
-        """Commit these offsets, or the positions of all assigned partitions.
+        """Commit these offsets, or the positions of all assigned partitions. Offsets are ints or (offset, metadata).
 
         Raises `IllegalOperation` without a ``group_id``, `IllegalStateError` for partitions that are not assigned,
-        `CommitFailedError` if the group has rebalanced, ValueError or TypeError for malformed offsets.
+        `CommitFailedError` if the group has rebalanced, and ValueError or TypeError for malformed offsets.
         """
         if self._coordinator is None:
             raise IllegalOperation("Requires group_id")
@@ -393,14 +399,14 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         await self._coordinator.commit_offsets(assignment, checked)
 
     async def committed(self, partition: TopicPartition) -> int | None:
-        """Return the offset that the group has committed for the partition, or None."""
+        """Return the group's committed offset of the partition, or None. Raises `IllegalOperation` without a group."""
         if self._group_id is None:
             raise IllegalOperation("Requires group_id")
         found = await self._native.committed(partition)
         return None if found is None else found.offset
 
     async def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
-        """Return to the group's committed offsets of these partitions, or of all; returns them."""
+        """Continue from the group's committed offsets of these partitions, or of all; return the offsets."""
         offsets = {tp: await self.committed(tp) for tp in self._assigned(partitions)}
         for tp, offset in offsets.items():
             if offset is not None and offset > 0:
@@ -409,7 +415,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
 
 
 _GETONE, _ANEXT = AIOKafkaConsumer.getone, AIOKafkaConsumer.__anext__
-"""Methods that ``async for`` may skip. Overrides by a subclass or a tracer are called."""
+"""Methods that ``async for`` skips unless a subclass or a tracer has overridden them."""
 
 
 def _checked_topics(topics: Any) -> set[str]:
@@ -419,7 +425,7 @@ def _checked_topics(topics: Any) -> set[str]:
 
 
 def _beginning(pattern: Any) -> re.Pattern[str]:
-    """Return a pattern of whole names whose beginning matches; raises ValueError."""
+    """Return a pattern that matches whole names with a matching beginning; raises ValueError."""
     try:
         found = re.compile(pattern)
     except re.error as error:

@@ -18,7 +18,7 @@ class Consumed(dict[TopicPartition, OffsetAndMetadata]):
 
 
 class GroupCoordinator:
-    """The part of the membership that FastStream reads, and the only path of commits, which ddtrace patches."""
+    """The part of the membership that FastStream reads, and the method for all commits, which ddtrace patches."""
 
     def __init__(self, native: Consumer[Any, Any], group_id: str) -> None:
         self._native = native
@@ -26,12 +26,12 @@ class GroupCoordinator:
 
     @property
     def member_id(self) -> str:
-        """Return the member's id, "" while the consumer is no member."""
+        """Return the member id, or "" while the consumer is not a member."""
         return self._native.group_metadata().member_id
 
     @property
     def generation(self) -> int:
-        """Return the group's generation, -1 while the consumer is no member."""
+        """Return the group's generation, or -1 while the consumer is not a member."""
         return self._native.group_metadata().generation_id
 
     async def commit_offsets(
@@ -39,6 +39,6 @@ class GroupCoordinator:
     ) -> None:
         """Commit these offsets; raises `CommitFailedError` if the partitions now belong to other members."""
         if isinstance(offsets, Consumed):
-            await self._native.commit()  # The native consumer knows the epochs, too.
+            await self._native.commit()  # with leader epochs, which ``offsets`` lacks
         else:
             await self._native.commit(native_offsets(offsets))

@@ -29,19 +29,19 @@ class Place(NamedTuple):
 
 
 class OffsetCalls:
-    """Positions, and the offsets of a partition's log.
+    """Calls for positions, and for the offsets of partitions.
 
-    As in aiokafka, the offsets of partitions remain available after the consumer was stopped.
+    As in aiokafka, these remain available after the consumer is stopped.
     """
 
     _native: Consumer[Any, Any]
     _client: AIOKafkaClient
     _subscription: SubscriptionState
     _last: dict[TopicPartition, Place] | None = None
-    """Positions at the time of the stop."""
+    """Last positions of a stopped consumer."""
 
     def _partitions(self) -> set[TopicPartition]:
-        """Return the assigned partitions. Test clients override `assignment`, so this class does not call that."""
+        """Return the assigned partitions. Not `assignment`, since test clients override it."""
         raise NotImplementedError
 
     def _place(self, partition: TopicPartition) -> Place:
@@ -49,14 +49,14 @@ class OffsetCalls:
         if self._last is not None:
             return self._last[partition]
         at = self._native._engine.reading.positions.get(partition)
-        if at is None:  # assigned by hand while the group is still being left
+        if at is None:  # assigned manually while the consumer still leaves the group
             return Place(None, None, None)
         return Place(None if at.position is None else at.position.offset, at.high_watermark, at.last_stable_offset)
 
     # --- positions ----------------------------------------------------------------------------------------------------
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Continue from this offset; raises ValueError or `IllegalStateError`."""
+        """Continue from this offset. Raises ValueError, and `IllegalStateError` if the partition is not assigned."""
         if type(offset) is not int or offset < 0:
             raise ValueError("Offset must be a positive integer")
         if self._last is None:
@@ -65,11 +65,11 @@ class OffsetCalls:
             self._last[partition] = self._last[partition]._replace(position=offset)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
-        """Continue from the first offset of these partitions, or of all. Returns True if it is known already."""
+        """Continue from the first offset of these partitions, or of all. Returns False if it was not found in time."""
         return await self._seek(self._native.seek_to_beginning, partitions)
 
     async def seek_to_end(self, *partitions: TopicPartition) -> bool:
-        """Continue from the end of these partitions, or of all. Returns True if it is known already."""
+        """Continue from the end of these partitions, or of all. Returns False if it was not found in time."""
         return await self._seek(self._native.seek_to_end, partitions)
 
     async def _seek(self, seek: Callable[..., Awaitable[None]], partitions: tuple[TopicPartition, ...]) -> bool:
@@ -104,7 +104,7 @@ class OffsetCalls:
             except ClientClosedError:
                 if self._last is None or self._last[partition].position is None:
                     raise
-            except IllegalStateError:  # the group revoked it meanwhile, and may give it back
+            except IllegalStateError:  # the group has revoked the partition, and may assign it again
                 if not self._native._engine.subscription.by_topics:
                     raise
                 await self._subscription.wait_for_assignment()
@@ -118,7 +118,7 @@ class OffsetCalls:
         return self._place(partition).last_stable_offset
 
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
-        """Return the time of the partition's last fetch, in milliseconds since 1970, or None before the first fetch."""
+        """Return the present time in milliseconds since 1970 if the partition has been fetched, otherwise None."""
         return None if self._place(partition).highwater is None else int(time.time() * 1000)
 
     # --- the cluster's topics and offsets -----------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class OffsetCalls:
         return set(await self._native.topics())
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Return the topic's partitions, or None if this consumer has no metadata of it."""
+        """Return the topic's partitions, or None if the topic is not in this consumer's metadata."""
         return self._client.cluster.partitions_for_topic(topic)
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -142,7 +142,10 @@ class OffsetCalls:
     async def offsets_for_times(
         self, timestamps: dict[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return, for each partition, the first record at or after the time, or None."""
+        """Return the offset and timestamp of each partition's first record at or after the time, or None.
+
+        Times are in milliseconds since 1970. Raises ValueError for a negative time.
+        """
         for tp, at in timestamps.items():
             if at < 0:
                 raise ValueError(f"The target time for partition {tp} is {at}. The target time cannot be negative.")
@@ -152,7 +155,7 @@ class OffsetCalls:
         }
 
     async def _known(self, offsets: Awaitable[T]) -> T:
-        """Look up offsets of partitions; times out for a partition that does not exist."""
+        """Return the offsets; for a partition that does not exist, raise `KafkaTimeoutError` as aiokafka does."""
         try:
             return await offsets
         except UnknownTopicOrPartitionError as error:
@@ -160,7 +163,7 @@ class OffsetCalls:
 
 
 def checked_partitions(partitions: tuple[Any, ...]) -> tuple[TopicPartition, ...]:
-    """Return these as a list; raises TypeError if any is no partition."""
+    """Return the partitions; raises TypeError if any is not a `TopicPartition`."""
     if not all(isinstance(p, TopicPartition) for p in partitions):
         raise TypeError("partitions must be TopicPartition namedtuples")
     return partitions

@@ -1,4 +1,4 @@
-"""aiokafka's record over a native one.
+"""aiokafka's record, backed by a native record.
 
 Hot: this module is compiled through ``read_record.pxd`` if a compiler is available, and runs as plain Python otherwise.
 """
@@ -22,10 +22,10 @@ _OWN = frozenset(("_attributes", "_key", "_native", "_value"))
 
 
 class ReadRecord:
-    """Stands in for `ConsumerRecord`, at a fraction of the dataclass's time.
+    """A `ConsumerRecord` that takes a fraction of the dataclass's time to create.
 
-    Its attributes are the native record's until the application sets one or asks for its ``__dict__``; from then on the
-    ``__dict__`` holds them.
+    Its attributes come from the native record until the application sets an attribute or reads ``__dict__``. From then
+    on they are in ``__dict__``.
     """
 
     __slots__ = ("_attributes", "_key", "_native", "_value")
@@ -59,7 +59,7 @@ class ReadRecord:
 
     @property
     def timestamp_type(self) -> Any:
-        """0 if the producer set the time, 1 if the broker did."""
+        """0 if the producer set the timestamp, 1 if the broker did."""
         return int(self._native.timestamp_type) if self._attributes is None else self._attributes["timestamp_type"]
 
     @property
@@ -104,7 +104,7 @@ class ReadRecord:
             _attributes(self)[name] = value
 
     def __getattr__(self, name: str) -> Any:
-        """Attributes that the application has set in addition to a record's own."""
+        """Return an attribute that the application has added."""
         if name not in _OWN and self._attributes is not None and name in self._attributes:
             return self._attributes[name]
         raise AttributeError(f"'ConsumerRecord' object has no attribute {name!r}")
@@ -152,7 +152,7 @@ class Converter:
         self._plain = key_deserializer is None and value_deserializer is None
 
     def one(self, native: Any) -> Any:
-        """Make a record; raises any error of a deserializer."""
+        """Convert a record; raises any error of a deserializer."""
         key, value = native.key, native.value
         if self._plain:
             record = _read(native, key, value)
@@ -165,5 +165,5 @@ class Converter:
         return _read(native, key, value)
 
     def many(self, natives: list[Any]) -> list[Any]:
-        """Make a record from each."""
+        """Convert several records."""
         return [self.one(native) for native in natives]

@@ -11,7 +11,7 @@ from ...types import TopicPartition
 __all__ = ["SubscriptionState"]
 
 _LOOK_EVERY_MS = 60_000
-"""Bound of each wait for an assignment, which is repeated as long as it takes."""
+"""Time limit of each wait for an assignment; waits are repeated without a limit."""
 
 
 class SubscriptionState:
@@ -27,17 +27,17 @@ class SubscriptionState:
 
     @property
     def _listener(self) -> Any:
-        """The application's listener of a group's rebalances. Programs built on kstreams read it."""
+        """The application's rebalance listener. Programs built on kstreams read it."""
         return getattr(self._native._engine.subscription.listener, "_listener", None)
 
     @property
     def awaits_assignment(self) -> bool:
-        """Return True until the group's first assignment, even an empty one."""
+        """Return True until the first assignment by the group, which may be empty."""
         membership = self._native._engine.membership
         return membership is not None and membership.standing.awaits is not None
 
     async def wait_for_assignment(self) -> None:
-        """Wait until the group has made an assignment, even an empty one; returns at once without a group."""
+        """Wait for the first assignment by the group, which may be empty. Returns at once without a group."""
         while self.awaits_assignment:
             await self._native._engine.readiness.wait(Deadline(_LOOK_EVERY_MS), positions=False)
 

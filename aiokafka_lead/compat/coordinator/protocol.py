@@ -1,4 +1,4 @@
-"""Messages among members of a group."""
+"""Messages between the members of a group."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ class ConsumerProtocolMemberAssignment(NamedTuple):
     user_data: bytes
 
     def partitions(self) -> list[TopicPartition]:
-        """Return the partitions one by one."""
+        """Return the assigned partitions as a flat list."""
         return [TopicPartition(topic, partition) for topic, some in self.assignment for partition in some]

@@ -1,4 +1,4 @@
-"""Results of `send` and `send_batch`: like futures of aiokafka, over native deliveries.
+"""Results of `send` and `send_batch`: futures backed by native deliveries.
 
 Hot: this module is compiled through ``futures.pxd`` if a compiler is available, and runs as plain Python otherwise.
 """
@@ -23,10 +23,11 @@ _new: Any = tuple.__new__
 
 
 class RecordFuture:
-    """The outcome of one record: `RecordMetadata`, None with ``acks=0``, or the error it failed with.
+    """Outcome of a record: `RecordMetadata`, None with ``acks=0``, or an error.
 
-    A batch's outcome is the first record's, once all are done, or the error of the first that failed. It has the
-    methods of an `asyncio.Future` that set no result. Cancelling it does not recall the record.
+    The outcome of a batch is the outcome of its first record once all records are done, or the error of the first
+    record that failed. It has the methods of an `asyncio.Future`, except those that set a result. Cancelling it does
+    not recall the record.
     """
 
     __slots__ = ("_asyncio_future_blocking", "_batch", "_callbacks", "_cancelled", "_delivery", "_loop", "_noack")
@@ -40,18 +41,19 @@ class RecordFuture:
     ) -> None:
         self._delivery = delivery
         self._loop = loop
-        """The producer's loop. It is also used from outside of the loop, by ``run_until_complete`` for one."""
+        """The producer's loop; the running loop cannot be used, since ``run_until_complete`` calls from outside of it.
+        """
         self._batch = batch
-        """All records, for the future of a batch."""
+        """All records of a batch; None for the future of a record."""
         self._noack = noack
         self._cancelled = False
         self._callbacks: list[_Waiting] | None = None
         self._asyncio_future_blocking = False
-        """Marks this as a future that asyncio's tasks can wait for."""
+        """Marks a future that asyncio's tasks can wait for."""
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-        """Make ``isinstance(sent, asyncio.Future)`` hold, which programs check."""
+        """Make ``isinstance(sent, asyncio.Future)`` true, which programs check."""
         return asyncio.Future
 
     def __await__(self) -> Generator[Any, Any, RecordMetadata | None]:
@@ -65,11 +67,11 @@ class RecordFuture:
         return self._cancelled or (self._delivery.done() and (self._batch is None or self._batch.done()))
 
     def cancelled(self) -> bool:
-        """Return True if this was cancelled before it was done."""
+        """Return True if this future was cancelled before it was done."""
         return self._cancelled
 
     def cancel(self, msg: object = None) -> bool:
-        """Stop waiting for the record, which is sent all the same. Returns False if its outcome is known already."""
+        """Cancel this future, but not the record, which is still sent. Returns False if the future is already done."""
         if self.done():
             return False
         self._cancelled = True
@@ -80,7 +82,7 @@ class RecordFuture:
         return True
 
     def result(self) -> RecordMetadata | None:
-        """Return or raise the outcome, as ``await`` does. Raises `asyncio.InvalidStateError` if this is not done."""
+        """Return or raise the outcome, as ``await`` does. Raises `asyncio.InvalidStateError` if it is not known yet."""
         delivery = self._delivery
         outcome = delivery._locate()
         if self._cancelled or not outcome.done:
@@ -100,7 +102,7 @@ class RecordFuture:
         return metadata
 
     def exception(self) -> BaseException | None:
-        """Return the error of the record, or None; raises as `result` does before this is done."""
+        """Return the record's error, or None. Raises `asyncio.InvalidStateError` if the outcome is not known yet."""
         self._check("Exception is not set.")
         error: BaseException | None = self._source().exception()
         return error
@@ -116,9 +118,10 @@ class RecordFuture:
         return asyncio.CancelledError()
 
     def add_done_callback(self, fn: Callback, /, *, context: Context | None = None) -> None:
-        """Have the event loop call ``fn`` with this, in ``context`` (a copy of the current one), when it is done.
+        """Have the event loop call ``fn`` with this future when it is done.
 
-        Exceptions of ``fn`` go to the event loop's exception handler.
+        ``context`` defaults to a copy of the current context. Exceptions of ``fn`` are passed to the event loop's
+        exception handler.
         """
         if context is None:
             context = copy_context()
@@ -132,7 +135,7 @@ class RecordFuture:
         self._source().add_done_callback(waiting, context=context)
 
     def remove_done_callback(self, fn: Callback, /) -> int:
-        """Remove all registrations of this callback, and return their number."""
+        """Remove all registrations of a callback; return their number."""
         found = [waiting for waiting in self._callbacks or () if waiting.fn == fn]
         for waiting in found:
             self._source().remove_done_callback(waiting)
@@ -154,7 +157,7 @@ class RecordFuture:
 
 
 class _Waiting:
-    """A function that waits for a future."""
+    """A callback of a future."""
 
     __slots__ = ("context", "fn", "future")
 
@@ -164,7 +167,7 @@ class _Waiting:
         self.context = context
 
     def __call__(self, _: Delivery | DeliveryBatch) -> None:
-        self.future._callbacks = None  # they refer to the future, and all are called now
+        self.future._callbacks = None  # breaks a reference cycle; all of them are called now
         try:
             self.fn(self.future)
         except Exception as error:
@@ -187,7 +190,7 @@ awaiting.shorten_await(RecordFuture, _is_done, _take)
 
 
 def new_record_future(delivery: Delivery, noack: bool, loop: asyncio.AbstractEventLoop) -> RecordFuture:
-    """Create a `RecordFuture` faster than a call of the class does."""
+    """Create a `RecordFuture`, faster than a call of the class would."""
     future = RecordFuture.__new__(RecordFuture)
     future._delivery = delivery
     future._loop = loop
@@ -209,12 +212,12 @@ def new_batch_future(batch: DeliveryBatch, noack: bool, loop: asyncio.AbstractEv
 
 
 _last = TopicPartition("", -1)
-"""Partition of the latest result: most records share it with the one before."""
+"""Partition of the latest result, reused since consecutive records mostly have the same partition."""
 
 
 def _where(topic: str, partition: int) -> TopicPartition:
     global _last
     where = _last
     if where[0] is not topic or where[1] != partition:
-        where = _last = _new(TopicPartition, (topic, partition))  # takes a third of the time of a call of the class
+        where = _last = _new(TopicPartition, (topic, partition))  # in a third of the time of a call of the class
     return where

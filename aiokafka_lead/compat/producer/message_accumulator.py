@@ -1,4 +1,4 @@
-"""`BatchBuilder`: a batch that an application fills by hand.
+"""`BatchBuilder`, a batch that an application fills.
 
 Hot: this module is compiled through ``message_accumulator.pxd`` if a compiler is available, and runs as plain Python
 otherwise.
@@ -18,13 +18,13 @@ __all__ = ["BatchBuilder", "BatchRecordMetadata"]
 
 
 class BatchRecordMetadata:
-    """Metadata of a record that a batch has taken."""
+    """Metadata of a record in a batch."""
 
     __slots__ = ("offset", "size", "timestamp")
 
     def __init__(self, offset: int, size: int, timestamp: int) -> None:
         self.offset = offset
-        """Its index in the batch."""
+        """Index in the batch."""
         self.size = size
         """Number of bytes, before compression."""
         self.timestamp = timestamp
@@ -32,14 +32,14 @@ class BatchRecordMetadata:
 
     @property
     def crc(self) -> None:
-        """None: records of this format have no checksum of their own."""
+        """None: records of message format 2 have no checksum."""
 
     def __repr__(self) -> str:
         return f"BatchRecordMetadata(offset={self.offset}, size={self.size}, timestamp={self.timestamp})"
 
 
 class BatchBuilder:
-    """Takes records until it is full or closed; `AIOKafkaProducer.send_batch` sends them."""
+    """Collects records until it is full or closed; `AIOKafkaProducer.send_batch` sends them."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class BatchBuilder:
         value_serializer: Callable[[Any], bytes] | None = None,
     ) -> None:
         self.builder = builder
-        """The batch as it is sent."""
+        """The native batch."""
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
         self._closed = False
@@ -56,7 +56,10 @@ class BatchBuilder:
     def append(
         self, *, timestamp: float | None, key: Any, value: Any, headers: Sequence[Header] | None = ()
     ) -> BatchRecordMetadata | None:
-        """Append a record, with a time in milliseconds (None: now). If the batch is full, close it and return None."""
+        """Append a record. Return its metadata; if the batch is closed or full, close it and return None.
+
+        ``timestamp`` is in milliseconds since 1970 (now).
+        """
         if self._closed:
             return None
         if timestamp is not None and type(timestamp) is not int:
@@ -81,11 +84,11 @@ class BatchBuilder:
         return metadata
 
     def close(self) -> None:
-        """Take no more records."""
+        """Accept no more records."""
         self._closed = True
 
     def closed(self) -> bool:
-        """Return True if it takes no more records."""
+        """Return True if the batch accepts no more records."""
         return self._closed
 
     def size(self) -> int:

@@ -25,7 +25,7 @@ from .message_accumulator import BatchBuilder
 __all__ = ["AIOKafkaProducer", "TransactionContext"]
 
 _missing: Any = object()
-"""Marks ``acks`` as not given; FastStream passes it on."""
+"""Marks ``acks`` as not given; FastStream uses it."""
 _DEFAULT_PARTITIONER = DefaultPartitioner()
 
 
@@ -87,10 +87,10 @@ class AIOKafkaProducer(Life):
         bootstrap_servers, options = self._made_with
         self._native = Producer(bootstrap_servers, **options)
         self._append = self._native._append
-        """Accepts records that can be taken at once, without a coroutine."""
+        """Accepts records without a coroutine if it need not wait."""
         self.client = client_of(self._native._client, bootstrap_servers, self._ssl_context)
         self._metadata = self.client.cluster
-        """The producer's view of topics; read by kstreams."""
+        """The producer's metadata; read by kstreams."""
 
     # --- its life -----------------------------------------------------------------------------------------------------
 
@@ -101,14 +101,14 @@ class AIOKafkaProducer(Life):
             await start_or_renew(self._native, self._renew)
 
     async def stop(self) -> None:
-        """Send what is pending, and close every connection."""
+        """Send pending records, and close every connection. May be called again."""
         if self._closed:
             return
         self._closed = True
         await self._native.stop()
 
     async def flush(self) -> None:
-        """Wait until every record sent is acknowledged or failed. A producer that does not run has none."""
+        """Wait until every sent record is acknowledged or has failed. Returns at once unless the producer runs."""
         if self._native._client.running:
             await self._native.flush()
 
@@ -127,9 +127,9 @@ class AIOKafkaProducer(Life):
         timestamp_ms: float | None = None,
         headers: Sequence[Header] | None = None,
     ) -> RecordFuture:
-        """Accept a record; returns an awaitable for its `RecordMetadata`.
+        """Queue a record; return an awaitable for its `RecordMetadata`.
 
-        Waits for metadata and for room, at most ``request_timeout_ms``, then raises `KafkaTimeoutError`.
+        Waits for metadata and for free buffer memory. Raises `KafkaTimeoutError` after ``request_timeout_ms``.
         """
         assert not (value is None and key is None), "Need at least one: key or value"
         if not self._plain:
@@ -159,17 +159,17 @@ class AIOKafkaProducer(Life):
         return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
 
     def create_batch(self) -> BatchBuilder:
-        """Create an empty batch of ``max_batch_size``, to fill and pass to `send_batch`."""
+        """Return an empty batch of up to ``max_batch_size`` bytes, to fill and pass to `send_batch`."""
         builder = self._native._engine.accumulator.new_builder(self._max_batch_size)
         return BatchBuilder(builder, self._key_serializer, self._value_serializer)
 
     async def send_batch(
         self, batch: BatchBuilder, topic: str, *, partition: int | None
     ) -> asyncio.Future[RecordMetadata | None]:
-        """Send a batch's records to a partition; the result is the first record's, once all are acknowledged.
+        """Queue the records of a batch for a partition; return an awaitable for the first record's `RecordMetadata`.
 
-        ``partition`` None leaves the choice to ``partitioner``. The records are one batch of the log, unless the broker
-        finds it too large and it is split.
+        It is done when all records are acknowledged. If ``partition`` is None, ``partitioner`` chooses it. The records
+        are a single batch in the log, unless the broker refuses it as too large and it is split.
         """
         if partition is None:
             await self._native.partitions_for(topic)
@@ -200,7 +200,7 @@ class AIOKafkaProducer(Life):
     def _partition(
         self, topic: str, partition: int | None, key: Any, value: Any, serialized_key: Any, serialized_value: Any
     ) -> int:
-        """Return the partition that ``partitioner`` chooses for a record of a known topic. Called by OpenTelemetry."""
+        """Return the partition chosen by ``partitioner`` for a record of a known topic. Called by OpenTelemetry."""
         every = self._metadata.partitions_for_topic(topic) or set()
         if partition is not None:
             assert partition in every, "Unrecognized partition"
@@ -217,7 +217,7 @@ class AIOKafkaProducer(Life):
         await self._native.begin_transaction()
 
     async def commit_transaction(self) -> None:
-        """Commit; raises the error of a failed record of the transaction, or `ProducerFenced`."""
+        """Commit the transaction. Raises `ProducerFenced`, or the error of the first record that failed."""
         self._ensure_transactional()
         try:
             await self._native.commit_transaction()
@@ -230,11 +230,11 @@ class AIOKafkaProducer(Life):
         await self._native.abort_transaction()
 
     def transaction(self) -> TransactionContext:
-        """Return a transaction for ``async with``, committed at its end, aborted when the block raises."""
+        """Return a context manager that begins a transaction, and commits it or, if the block raises, aborts it."""
         return TransactionContext(self)
 
     async def send_offsets_to_transaction(self, offsets: dict[TopicPartition, Any], group_id: str) -> None:
-        """Commit a group's offsets with the open transaction."""
+        """Commit a group's offsets with the open transaction. Raises `IllegalOperation` if none is open."""
         self._ensure_transactional()
         if not self._in_transaction():
             raise IllegalOperation("Not in the middle of a transaction")

@@ -1,1 +1,1 @@
-"""Requests that programs send by hand, and the form of answers."""
+"""Requests for `AIOKafkaClient.send`, and the form of responses."""

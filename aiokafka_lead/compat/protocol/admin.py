@@ -1,4 +1,4 @@
-"""Forms of brokers' answers to admin requests."""
+"""Forms of brokers' responses to admin requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests and answers in aiokafka's form: rows are tuples, ``to_object()`` gives dicts."""
+"""Requests and responses in aiokafka's form: rows are tuples, and ``to_object()`` returns dicts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Column = tuple[str, str] | tuple[str, str, "Rows"]
 
 
 class Rows:
-    """Conversion of a list of native structures to rows."""
+    """Converts native structures to rows."""
 
     def __init__(self, *columns: Column) -> None:
         self.columns = columns
@@ -29,7 +29,7 @@ class Rows:
         return list(value) if isinstance(value, (list, tuple)) else value
 
     def objects(self, rows: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
-        """Return a dict for each of those tuples."""
+        """Return a dict for each row."""
         return [
             {
                 column[0]: column[2].objects(cell) if len(column) == 3 else cell
@@ -40,7 +40,7 @@ class Rows:
 
 
 class Response:
-    """An answer whose fields are attributes."""
+    """A response whose fields are attributes."""
 
     def __init__(self, fields: Rows, structure: Any) -> None:
         self._fields = fields
@@ -52,7 +52,7 @@ class Response:
         raise AttributeError(f"the answer has no field {name!r}")
 
     def to_object(self) -> dict[str, Any]:
-        """Return the answer as a dict, and its rows as dicts."""
+        """Return the response as a dict, with its rows as dicts."""
         row = [getattr(self, column[0]) for column in self._fields.columns]
         return self._fields.objects([row])[0]
 
@@ -64,12 +64,12 @@ class Request(ABC):
     """A request for `AIOKafkaClient.send`."""
 
     answer: Rows
-    """The form of the answer."""
+    """Form of the response."""
 
     @abstractmethod
     def native(self) -> Any:
         """Return the native request."""
 
     def response(self, structure: Any) -> Response:
-        """Convert the native answer to aiokafka's form."""
+        """Convert the native response to aiokafka's form."""
         return Response(self.answer, structure)

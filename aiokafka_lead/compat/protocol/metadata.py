@@ -11,7 +11,7 @@ __all__ = ["MetadataRequest", "MetadataRequest_v1", "MetadataRequest_v5"]
 
 
 class MetadataRequest(Request):
-    """Asks for these topics, or for all (None)."""
+    """Requests metadata of these topics, or of all topics (None)."""
 
     answer = Rows(
         ("throttle_time_ms", "throttle_time_ms"),

@@ -93,7 +93,7 @@ class RowError(Exception):
 
 
 class Bulk(NamedTuple):
-    """Records for one topic, and for one partition or the ones chosen by their keys, in the order of their rows."""
+    """Records for a topic, in row order, and for a partition or for partitions chosen by their keys."""
 
     topic: str
     partition: int | None
@@ -156,9 +156,9 @@ def _targets(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[tuple[st
 
 
 def _mixed(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[tuple[str, int | None, Sequence[int]]]:
-    """Do the same where only some rows have a partition: the key of another may choose the same one.
+    """Do the same if only some rows have a partition. The keys of the other rows may choose the same partition.
 
-    So neither kind of rows overtakes the other.
+    Therefore neither kind of rows may overtake the other.
     """
     partitions = batch.column(columns.partition).to_pylist()
     topics = batch.column(columns.topic).to_pylist() if isinstance(columns.topic, int) else repeat(columns.topic)
@@ -172,7 +172,7 @@ def _mixed(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[tuple[str,
 
 
 def _contents(column: pa.Array, indices: Sequence[int], *, typed: bool = False) -> list[Any]:
-    """Return a binary or string column's values, cut from one copy of its bytes, without an Arrow scalar for each.
+    """Return a binary or string column's values, sliced from one copy of its bytes, without an Arrow scalar for each.
 
     The values of a typed column are Python objects. ``indices`` are the row numbers.
     """

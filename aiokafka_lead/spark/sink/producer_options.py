@@ -1,4 +1,4 @@
-"""The options of the producers that write rows, common to their check and their use."""
+"""The options of the producers that write rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...config import ProducerConfig
 from ..kafka_options import client_options
 
 BATCH_SIZE = 128 * 1024
-"""Default of ``kafka.batch.size``: a task has its rows at hand, and larger batches cost less."""
+"""Default of ``kafka.batch.size`` in bytes. A task need not wait for rows, and larger batches cost less."""
 
 
 def producer_options(options: Mapping[str, str]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from .producer_options import producer_options
 
 
 class Encoder:
-    """Encodes typed keys and values. Used on the event loop."""
+    """Encodes typed keys and values. Use it on the event loop."""
 
     def __init__(self, typed: Typed) -> None:
         registry = registry_of(typed)
@@ -36,7 +36,7 @@ class Encoder:
             self._serializers[column] = registry.avro_serializer(schema, subject=subject)
 
     async def encoded(self, bulk: Bulk) -> Bulk:
-        """Return the same records with bytes. Raises `RowError`."""
+        """Return the same records, with keys and values as bytes. Raises `RowError`."""
         made: dict[str, Any] = {}
         for column, serializer in self._serializers.items():
             contents = bulk.keys if column == "key" else bulk.values
@@ -61,7 +61,7 @@ UNCONFIRMED_ROWS = 100_000
 
 
 class WriteError(Exception):
-    """A row was not written. The message is complete, because Spark shows only that."""
+    """A row was not written. The message is complete, because Spark shows nothing else."""
 
 
 def write_rows(options: Mapping[str, str], columns: RecordColumns, batches: Iterable[pa.RecordBatch]) -> int:
@@ -100,7 +100,7 @@ class Sending:
         """Number of these records."""
 
     def write(self, loop: ClientLoop, batches: Iterable[pa.RecordBatch], columns: RecordColumns) -> int:
-        """Send all rows, and return their number once all are acknowledged. Called in the task's own thread."""
+        """Send all rows, and return their number once all are acknowledged. Call this in the task's thread."""
         rows = 0
         for batch in batches:
             for piece in pieces(batch):
@@ -154,6 +154,6 @@ class Sending:
 
 
 def _description(bulk: Bulk, error: Exception) -> str:
-    """Describe the error and its place, in one line."""
+    """Describe the error and its place, on one line."""
     target = bulk.topic if bulk.partition is None else f"{bulk.topic}-{bulk.partition}"
     return f"not written to {target}: {type(error).__name__}: {error}"

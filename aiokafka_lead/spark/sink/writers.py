@@ -4,7 +4,7 @@ At least once: a task ends when all its records are acknowledged, and a failed t
 not recorded, is written again. Within an attempt the idempotent producer writes each record once. The package
 ``exactly_once`` implements the option ``exactlyOnce``.
 
-Only tasks import the writing part: Spark plans, and commits every micro-batch, in processes that begin with importing.
+Only tasks import the writing part, because Spark plans and commits in processes that must first import this module.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class KafkaBatchWriter(DataSourceArrowWriter):
         self._columns = columns
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Called in each task."""
+        """Write a task's rows. Spark calls this in each task."""
         from .task import write_rows
 
         return Written(write_rows(self._options, self._columns, iterator))
@@ -65,7 +65,7 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
         self._columns = columns
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Called in each task of each micro-batch."""
+        """Write a task's rows. Spark calls this in each task of each micro-batch."""
         from .task import write_rows
 
         return Written(write_rows(self._options, self._columns, iterator))

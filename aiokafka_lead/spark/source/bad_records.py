@@ -1,4 +1,4 @@
-"""Handles records whose key or value cannot be read by its schema.
+"""Handles records whose key or value cannot be read with its schema.
 
 ``onBadRecord`` is ``fail`` (the default), ``null`` or ``deadletter``, with the topic ``deadLetterTopic``.
 """
@@ -43,7 +43,7 @@ class BadRecords(NamedTuple):
 
 
 class BadRecordError(Exception):
-    """A record cannot be read by its schema. The message identifies it, because Spark shows only that."""
+    """A record cannot be read with its schema. The message identifies it, because Spark shows nothing else."""
 
     def __init__(self, tp: TopicPartition, offset: int, column: str, error: BaseException) -> None:
         super().__init__(

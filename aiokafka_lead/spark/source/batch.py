@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class KafkaBatchReader(DataSourceReader):
-    """Plans on the driver and reads in tasks; Spark sends a copy to each. Each imports its part on demand."""
+    """Plans on the driver, and reads in tasks, which get copies. Each side imports its part on demand."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         check_schema(schema)
@@ -32,7 +32,7 @@ class KafkaBatchReader(DataSourceReader):
         return partitions_of(find_ranges(self.options, self.parsed), self.parsed)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the records of one task."""
+        """Return the records of a task."""
         from .task import read_ranges
 
         # Spark invents a partition if there is none.

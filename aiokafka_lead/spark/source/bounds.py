@@ -1,4 +1,4 @@
-"""The partitions of a query, and its start and end, before the cluster is asked. Values only."""
+"""A query's partitions, start and end as given in the options. Pure values, which the cluster has not resolved yet."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ Bound = End | AtOffsets | AtTimes | AtTime
 
 
 def is_certain(bound: Bound, found: Mapping[TopicPartition, int]) -> bool:
-    """Return True if the bound always had these offsets: given ones, and the beginnings of logs never truncated."""
+    """Return True if the bound always had these offsets: given offsets, and the beginnings of logs never truncated."""
     match bound:
         case End():
             return bound is End.EARLIEST and not any(found.values())
@@ -69,17 +69,17 @@ def is_certain(bound: Bound, found: Mapping[TopicPartition, int]) -> bool:
 
 @dataclass(frozen=True)
 class Selection:
-    """The partitions to read; exactly one of these is set."""
+    """The partitions to read: exactly one of ``topics``, ``pattern`` and ``partitions`` is set."""
 
     topics: tuple[str, ...] = ()
     pattern: str = ""
     """A regular expression; a topic whose name has a match anywhere in it is read."""
     partitions: tuple[TopicPartition, ...] = ()
     numbers: tuple[range, ...] = ()
-    """Restricts the above to partitions with these numbers. Empty for all."""
+    """Restricts the selection to partitions with these numbers. Empty for all."""
 
     def of(self, found: Iterable[TopicPartition]) -> set[TopicPartition]:
-        """Return the selected ones of the partitions."""
+        """Return the selected partitions among these."""
         if self.partitions:
             return set(self.partitions).intersection(found)
         topics = set(self.of_topics({tp.topic for tp in found}))
@@ -90,7 +90,7 @@ class Selection:
         }
 
     def of_topics(self, names: Iterable[str]) -> set[str]:
-        """Return the selected ones of the topics."""
+        """Return the selected topics among these."""
         if self.pattern:
             pattern = re.compile(self.pattern)
             return {name for name in names if pattern.search(name)}
@@ -124,7 +124,7 @@ def parse_partitions(name: str, text: str) -> tuple[TopicPartition, ...]:
 
 
 def parse_numbers(name: str, text: str) -> tuple[range, ...]:
-    """Parse ``0,2,5-7``: partitions' numbers, of every topic. Raises ValueError."""
+    """Parse partition numbers, such as ``0,2,5-7``, which apply to every topic. Raises ValueError."""
     found = []
     for part in text.split(","):
         match = _NUMBERS.fullmatch(part.strip())
@@ -160,7 +160,7 @@ def _partitions(found: Any) -> tuple[TopicPartition, ...]:
 
 
 def _partition(key: str) -> int:
-    """Return a partition's number as Java reads one, without the blanks, underscores and other digits of Python."""
+    """Return a partition's number, parsed as in Java: without the blanks, underscores and other digits of Python."""
     if not key.isascii() or not key.removeprefix("-").isdigit():
         raise ValueError
     return int(key)

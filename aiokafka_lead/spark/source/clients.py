@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...producer import Producer
 
 CHUNK_RECORDS = 16_384
-"""Number of records passed to Spark at once, if available: such an Arrow batch costs the JVM little per row."""
+"""Number of records passed to Spark at once, if available: an Arrow batch of this size costs the JVM little per row."""
 
 _NO_MEMBER = {"group_instance_id": None, "auto_offset_reset": "none", "enable_auto_commit": False}
 
@@ -33,7 +33,7 @@ def read_committed(options: Mapping[str, str]) -> bool:
 
 
 def admin_client(loop: ClientLoop, options: Mapping[str, str]) -> AbstractContextManager[AdminClient]:
-    """Provide a client for questions about topics and offsets."""
+    """Provide a client for requests about topics and offsets."""
     from ...admin import AdminClient
 
     servers, given = bootstrap_servers(options), client_options(options, AdminConfig)

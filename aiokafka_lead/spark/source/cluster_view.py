@@ -1,4 +1,4 @@
-"""The planner's questions to the cluster about partitions, topics' ids and offsets, on the client loop."""
+"""The planner's requests to the cluster about partitions, topic ids and offsets, on the client loop."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .options import SourceOptions
 from .progress import Progress
 
 CONFIRMATIONS = 2
-"""Number of further answers that must agree if a topic has another id than before."""
+"""Number of further answers that must agree if a topic's id has changed."""
 
 MENTION_EVERY_S = 60.0
 
 MISSING = (UnknownTopicOrPartitionError, TopicAuthorizationFailedError)
-"""Errors about a topic that is deleted, unknown to this broker yet, or hidden."""
+"""Errors about a topic that is deleted, not yet known to this broker, or hidden."""
 
 NOTHING = Progress({})
 
@@ -43,8 +43,8 @@ class ClusterView:
         self._patience_s = options.data_loss_timeout_ms / 1000
         self._read_committed = read_committed
         self.lost_topics: set[str] = set()
-        """Topics whose loss was reported. They are searched in the full list, because asking by name takes several
-        tries."""
+        """Topics whose loss was reported. They are searched in the full list, because a request by name takes several
+        attempts."""
         self.refusals: dict[str, KafkaError] = {}
         """Brokers' errors about topics missing in the last answer."""
         self._mentioned_at = -MENTION_EVERY_S
@@ -77,12 +77,12 @@ class ClusterView:
         return known.offsets.keys() - self._selection.of(known.offsets)
 
     async def present(self, known: Progress) -> set[TopicPartition]:
-        """Return the partitions of ``known`` that a broker knows now, of the same incarnation of the topic."""
+        """Return the partitions of ``known`` that exist now, without partitions of recreated topics."""
         partitions, ids = await self._again(lambda: self._partitions(known))
         return partitions & known.known_to(Progress({}, ids)).keys()
 
     async def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the first offset of the existing ones of these partitions. Waits for a missing one."""
+        """Return the first offsets of these partitions. Waits for missing partitions, but not without limit."""
         wanted = dict.fromkeys(partitions, EARLIEST)
         deadline = anyio.current_time() + self._patience_s
         while True:
@@ -105,7 +105,7 @@ class ClusterView:
         topics = {*selection.topics, *(tp.topic for tp in selection.partitions)}
         if selection.pattern or self.lost_topics:
             listed = selection.of_topics(await self._admin.list_topics())
-            # One missing in the list is requested by name: a lagging broker omits it, as does an ACL.
+            # A topic that the list lacks is requested by name: a lagging broker omits it, as does an ACL.
             topics = listed | ((topics | expected) - self.lost_topics)
         if not topics:
             return set(), {}
@@ -157,13 +157,13 @@ class ClusterView:
         return found
 
     def _mention(self, topic: str, error: KafkaError) -> None:
-        """Log it now and then: a query that waits for a topic looks idle."""
+        """Log the error from time to time, because a query that waits for a topic looks idle."""
         if (now := time.monotonic()) >= self._mentioned_at + MENTION_EVERY_S:
             self._mentioned_at = now
             _log.warning("topic %s cannot be seen, its offsets are kept: %s", topic, error)
 
     async def _again(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask until it works, like Spark's connector: a topic may be in the middle of creation or deletion."""
+        """Retry failed requests, like Spark's connector: a topic may be in the middle of creation or deletion."""
         for _ in range(self._attempts - 1):
             try:
                 return await ask()

@@ -1,4 +1,4 @@
-"""Spark's columns of record batches, as Arrow arrays: without a Python object for any record."""
+"""Converts record batches to Spark's columns as Arrow arrays, without a Python object for any record."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Piece = tuple["RecordBatch[bytes | None, bytes | None]", int]
 """A batch, and the number of its first records that belong to the range."""
 
 TypedReader = Callable[["RecordBatch[Any, Any]", int], pa.RecordBatch]
-"""Converts a batch to Arrow, given the number of records that belong to the range: the rest may be ignored."""
+"""Converts a batch to Arrow, given the number of records that belong to the range. The rest may be ignored."""
 
 Kind = tuple[TopicPartition, TimestampType]
 """The properties common to all records of a batch."""
 
 Run = tuple[Kind, int]
-"""A kind, and the number of successive records of it."""
+"""A kind, and the number of successive records of this kind."""
 
 _INT = Struct("=i")
 
 MOST_MS = (2**63 - 1) // 1000
-"""The last time of Spark, in ms. Programs that write nanoseconds are beyond it."""
+"""Spark's latest timestamp in ms. Timestamps written in nanoseconds are beyond it."""
 
 MAX_BYTES = 32 * 1024 * 1024
 """An Arrow batch is closed at this size: the JVM holds it as a whole, and offsets have 32 bits."""
@@ -47,7 +47,7 @@ class ArrowColumns:
     ) -> None:
         """Build batches of this schema; ``read`` converts a batch with typed keys or values.
 
-        Unreadable records are left out, and passed to ``bury``, if given.
+        Unreadable records are left out, and passed to ``bury`` if given.
         """
         self._schema = schema
         self._read = read
@@ -106,7 +106,7 @@ def _column(field: pa.Field, arrow: pa.RecordBatch, runs: list[Run]) -> pa.Array
 
 
 def _repeated(runs: list[tuple[pa.Scalar, int]]) -> pa.Array:
-    """Return an array with each value repeated as often as given."""
+    """Return an array in which each value is repeated as often as given."""
     parts = [pa.repeat(scalar, count) for scalar, count in runs]
     return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 

@@ -1,4 +1,4 @@
-"""The driver of a stream: its questions and commits, by clients that it keeps as long as the query runs."""
+"""The driver of a stream: its requests and commits, with clients that it keeps while the query runs."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _log = logging.getLogger("aiokafka_lead.spark")
 #
 # Decides which data a stream's driver considers lost. Pure: time is an argument.
 #
-# A lagging broker, a briefly withdrawn ACL, a newly elected leader: each may say that a partition does not exist, or is
-# shorter than before. So a partition keeps its offset until all answers have said the same for a while. Only then is it
-# lost, and that is reported before Spark stores anything: a checkpoint never lacks a known partition.
+# A lagging broker, a briefly withdrawn ACL or a newly elected leader may report that a partition does not exist, or is
+# shorter than before. A partition therefore keeps its offset until all answers have agreed for a while. Only then is it
+# lost. The loss is reported before Spark stores anything, so a checkpoint never lacks a known partition.
 
 
 ANSWERS = 3
@@ -41,9 +41,9 @@ class Settled:
         self.ends = ends
         """Contains every known partition, unless it is no longer read or its topic was recreated."""
         self.losses = losses
-        """New losses since the last time, in words."""
+        """Descriptions of new losses since the last call."""
         self.in_doubt = in_doubt
-        """Partitions that keep their offsets until it is certain if they are lost."""
+        """Partitions that may be lost; they keep their offsets until that is certain."""
 
 
 class Doubts:
@@ -65,7 +65,7 @@ class Doubts:
         unread: Collection[TopicPartition] = (),
         refusals: Mapping[str, object] = MappingProxyType({}),
     ) -> Settled:
-        """Compare the found ends with the known ones.
+        """Compare the found ends with the known ends.
 
         ``now`` is in monotonic seconds. ``unread`` are no longer selected; ``refusals`` has brokers' errors about
         missing topics. Another topic id in ``found`` must already be confirmed.
@@ -114,7 +114,7 @@ class Doubts:
 COMMIT_TIMEOUT_MS = 10_000
 
 ASK_AGAIN_S = 0.5
-"""Interval of questions about a partition in doubt, if there is no other work in between."""
+"""Interval in seconds of requests about a partition in doubt, unless there is other work in between."""
 
 
 class StreamDriver:
@@ -125,7 +125,7 @@ class StreamDriver:
         self._parsed = parsed
         self._loop = client_loop()
         self._stack = ExitStack()
-        """The clients to return."""
+        """Returns the borrowed clients."""
         admin = self._stack.enter_context(admin_client(self._loop, options))
         self._view = ClusterView(admin, parsed, read_committed=read_committed(options))
         self._doubts = Doubts(parsed.data_loss_timeout_ms / 1000)
@@ -143,8 +143,8 @@ class StreamDriver:
     def ends(self, known: Progress, *, certain: bool) -> Progress:
         """Return the current ends of partitions, or the known offset if a partition is missing, or shorter than before.
 
-        ``certain`` waits until it is certain if such a partition is lost. Raises `DataLossError` for a loss, or only
-        logs it.
+        With ``certain``, waits until each partition in doubt is either lost or not. Raises `DataLossError` for a loss,
+        or only logs it.
         """
         while True:
             found = self._loop.run(self._view.ends, known)
@@ -163,15 +163,15 @@ class StreamDriver:
             raise CheckpointError(present)
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the first offsets of the existing ones of these partitions."""
+        """Return the first offsets of the partitions that exist."""
         wanted = set(partitions)
         return self._loop.run(self._view.earliest, wanted) if wanted else {}
 
     def commit(self, progress: Progress) -> None:
-        """Commit in the background; raise the error of the last commit if it has no chance.
+        """Commit in the background; raise the last commit's error if it is permanent.
 
-        Progress is for tools: a commit that is impossible at the moment is left to the next micro-batch. After a
-        commit that worked this is so for each error: an ACL may be withdrawn and given back.
+        Commits only inform tools, so after a temporary error the next micro-batch commits again. Once a commit has
+        succeeded, every error counts as temporary: a withdrawn ACL may be granted again.
         """
         if self._parsed.commit_group_id is None or progress == self._committed:
             return

@@ -76,7 +76,7 @@ class SourceOptions:
     offset_retry_interval_ms: float
     from_offset: int
     until_offset: int | None
-    """A batch query reads only offsets from the first to before the second, within its bounds."""
+    """A batch query reads only offsets from ``from_offset`` to before ``until_offset``, within its bounds."""
 
 
 def check_options(options: Mapping[str, str]) -> None:
@@ -131,7 +131,7 @@ def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
             raise ValueError("maxTasks and maxRecordsPerPartition exclude each other")
         if min_partitions is not None and min_partitions > max_tasks:
             raise ValueError(f"minPartitions ({min_partitions}) is higher than maxTasks ({max_tasks})")
-    boolean(options, "includeHeaders", False)  # a reader that was given its columns does not need it
+    boolean(options, "includeHeaders", False)  # checked here, since it is not read if columns are given
     group_id = options.get("commitGroupId")
     if group_id is not None:
         group_id = short_text("option 'commitGroupId'", group_id)
@@ -157,7 +157,7 @@ def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
 
 def _trigger_limits(options: Mapping[str, str]) -> tuple[int | None, int | None]:
     least = integer(options, "minOffsetsPerTrigger")
-    # Spark's connector also accepts 0 and less: such a query runs, and never reads anything.
+    # Spark's connector also accepts 0 and less, with which a query runs but never reads anything.
     most = integer(options, "maxOffsetsPerTrigger", 1)
     if least is not None and most is not None and least > most:
         raise ValueError(f"minOffsetsPerTrigger ({least}) is higher than maxOffsetsPerTrigger ({most})")
@@ -207,7 +207,7 @@ def _no_match(options: Mapping[str, str]) -> NoMatch:
 
 
 def _bound(options: Mapping[str, str], side: str, default: End, no_match: NoMatch) -> Bound:
-    """Return the bound: a time for all wins, then times by partition, then offsets; as in Spark's connector."""
+    """Return the bound. As in Spark's connector, a common time wins over times by partition, and these over offsets."""
     name = f"{side}Timestamp"
     if (text := options.get(name)) is not None:
         time_ms = integer({name: text.strip()}, name, 0)

@@ -46,14 +46,14 @@ def report(losses: Sequence[str], *, fail: bool) -> None:
 class Progress:
     """The next offset of each partition, and the ids of the topics.
 
-    The format is the one of Spark's connector, so that either continues from the other's checkpoints. Additional data
-    of this source is in the names of topics without partitions, which the connector ignores.
+    The format is the same as in Spark's connector, so either continues from the other's checkpoints. Additional data of
+    this source is in the names of topics without partitions, which the connector ignores.
     """
 
     offsets: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     began: Mapping[TopicPartition, int] | None = None
-    """Start of the first micro-batch; only in its end, because Spark stores no other offset with it."""
+    """Start of the first micro-batch. Only that micro-batch's end has it: Spark stores no other offset with it."""
     initial: bool = False
     """True for the start of a query without a checkpoint, which Spark never stores."""
 
@@ -89,7 +89,7 @@ class Progress:
         return cls(offsets, topic_ids, began, _INITIAL in found)
 
     def at_same_place(self, other: Progress) -> bool:
-        """Return True if there is nothing between the two."""
+        """Return True if both have the same offsets and topics."""
         return self.offsets == other.offsets and self.topic_ids == other.topic_ids
 
     def recreated(self, later: Progress) -> set[str]:
@@ -97,16 +97,16 @@ class Progress:
         return {name for name, found in self.topic_ids.items() if later.topic_ids.get(name, found) != found}
 
     def known_to(self, later: Progress) -> dict[TopicPartition, int]:
-        """Return the offsets that are still valid in ``later``, so without recreated topics."""
+        """Return the offsets that are still valid in ``later``, without recreated topics."""
         recreated = self.recreated(later)
         return {tp: offset for tp, offset in self.offsets.items() if tp.topic not in recreated}
 
     def unknown_in(self, later: Progress) -> set[TopicPartition]:
-        """Return partitions of ``later`` that have no such offset."""
+        """Return the partitions of ``later`` that have no valid offset here."""
         return later.offsets.keys() - self.known_to(later).keys()
 
     def lacking_in(self, later: Progress) -> Progress | None:
-        """Return the part that ``later`` lacks, except for recreated topics; None if there is none."""
+        """Return the part that ``later`` lacks, except for recreated topics; None if it lacks no partition."""
         known = self.known_to(later)
         lacking = {tp: known[tp] for tp in known.keys() - later.offsets.keys()}
         return Progress(lacking, self.topic_ids) if lacking else None
@@ -125,7 +125,7 @@ class Progress:
 def between(
     start: Progress, end: Progress, earliest: Mapping[TopicPartition, int]
 ) -> tuple[list[OffsetRange], list[str]]:
-    """Return the ranges from ``start`` to ``end``, and the losses in between, in words.
+    """Return the ranges from ``start`` to ``end``, and descriptions of the losses in between.
 
     ``earliest`` has the first offsets of partitions that ``start`` lacks, or whose topic has been recreated.
     """

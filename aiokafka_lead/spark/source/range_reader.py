@@ -34,17 +34,17 @@ _log = logging.getLogger("aiokafka_lead.spark")
 T = TypeVar("T")
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.01, 0.5
-"""Durations of a wait for records, growing; positions are checked after each."""
+"""Seconds of a wait for records, after which positions are checked: the first, and the maximum to which they grow."""
 
 ASK_AFTER_S = 1.0
-"""Time without progress after which the cluster is asked if the offsets still exist."""
+"""Seconds without progress after which the cluster is asked if the offsets still exist."""
 
 ANSWERS, ASK_AGAIN_S = 3, 0.5
 """A log counts as shorter after this many consecutive answers, at least this far apart."""
 
 
 class RangeReader:
-    """Reads ranges with a consumer of its own. Used on the client loop.
+    """Reads ranges with a separate consumer. Use it on the client loop.
 
     Invariant: the consumer's assignment is the keys of ``_current``, each with its current range; ``_later`` has
     further ranges of the same partitions.
@@ -61,8 +61,8 @@ class RangeReader:
     ) -> None:
         """Read with this consumer.
 
-        ``timeout_ms`` without any progress is an error. Brokers may deny a partition, or access to it, for
-        ``loss_timeout_ms``: then it is lost, or an error.
+        ``timeout_ms`` without any progress is an error. If brokers deny for ``loss_timeout_ms`` that a partition exists
+        or may be read, it counts as lost, or as an error.
         """
         self._consumer = consumer
         self._fail_on_data_loss = fail_on_data_loss
@@ -92,10 +92,10 @@ class RangeReader:
         self._consumer.unsubscribe()
 
     async def chunk(self) -> list[Piece] | None:
-        """Return the next records; empty if none arrived for a moment, None at the end of all ranges.
+        """Return the next records; an empty list if none have arrived yet, None at the end of all ranges.
 
-        Raises `DataLossError` if records are lost and that matters, and TimeoutError after the timeout without any
-        progress.
+        Raises `DataLossError` if records are lost and ``fail_on_data_loss`` is set, and TimeoutError after
+        ``timeout_ms`` without any progress.
         """
         if not self._current:
             return None
@@ -210,7 +210,7 @@ class RangeReader:
                 f"offsets {position} to {gone} of {tp} are gone: retention or deletion, the log begins at {first}"
             )
         elif position < end or not self._confirmed_shorter(tp):
-            # Another leader refused than the one answering now, or it lags.
+            # An earlier leader refused the offset, or the current leader lags.
             await anyio.sleep(ASK_AGAIN_S)
             self._check_time_left()
             self._consumer.seek(tp, position)
@@ -225,7 +225,7 @@ class RangeReader:
         self._advanced()
 
     async def _give_up_absent(self) -> None:
-        """End the ranges of partitions that the cluster does not have, which is no error of a leaderless one."""
+        """End the ranges of partitions that the cluster lacks. A partition without a leader still exists."""
         for topic in {tp.topic for tp in self._current}:
             present: frozenset[int] | None = frozenset()
             with suppress(UnknownTopicOrPartitionError):
@@ -247,9 +247,9 @@ class RangeReader:
         return first[tp], (await self._consumer.end_offsets([tp]))[tp]
 
     async def _ask(self, question: Awaitable[T]) -> T | None:
-        """Return the answer, or None if brokers cannot give one at the moment.
+        """Return the answer, or None if brokers cannot answer at the moment.
 
-        Raises TimeoutError once that has lasted as long as a lack of progress may.
+        Raises TimeoutError after ``timeout_ms`` without any progress.
         """
         with anyio.move_on_after(self._advanced_at + self._timeout_s - time.monotonic()):
             try:

@@ -17,18 +17,18 @@ from ...types import TopicPartition
 from .options import SourceOptions
 
 RECORDS_PER_TASK = 50_000
-"""Starting a Python task costs about as much as reading this many records: more tasks than cores must be worth that."""
+"""Starting a Python task costs about as much as reading this many records: tasks beyond the cores need no fewer."""
 
 BUNDLES_PER_TASK = 8
-"""Ranges that are much smaller than a task's share are joined to this many parts of it: enough to balance tasks."""
+"""Small ranges are joined to bundles, about this many in a task: enough to balance the tasks."""
 
 RECORDS_PER_CORE = 10
-"""A core is used for more records than this: a query may take long for a record, which is unknown here."""
+"""Number of records that are worth another core: the query's cost of a record is unknown here, and may be high."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class OffsetRange:
-    """Offsets of one partition from ``start`` to before ``until``."""
+    """Offsets of a partition from ``start`` to before ``until``."""
 
     topic: str
     partition: int
@@ -42,7 +42,7 @@ class OffsetRange:
 
     @property
     def size(self) -> int:
-        """Number of offsets in it, and so the maximum number of records."""
+        """Number of offsets, and so the maximum number of records."""
         return self.until - self.start
 
     def within(self, first: int, until: int | None) -> OffsetRange:
@@ -105,8 +105,7 @@ def _divide(found: OffsetRange, count: int) -> list[OffsetRange]:
 def pack(ranges: Sequence[OffsetRange], tasks: int, max_records: int | None = None) -> list[tuple[OffsetRange, ...]]:
     """Distribute ranges to tasks evenly: the largest first, each to the task with the fewest offsets.
 
-    Small ranges of a topic stay together. Returns at most ``tasks`` tasks, plus the ones that ``max_records`` makes
-    necessary.
+    Small ranges of a topic stay together. Returns at most ``tasks`` tasks, plus any that ``max_records`` requires.
     """
     count = max(1, min(tasks, len(ranges)))
     bundles = _bundles(ranges, sum(found.size for found in ranges) // (count * BUNDLES_PER_TASK), max_records)
@@ -129,7 +128,7 @@ def pack(ranges: Sequence[OffsetRange], tasks: int, max_records: int | None = No
 def _bundles(ranges: Iterable[OffsetRange], most: int, max_records: int | None) -> list[tuple[OffsetRange, ...]]:
     """Join successive ranges of a topic up to ``most`` offsets.
 
-    A task asks for metadata of its topics, with all their partitions. If each of a thousand tasks had partitions of
+    A task requests the metadata of its topics, with all their partitions. If each of a thousand tasks had partitions of
     every topic, brokers would send more metadata than records.
     """
     if max_records is not None:
@@ -147,13 +146,13 @@ def _bundles(ranges: Iterable[OffsetRange], most: int, max_records: int | None) 
 
 
 UNKNOWN_CORES = 200
-"""Assumed number of simultaneous tasks in a cluster, which Spark does not reveal: its own default for a shuffle."""
+"""Assumed number of simultaneous tasks in a cluster, which Spark does not reveal: Spark's default for a shuffle."""
 
 _LOCAL = re.compile(r"(?:spark\.master=|--master[ =])local(?:\[(\d+|\*)(?:,\s*\d+)?\])?(?= |$)")
 
 
 class RangePartition(InputPartition):
-    """The ranges that one Spark task reads."""
+    """The ranges that a Spark task reads."""
 
     def __init__(self, ranges: tuple[OffsetRange, ...]) -> None:
         super().__init__(None)
@@ -179,7 +178,7 @@ def partitions_of(
 def _cores() -> int:
     """Return the number of simultaneous tasks if Spark runs them on this machine; else `UNKNOWN_CORES`.
 
-    Spark tells a planner neither its master nor a number of cores. The command line of the JVM, an ancestor of this
+    Spark gives a planner neither its master nor a number of cores. The command line of the JVM, an ancestor of this
     process, shows if a session is local.
     """
     parent = os.getppid()
@@ -195,7 +194,7 @@ def _cores() -> int:
 
 
 def local_cores(command: bytes) -> int | None:
-    """Return the cores of a JVM with this command line, its arguments divided by zeros, if it is a local Spark."""
+    """Return the number of cores if this is the command line of a local Spark, with arguments separated by NUL."""
     found = _LOCAL.search(command.replace(b"\0", b" ").decode(errors="replace"))
     if found is None:
         return None

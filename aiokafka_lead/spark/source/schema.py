@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def with_types(options: Mapping[str, str], schema: StructType) -> StructType:
-    """Return the columns, typed as the options require. Asks the registry; raises ValueError."""
+    """Return the columns, typed as the options require. Requests schemas from the registry. Raises ValueError."""
     typed = typed_columns(options)
     if typed is None:
         return schema
@@ -122,7 +122,7 @@ _MAY_BE_NULL = ("key", "value", "headers", CORRUPT)
 
 
 def full_schema(options: Mapping[str, str]) -> StructType:
-    """Return the connector's columns; ``headers`` and ``_corrupt`` if requested, and typed ones (see `schemas`)."""
+    """Return the connector's columns, ``headers`` and ``_corrupt`` if requested; some may be typed (see `schemas`)."""
     fields = [*_COLUMNS.fields, _HEADERS] if boolean(options, "includeHeaders", False) else _COLUMNS.fields
     if bad_records(options).mode is OnBadRecord.NULL:
         fields = [*fields, _CORRUPT]

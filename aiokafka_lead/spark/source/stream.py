@@ -3,9 +3,10 @@
 The driver keeps one reader for a query, in a separate process; tasks get copies that only read. Pitfalls: Spark does
 not store the initial offset and asks for it twice; it compares offsets as text; `stop` may never be called.
 
-A first micro-batch that is repeated after a restart must begin at the same offsets as before, even if the log begins
-later by then. Spark tells a Python source neither the location of its checkpoint nor lets it store anything there but
-the end of each micro-batch, before that runs. So the first one's end includes its start.
+A first micro-batch that is repeated after a restart must begin at the same offsets as before, even if the log now
+begins later. Spark does not give a Python source the location of its checkpoint. All that it stores there for the
+source is the end of each micro-batch, before the micro-batch runs. The first micro-batch's end therefore includes its
+start.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ SAMPLED_PARTITIONS, SAMPLED_OFFSETS = 4, 100
 def capped(
     starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], limit: int
 ) -> dict[TopicPartition, int]:
-    """Return ends with at most ``limit`` offsets in total, distributed in proportion to the available ones.
+    """Return ends with at most ``limit`` offsets in total, in proportion to the available offsets.
 
-    Every partition gets a share if the limit allows that; otherwise they take turns, so that none starves. Partitions
-    that ``starts`` lacks keep their end.
+    Every partition gets a share if the limit allows that; otherwise partitions take turns. Partitions that ``starts``
+    lacks keep their end.
     """
     sizes = {tp: end - starts[tp] for tp, end in sorted(ends.items()) if tp in starts and end > starts[tp]}
     total = sum(sizes.values())
@@ -74,68 +75,68 @@ def capped(
 
 
 def samples(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> tuple[OffsetRange, ...]:
-    """Return the first offsets of the partitions with the most: their records show how large one is."""
+    """Return the first offsets of the partitions with the most offsets, as a sample of the size of records."""
     found = [OffsetRange(*tp, starts[tp], end) for tp, end in ends.items() if tp in starts and end > starts[tp]]
     largest = sorted(found, key=lambda one: (-one.size, one))[:SAMPLED_PARTITIONS]
     return tuple(one.within(0, one.start + SAMPLED_OFFSETS) for one in largest)
 
 
 def waits(available: int, least: int | None, since_last_ms: float | None, longest_ms: float) -> bool:
-    """Return True if a micro-batch should wait for ``least`` offsets, or ``longest_ms`` since the last one.
+    """Return True if a micro-batch should wait: for ``least`` offsets, or ``longest_ms`` since the last micro-batch.
 
-    ``since_last_ms`` is None before the first, which never waits.
+    ``since_last_ms`` is None before the first micro-batch, which never waits.
     """
     return least is not None and available < least and since_last_ms is not None and since_last_ms < longest_ms
 
 
 # --- the number of tasks ----------------------------------------------------------------------------------------------
 #
-# Decides if fewer tasks than cores do for a stream's micro-batches. Pure: time is an argument.
+# Decides if fewer tasks than cores suffice for a stream's micro-batches. Pure: time is an argument.
 #
-# A source does not know what a query does with a record: little, and then starting tasks is most of a small
-# micro-batch; or much, and then every core is needed. How long the last micro-batches took tells.
+# The query's cost of a record is unknown here. If it is low, starting tasks is most of a small micro-batch; if it is
+# high, every core is needed. The durations of the last micro-batches show it.
 
 
 WORK_S = 1.0
-"""A task may have this much work, by the last micro-batch: all of its time, in all of its tasks, counts as work."""
+"""Maximum work of a task in seconds. The work of the last micro-batch is its duration times its number of tasks."""
 
 SLOWER = 1.25
-"""Fewer tasks are given up if a micro-batch takes this many times as long as with more."""
+"""Fewer tasks are given up if a micro-batch takes this many times as long as with more tasks."""
 
 TRY_AGAIN_S = 60.0
-"""Time until they are tried again; it doubles each time."""
+"""Seconds until fewer tasks are tried again; doubles each time."""
 
 
 class _Timed(NamedTuple):
-    """A micro-batch that is done."""
+    """A finished micro-batch."""
 
     tasks: int
     offsets: int
     seconds: float
 
     def seconds_for(self, offsets: int) -> float:
-        """Return the time for another number of offsets, at most."""
+        """Return the maximum time for another number of offsets."""
         return self.seconds * max(1.0, offsets / self.offsets)
 
 
 class Pace:
-    """The durations of a stream's micro-batches.
+    """Derives the number of tasks from the durations of a stream's micro-batches.
 
-    They include the pause to the next trigger, so that they are short only in a stream with short triggers: and only
-    there it matters.
+    The durations include the pause to the next trigger. They are therefore short only in a stream with short triggers,
+    the only kind in which the number of tasks matters.
     """
 
     def __init__(self) -> None:
         self._running: tuple[int, int, float] | None = None
-        """The tasks and offsets of the micro-batch that runs, and the time at which it was planned."""
+        """The tasks and offsets of the running micro-batch, and the time of its plan."""
         self._last: _Timed | None = None
         self._with_more: _Timed | None = None
-        """The last micro-batch with more tasks, to which the ones with fewer are compared."""
+        """The last micro-batch with more tasks, for comparison."""
         self._tries_from = -math.inf
         self._pause_s = TRY_AGAIN_S
 
     def tasks_for(self, offsets: int, now: float) -> int | None:
-        """Return the number of tasks that is enough for a micro-batch; None if that is unknown."""
+        """Return the number of tasks that is enough for a micro-batch; None if it is unknown."""
         if self._last is None or now < self._tries_from:
             return None
         enough = math.ceil(self._last.seconds_for(offsets) * self._last.tasks / WORK_S)
@@ -169,13 +170,13 @@ except ImportError:  # it is private to PySpark: without it, tasks read everythi
 
 
 SAMPLE_EVERY_S = 60.0
-"""A size that is known may be this old, if it leaves everything available in one micro-batch."""
+"""Maximum age in seconds of a sampled size with which all available records fit into one micro-batch."""
 
 MOST_OFFSETS_AT_ONCE = 10_000
 """A micro-batch of one task and at most this many offsets is read where it is planned."""
 
 TRY_AGAIN_AFTER_S = 60.0
-"""If that took too long, or was too much, tasks read all micro-batches for this long: the next is likely the same."""
+"""If that failed, tasks read all micro-batches for this many seconds, because the next is likely to fail, too."""
 
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -191,11 +192,11 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._initial: Progress | None = None
         """Start of a query without a checkpoint, once requested."""
         self._no_start: Exception | None = None
-        """Error of the last request for it."""
+        """Error of the last request for the start."""
         self._pins = False
         """True for ``Trigger.AvailableNow``: the query ends at the ends of partitions at the first request."""
         self._pinned: Progress | None = None
-        """Those ends."""
+        """The ends at the first request."""
         self._latest: Progress | None = None
         """The latest known ends."""
         self._triggered_at: float | None = None
@@ -214,8 +215,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (PySpark's name)
         """Return the start of the query if it has no checkpoint: the same at each call.
 
-        Spark also asks for it when it repeats a first micro-batch, whose end includes its start. An error, such as that
-        of a topic deleted since then, is therefore raised by the first use of the start.
+        Spark also calls this when it repeats a first micro-batch, whose end includes its start. An error, for example
+        about a topic deleted since then, is therefore raised only when the start is used.
         """
         if self._initial is None:
             try:
@@ -226,7 +227,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial.to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """End the query at the partitions' ends at the first micro-batch, whatever arrives later."""
+        """End the query at the partitions' ends at the time of the first micro-batch."""
         self._pins = True
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -240,7 +241,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return the end of the next micro-batch: ``start`` for none."""
+        """Return the end of the next micro-batch, or ``start`` if there is none."""
         self._pace.ended(time.monotonic())
         begun = self._begun(start)
         self._ask().commit(begun)
@@ -260,7 +261,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends = Progress.from_json(end)
         begun = self._begun(start) if ends.began is None else Progress(ends.began, ends.topic_ids)
         if begun.initial and not is_certain(self.parsed.starting, begun.offsets):
-            # Planned by Spark's connector, which stores the beginning in a place that is unknown here.
+            # Planned by Spark's connector, which stores the start in the checkpoint, whose location is unknown here.
             unknown = "where the first micro-batch began is not in the checkpoint: records before its end may be lost"
             report([unknown], fail=self.parsed.fail_on_data_loss)
             begun = begun.at_most(ends)
@@ -296,7 +297,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._driver
 
     def _begun(self, start: dict[str, Any]) -> Progress:
-        """Return the start of a micro-batch; raise the error with which the start of the query was not found."""
+        """Return the start of a micro-batch; raise the error if the query's start was not found."""
         begun = Progress.from_json(start)
         if begun.initial and self._no_start is not None:
             raise self._no_start
@@ -305,14 +306,14 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self, begun: Progress) -> Progress:
         if self._pinned is not None:
             return self._pinned
-        # A query that ends with the present records has no later trigger that could report a loss.
+        # A query that ends with the current records has no later trigger that could report a loss.
         ends = self._ask().ends(begun, certain=self._pins)
         if self._pins:
             self._pinned = ends
         return ends
 
     def _read_at_once(self, ranges: tuple[OffsetRange, ...]) -> bool:
-        """Read a small micro-batch of one task; return False if it is left to the task."""
+        """Read a small micro-batch of one task; return False if a task must read it."""
         # Spark refuses such rows if a column has metadata, and older versions if one has a nested type.
         plain = all(isinstance(field.dataType, AtomicType) and not field.metadata for field in self.schema.fields)
         if not plain or sum(found.size for found in ranges) > MOST_OFFSETS_AT_ONCE:
@@ -356,7 +357,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- in tasks ----------------------------------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the records of one task."""
+        """Return the records of a task."""
         from .task import read_ranges
 
         assert isinstance(partition, RangePartition)
@@ -364,10 +365,10 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class _ReaderWithRows(KafkaStreamReader, _SimpleStreamReaderWrapper):  # pyright: ignore[reportGeneralTypeIssues]
-    """A reader between planning a micro-batch that it has read, and passing its rows to Spark with the plan.
+    """A reader that has read a micro-batch while planning it, until it passes the rows to Spark with the plan.
 
-    The micro-batch then needs no Python task. PySpark takes rows only from its own class for simple sources, which may
-    neither limit micro-batches nor report their lag; so a reader is of this class for that one question.
+    The micro-batch then needs no Python task. PySpark takes rows only from its class for simple sources, which can
+    neither limit micro-batches nor report their lag. A reader therefore has this class only for this call.
     """
 
     def getCache(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[pa.RecordBatch] | None:  # noqa: N802

@@ -23,10 +23,10 @@ from .ranges import OffsetRange
 from .schema import batch_reader_of
 
 SIGN_OF_LIFE_S = 0.5
-"""Spark gets an empty batch after this long a silence: it kills a cancelled task that does not notice for a second."""
+"""Seconds without records until Spark gets an empty batch: it kills a cancelled task that reacts too late (1 s)."""
 
 AT_ONCE_S = 0.5
-"""Time for which a planner reads: Spark waits for it, and only a task waits for a leader or repeats."""
+"""Seconds for which a planner reads, since Spark waits meanwhile. A task may wait for a leader, and be retried."""
 
 AT_ONCE_BYTES = 4 * 1024 * 1024
 """The driver keeps the rows until the next such micro-batch."""
@@ -39,19 +39,19 @@ _log = logging.getLogger("aiokafka_lead.spark")
 def read_at_once(
     options: Mapping[str, str], parsed: SourceOptions, schema: StructType, ranges: tuple[OffsetRange, ...]
 ) -> list[pa.RecordBatch] | None:
-    """Return all records of the ranges; None if that takes long, fails, or is too much: a task has to read them."""
+    """Return all records of the ranges; None if a task must read them, after an error or beyond the limits."""
     # Losses are left to a task, too, which waits until they are certain.
     found, complete = _first_records(options, replace(parsed, fail_on_data_loss=True), schema, ranges)
     return found if complete else None
 
 
 def mean_bytes(options: Mapping[str, str], parsed: SourceOptions, ranges: tuple[OffsetRange, ...]) -> float | None:
-    """Return the mean size of the keys and values in these ranges, in bytes by offset; None if that is unknown."""
+    """Return the mean size of the keys and values in these ranges, in bytes per offset; None if it is unknown."""
     raw = replace(parsed, bad_records=BadRecords(OnBadRecord.FAIL, None))
     found, complete = _first_records(options, raw, _CONTENT, ranges)
     if not found:
         return None
-    # Large records are too much for this: then the first ones have to do, and there is no telling how many gaps follow.
+    # Beyond the limits only the first records are known, and gaps after them cannot be counted.
     offsets = sum(one.size for one in ranges) if complete else sum(batch.num_rows for batch in found)
     return float(max(1, sum(batch.nbytes for batch in found))) / offsets
 
@@ -59,7 +59,7 @@ def mean_bytes(options: Mapping[str, str], parsed: SourceOptions, ranges: tuple[
 def _first_records(
     options: Mapping[str, str], parsed: SourceOptions, schema: StructType, ranges: tuple[OffsetRange, ...]
 ) -> tuple[list[pa.RecordBatch], bool]:
-    """Return records of the ranges, and True if these are all: not if that takes long, fails, or is too much."""
+    """Return the first records of the ranges, and True if they are all: False after an error or beyond the limits."""
     quick = replace(parsed, read_timeout_ms=AT_ONCE_S * 1000, data_loss_timeout_ms=0)
     deadline, size = time.monotonic() + AT_ONCE_S, 0
     found: list[pa.RecordBatch] = []

@@ -1,4 +1,4 @@
-"""ACLs, whose rules are stored but not enforced; logins by SASL; and the push of clients' metrics (KIP-714)."""
+"""ACLs, which are stored but not enforced; SASL logins; and the push of clients' metrics (KIP-714)."""
 
 from __future__ import annotations
 

@@ -73,14 +73,14 @@ class _Owner(Protocol):
     """An owner of options: a topic, a group, or a subscription to clients' metrics."""
 
     source: int
-    """Source in DescribeConfigs of options set for it."""
+    """Source, in DescribeConfigs, of options set for this owner."""
     overrides: Mapping[str, str]
     types: Mapping[str, ConfigType]
 
     def get(self, name: str) -> str: ...
 
     def checked(self, overrides: Mapping[str, str]) -> Callable[[], None]:
-        """Return a function that replaces its options. Raises an error for invalid ones."""
+        """Return a function that replaces the owner's options. Raises an error for invalid options."""
         ...
 
 
@@ -241,7 +241,7 @@ def _operate(owner: _Owner, config: AlterableConfig) -> str | None:
 
 
 def alter_configs(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    """Replace all options: ones that are not named are reset to their defaults."""
+    """Replace all options: options that are not named are reset to their defaults."""
     response = AlterConfigsResponse()
     for resource in request.resources:
         result = AlterConfigsResourceResponse(

@@ -26,7 +26,7 @@ from .._state.server_assignors import SERVER_ASSIGNORS
 from .coordinators import check_coordinator
 
 _OWN_ID_FROM = 1
-"""First version in which members choose their ids themselves."""
+"""First version in which members choose their ids."""
 
 _NONE_SAID = -1
 

@@ -89,11 +89,11 @@ class _Fetch:
         self.request = request
         # Without a session.
         self.wanted = wanted
-        # None for a request without a session, and for one that may open one.
+        # None for a request without a session, and for a request that may open a session.
         self.session = session
         self.committed_only = request.isolation_level == _READ_COMMITTED
         self.pending = Pending()
-        # The conditions of its wait: these partitions, these bytes, this time.
+        # The wait ends after a change of these partitions, these bytes, or this time.
         self._watched: list[Partition] = []
         self._missing_bytes = 0
         self._timer: Timer | None = None
@@ -108,13 +108,13 @@ class _Fetch:
         else:
             self._watched = read.partitions
             for partition in self._watched:
-                partition.watchers.add(self._changed)
+                partition.watchers[self._changed] = None
         self.pending.on_give_up = self._stop_waiting
         self._timer = self.context.engine.timers.call_later(self.request.max_wait_ms / 1000, self._finish)
         return self.pending
 
     def _changed(self, appended_bytes: int) -> None:
-        """Handle a partition that got records, or another leader, or was deleted."""
+        """Handle new records, a change of leader, or the deletion of a partition."""
         if appended_bytes >= 0:
             self._missing_bytes -= appended_bytes
             if self._missing_bytes > 0:
@@ -131,7 +131,7 @@ class _Fetch:
         if self.session is not None and self.session.waiting == self._changed:
             self.session.waiting = None
         for partition in self._watched:
-            partition.watchers.discard(self._changed)
+            partition.watchers.pop(self._changed, None)
         self._watched = []
         if self._timer is not None:
             self._timer.cancel()
@@ -142,7 +142,7 @@ class _Fetch:
         self.pending.complete(self._response(_Read(self)))
 
     def _response(self, read: _Read) -> FetchResponse:
-        """Omit data that an earlier answer of the session has sent, or open a session."""
+        """Return the answer, without data that the session has sent before; or open a session."""
         session = self.session
         answers = read.answers
         if session is not None:
@@ -228,7 +228,7 @@ class _Read:
         try:
             partition = self._find(part)
         except BrokerError as error:
-            # As at a broker this alone is no reason to answer early.
+            # As at a broker, such an error alone is no reason to answer early.
             return _error(part, error)
         self.partitions.append(partition)
         try:

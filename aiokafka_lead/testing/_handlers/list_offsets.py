@@ -34,7 +34,7 @@ E = TypeVar("E")
 
 
 class NamedLeader(NamedTuple):
-    """A leader named to a client, with its address: an empty host for no endpoint."""
+    """A leader named to a client, with its address. An empty host means no endpoint."""
 
     leader_id: int
     leader_epoch: int
@@ -44,7 +44,7 @@ class NamedLeader(NamedTuple):
 
 
 def named_leader(context: RequestContext, partition: Partition) -> NamedLeader:
-    """Return the leader in this broker's view; a fault may falsify it."""
+    """Return the leader as this broker sees it; a fault may falsify the answer."""
     leader_id, epoch = partition.leader_known_to(context.node.node_id)
     endpoint: tuple[str, int] | tuple[()] | None = None
     lie = context.hint(partition.topic.name, partition.index)
@@ -61,7 +61,7 @@ def named_leader(context: RequestContext, partition: Partition) -> NamedLeader:
 
 
 class Endpoints:
-    """The node endpoints of an answer: each leader named by its partitions, once."""
+    """The node endpoints of an answer: each leader that it names, once."""
 
     def __init__(self) -> None:
         self._by_id: dict[int, NamedLeader] = {}
@@ -103,7 +103,7 @@ _EARLIEST_LOCAL = -4
 _READ_COMMITTED = 1
 _NEVER = 2**15
 _SINCE = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, -5: 9, -6: 11}
-"""First version that supports each special timestamp; -5 and -6 are of tiered storage."""
+"""First version that supports each special timestamp; -5 and -6 are for tiered storage."""
 _LEADER_EPOCH_FROM = 4
 
 

@@ -59,7 +59,7 @@ _TOPIC_IDS_FROM = 10
 _TOPIC_IDS_IN_TRANSACTIONS_FROM = 6
 _BATCHED_FROM = 8
 _GROUP_NOT_FOUND_FROM = 9
-"""First version whose clients know GROUP_ID_NOT_FOUND; older ones get ILLEGAL_GENERATION instead."""
+"""First version with GROUP_ID_NOT_FOUND; older clients get ILLEGAL_GENERATION instead."""
 _NEWER_IN_TRANSACTIONS = (GroupIdNotFoundError.code, StaleMemberEpochError.code)
 """Errors that become ILLEGAL_GENERATION in TxnOffsetCommit before the version with topic ids (KIP-1319)."""
 
@@ -254,7 +254,7 @@ def _not_here(context: RequestContext, group_id: str) -> int:
 def _wanted(
     context: RequestContext, group_id: str, topics: list[tuple[str, list[int]]] | None
 ) -> list[tuple[str, list[int]]]:
-    """Return the requested partitions; for None, all in which the group has positions."""
+    """Return the requested partitions; for None, all partitions in which the group has positions."""
     if topics is not None:
         return topics
     found: dict[str, list[int]] = {}
@@ -306,7 +306,7 @@ def offset_delete(context: RequestContext, request: OffsetDeleteRequest) -> Offs
 
 
 def _subscribed(context: RequestContext, group_id: str) -> Callable[[str], bool]:
-    """Return a predicate for topics of a group's subscriptions. Groups other than consumers' must have no members."""
+    """Return a predicate for topics to which a group is subscribed. Groups of other kinds must have no members."""
     consumers = context.engine.groups.consumers.get(group_id)
     if consumers is not None:
         return consumers.is_subscribed_to

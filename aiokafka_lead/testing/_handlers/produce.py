@@ -39,7 +39,7 @@ _HINTS_FROM = 10
 
 _RETRY_S = 0.02
 _RETRY_MAX_S = 0.1
-"""Limits for a broker's wait for the end of the previous transaction: its clients wait longer (KAFKA-18654,
+"""Limits of a broker's wait for the end of the previous transaction; clients wait longer (KAFKA-18654,
 add.partitions.to.txn.retry.backoff.ms and .max.ms)."""
 
 _LOG_START_UNTOLD = (
@@ -123,14 +123,14 @@ def _produce(context: RequestContext, request: ProduceRequest, refused: Refused)
     response.node_endpoints = endpoints.build(NodeEndpoint)
     if request.acks == 0:
         if failed:
-            # The only signal to a client that awaits no answer.
+            # The only way to report an error to a client that awaits no answer.
             raise CloseConnection
         return None
     return response
 
 
 class _RefusedRecordsError(Exception):
-    """Some of a batch's records are refused, and so the whole batch."""
+    """A batch is refused because of some of its records."""
 
     def __init__(self, error: BrokerError, indexes: list[int]) -> None:
         super().__init__(error.message)
@@ -139,7 +139,7 @@ class _RefusedRecordsError(Exception):
 
 
 def _failure(index: int, error: BrokerError, partition: Partition | None) -> PartitionProduceResponse:
-    """Return an error answer, with the log start if the log itself has refused the batch."""
+    """Return an error answer, with the log start offset if the log has refused the batch."""
     has_log_start = partition is not None and not isinstance(error, _LOG_START_UNTOLD)
     return PartitionProduceResponse(
         index=index,

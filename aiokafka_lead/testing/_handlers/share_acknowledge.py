@@ -1,4 +1,4 @@
-"""ShareAcknowledge, and acknowledgements that come with ShareFetch (KIP-932, KIP-1222)."""
+"""ShareAcknowledge, and acknowledgements in ShareFetch (KIP-932, KIP-1222)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .share_group_heartbeat import check_member_id, check_share_groups
 
 _RENEW_FROM = 2
 STALE_LEADER = (NotLeaderOrFollowerError.code, FencedLeaderEpochError.code)
-"""Errors that come with the name of the leader."""
+"""Errors whose answers name the leader."""
 
 Outcomes = dict[Slot, BrokerError | None]
 """Results of the acknowledgements of each partition."""
@@ -136,7 +136,7 @@ def acknowledge(
             except BrokerError as error:
                 outcomes[slot] = error
     if outcomes:
-        # As at a broker: they are only reported together with other results.
+        # As at a broker, these are only reported together with other results.
         outcomes.update(dict.fromkeys(silent))
     return outcomes
 
@@ -173,7 +173,7 @@ def _take(
     raise_for_code(context.fault_code(partition.topic.name, partition.index))
     shares = context.engine.share_broker(context.node.node_id).loaded(key[0], partition)
     if shares is None:
-        # No records were acquired at this broker, or another one leads now.
+        # No records were acquired at this broker, or another broker leads now.
         raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
     shares.acknowledge(key[1], batches)
 

@@ -70,7 +70,7 @@ def _check_renewal(request: ShareFetchRequest) -> None:
 def _session(
     context: RequestContext, request: ShareFetchRequest, key: tuple[str, str], *, acknowledges: bool
 ) -> ShareSession | None:
-    """Return the session of a request; None for one that ends it."""
+    """Return the session of a request; None if the request ends it."""
     broker = context.engine.share_broker(context.node.node_id)
     wanted = [(topic.topic_id, part.partition_index) for topic in request.topics for part in topic.partitions]
     if request.share_session_epoch == FINAL_EPOCH:
@@ -121,14 +121,14 @@ class _ShareFetch:
         if request.max_wait_ms <= 0 or self._is_satisfied():
             return self._response(self._read())
         for shares in self._shares.values():
-            shares.watchers.add(self._changed)
-            shares.partition.watchers.add(self._appended)
+            shares.watchers[self._changed] = None
+            shares.partition.watchers[self._appended] = None
         self._pending.on_give_up = self._stop_waiting
         self._timer = self._context.engine.timers.call_later(request.max_wait_ms / 1000, self._finish)
         return self._pending
 
     def _find(self, slots: list[Slot]) -> None:
-        """Find the partitions of the session, rotating the first one, and their errors."""
+        """Find the session's partitions, each time beginning with another, and their errors."""
         broker = self._context.engine.share_broker(self._context.node.node_id)
         turn = self._request.share_session_epoch % len(slots) if slots else 0
         for slot in [*slots[turn:], *slots[:turn]]:
@@ -146,7 +146,7 @@ class _ShareFetch:
     # --- waiting -----------------------------------------------------------------------------------------------------
 
     def _ready(self) -> dict[Slot, SharePartition]:
-        """Return the partitions with records to acquire, without ones that this broker has lost."""
+        """Return the partitions with records to acquire, without partitions that this broker has lost."""
         broker = self._context.engine.share_broker(self._context.node.node_id)
         return {
             slot: shares
@@ -175,7 +175,7 @@ class _ShareFetch:
         )
 
     def _appended(self, _: int) -> None:
-        """Handle a partition that got records, or another leader, or was deleted."""
+        """Handle new records, a change of leader, or the deletion of a partition."""
         self._changed()
 
     def _changed(self) -> None:
@@ -185,8 +185,8 @@ class _ShareFetch:
 
     def _stop_waiting(self) -> None:
         for shares in self._shares.values():
-            shares.watchers.discard(self._changed)
-            shares.partition.watchers.discard(self._appended)
+            shares.watchers.pop(self._changed, None)
+            shares.partition.watchers.pop(self._appended, None)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -247,7 +247,7 @@ class _ShareFetch:
         session = self._session
         if session is not None and request.share_session_epoch != INITIAL_EPOCH:
             if session.epoch != next_epoch(request.share_session_epoch):
-                # Another request of the session has overtaken this one.
+                # Another request of the session has overtaken this request.
                 overtaken = InvalidShareSessionEpochError("The share session epoch is invalid.")
                 return ShareFetchResponse(error_code=overtaken.code, error_message=overtaken.message)
             answers = {

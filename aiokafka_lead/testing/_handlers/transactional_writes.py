@@ -1,7 +1,7 @@
-"""Writes in a transaction: the question of a partition's leader to the coordinator before it appends (KIP-890).
+"""Writes in a transaction: before a partition's leader appends, it sends a request to the coordinator (KIP-890).
 
-Up to Produce 11 and TxnOffsetCommit 4 it asks if the partition was added; from the next version on the question adds
-it. Java: ``ReplicaManager.handleProduceAppend``, ``AddPartitionsToTxnManager``.
+Up to Produce 11 and TxnOffsetCommit 4 the request checks that the partition was added; from the next version on it adds
+the partition. Java: ``ReplicaManager.handleProduceAppend``, ``AddPartitionsToTxnManager``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PRODUCE_ADDS_FROM = 12
 _PRODUCE_ABORTABLE_FROM = 11
 _COMMIT_ADDS_FROM = 5
 _COMMIT_ABORTABLE_FROM = 4
-"""First versions of Produce and TxnOffsetCommit whose clients know TRANSACTION_ABORTABLE."""
+"""First versions of Produce and TxnOffsetCommit with TRANSACTION_ABORTABLE."""
 
 _TOPIC_IDS_FROM = 13
 
@@ -41,7 +41,7 @@ Refused = dict[Partition, BrokerError]
 
 
 def written_partition(context: RequestContext, name: str, topic_id: UUID, index: int) -> Partition:
-    """Return the partition named in a Produce request: by the topic's id in newer versions."""
+    """Return the partition in a Produce request, which newer versions name by the topic's id."""
     state = context.engine.state
     topic = state.topic_by_id(topic_id) if context.api_version >= _TOPIC_IDS_FROM else state.topic(name)
     if not 0 <= index < len(topic.partitions):

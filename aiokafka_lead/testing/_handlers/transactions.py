@@ -28,7 +28,7 @@ from .._state.topics import Partition
 from .coordinators import check_coordinator
 
 _INIT_FENCED_FROM = 4
-"""First version whose clients know PRODUCER_FENCED; older ones get INVALID_PRODUCER_EPOCH."""
+"""First version with PRODUCER_FENCED; older clients get INVALID_PRODUCER_EPOCH."""
 
 
 def init_producer_id(context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
@@ -53,7 +53,7 @@ def init_producer_id(context: RequestContext, request: InitProducerIdRequest) ->
 
 _BATCHED_FROM = 4
 _FENCED_FROM = 2
-"""First version, in each of these APIs, whose clients know PRODUCER_FENCED; older ones get INVALID_PRODUCER_EPOCH."""
+"""First version, in each of these APIs, with PRODUCER_FENCED; older clients get INVALID_PRODUCER_EPOCH."""
 _BUMP_FROM = 5
 
 
@@ -101,7 +101,7 @@ def _add_partitions(
     *,
     verify_only: bool,
 ) -> list[AddPartitionsToTxnTopicResult]:
-    """Add all partitions or none: if one is unknown, the rest are answered with OPERATION_NOT_ATTEMPTED."""
+    """Add all partitions or none: if a partition is unknown, the rest are answered with OPERATION_NOT_ATTEMPTED."""
     engine = context.engine
     codes: dict[tuple[str, int], int] = {}
     partitions: list[Partition] = []

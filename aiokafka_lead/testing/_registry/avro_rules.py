@@ -90,7 +90,7 @@ class AvroSchema:
         return name if "." in name or not space else f"{space}.{name}"
 
     def at(self, schema: Any) -> Any:
-        """Return the type of a name."""
+        """Return the type with this name, without a wrapper; other types are returned unchanged."""
         if isinstance(schema, str) and schema not in _PRIMITIVES:
             return self.named[schema]
         if isinstance(schema, dict) and (schema["type"] in _PRIMITIVES or not isinstance(schema["type"], str)):

@@ -50,7 +50,7 @@ class Stored:
 
     @property
     def normal(self) -> Stored:
-        """The same for JSON texts that differ only in white space and the order of keys."""
+        """Normal form: the same for JSON texts that differ only in white space and the order of keys."""
         try:
             text = json.dumps(json.loads(self.text), sort_keys=True)
         except ValueError:
@@ -58,14 +58,14 @@ class Stored:
         return Stored(text, self.kind, self.references, self.rule_set)
 
     def is_like(self, other: Stored, *, normalize: bool) -> bool:
-        """Return True if this schema, as sent, is another one; without rules it is like one with any."""
+        """Return True if this schema, as sent, equals a stored schema. If it has no rules, stored rules are ignored."""
         mine, stored = (self.normal, other.normal) if normalize else (self, other)
         return mine == (stored if self.rule_set else replace(stored, rule_set=""))
 
 
 @dataclass
 class Subject:
-    """Versions by number; deleted ones keep their numbers."""
+    """Versions by number; deleted versions keep their numbers."""
 
     versions: dict[int, int] = field(default_factory=dict)
     deleted: set[int] = field(default_factory=set)
@@ -170,10 +170,10 @@ class Store:
         else:
             self.subjects.setdefault(name, Subject()).level = level
 
-    # --- compatibility, only of Avro: all other schemas are compatible
+    # --- compatibility of Avro only: all other schemas are compatible
 
     def incompatibilities(self, name: str, schema: Stored, version: str, *, transitive: bool = False) -> list[str]:
-        """Return the reasons why a schema is incompatible with a version, or, under a transitive level, with any."""
+        """Return the reasons why a schema is incompatible with a version, or with any version if ``transitive``."""
         subject = self.subjects.get(name)
         live = [] if subject is None else subject.live()
         if subject is None or not live:

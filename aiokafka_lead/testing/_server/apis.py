@@ -16,13 +16,14 @@ _PRODUCE_MIN_ADVERTISED = 0
 """Kafka 4 advertises Produce from version 0, though it serves it from 3: librdkafka requires that (KAFKA-18659)."""
 
 _ZERO_LEVELS_FROM = 4
-"""Older ApiVersions omit features that can be lowered to 0: older clients refuse them (KAFKA-17011)."""
+"""Before this version of ApiVersions, features that can be lowered to 0 are omitted: old clients refuse them
+(KAFKA-17011)."""
 
 
 class Apis:
-    """The APIs served, with the lowest and highest version of each.
+    """The served APIs, with the lowest and highest version of each.
 
-    ``max_versions`` caps APIs, given by name, number or request class, to play an older broker; -1 takes an API away.
+    ``max_versions`` caps APIs, given by name, number or request class, to imitate older brokers; -1 removes an API.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""One embedded broker's presence on the network: its listener and its connections."""
+"""An embedded broker's listener and connections."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class BrokerServer:
         self._bind_host = bind_host
         self._task_group = task_group
         self._listener: Listener | None = None
-        self._connections: set[ServerConnection] = set()
+        self._connections: dict[ServerConnection, None] = {}
         self._shares = engine.share_broker(node.node_id)
         self.leads_to: BrokerServer | None = None
-        """The broker that answers at this one's address; None for this one itself."""
+        """The broker that answers at this broker's address instead of it, or None."""
 
     @property
     def connections(self) -> list[ServerConnection]:
@@ -43,14 +43,14 @@ class BrokerServer:
         return list(self._connections)
 
     async def start(self, port: int) -> int:
-        """Listen; return the port, which differs from ``port`` only for 0."""
+        """Listen, and return the port; a ``port`` of 0 takes a free port."""
         options = self._engine.options
         self._listener = await listen(self._bind_host, port, options, self._accept, self._task_group)
         self.node.running = True
         return self._listener.port
 
     async def stop(self, *, reset: bool) -> None:
-        """Stop listening, and close connections: with a reset like a killed process, or after pending writes."""
+        """Stop listening, and close connections: after pending writes, or with ``reset`` like a killed process."""
         self.node.running = False
         self.node.fetch_sessions.clear()
         self._shares.clear()
@@ -81,11 +81,11 @@ class BrokerServer:
             peer,
             self._closed,
         )
-        self._connections.add(connection)
+        self._connections[connection] = None
         if not self.node.running:
             connection.abort()
         return connection
 
     def _closed(self, connection: ServerConnection) -> None:
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
         self._shares.connection_lost(connection.number)

@@ -1,4 +1,4 @@
-"""One client's connection at one broker: a request at a time, answers in order."""
+"""A client's connection at a broker: one request at a time, answers in order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 _QUEUED_BYTES_MAX = 1_048_576
-"""Maximum size of pipelined requests read ahead of the one being served."""
+"""Maximum size of pipelined requests that are read while a request is served."""
 
 
 class Transport(Protocol):
@@ -97,13 +97,13 @@ class ServerConnection:
         self._pump()
 
     def connection_lost(self) -> None:
-        """Handle the end of the socket, past or imminent."""
+        """Handle the end of the socket, which has happened or is imminent."""
         if self._closed:
             return
         self._closed = True
         self._frames.clear()
         try:
-            # Pending answers go first: they must not get data that the connection's end releases.
+            # Pending answers are abandoned first: they must not get data that the connection's end releases.
             if self._pending is not None:
                 pending, self._pending = self._pending, None
                 pending.give_up()
@@ -190,7 +190,7 @@ class ServerConnection:
         self.close()
 
     def fail(self, error: Exception) -> None:
-        """Report an error of this broker itself: it ends the cluster's block, and the connection now."""
+        """Report an error of the embedded broker: it resets the connection, and is raised at the end of the cluster."""
         self.engine.failed(error)
         self.abort()
 
@@ -223,7 +223,7 @@ class ServerConnection:
         self.resume()
 
     def resume(self) -> None:
-        """Continue after an interruption of the connection."""
+        """Serve further requests after an interruption."""
         self.engine.run_deferred()
         self._pump()
 
@@ -239,7 +239,7 @@ class _Job:
         self.connection = connection
         self.frame = frame
         self.record = record
-        # All rules for this request. The handler evaluates rules for its parts; rules for afterwards apply at the end.
+        # All rules for this request. The handler applies rules for its parts; rules with ``after`` apply at the end.
         self.rules = rules
         # The error to answer with instead of processing the request.
         self.error_code: int | None = None
@@ -279,7 +279,7 @@ class _Job:
             self.connection.resume()
 
     def _run_released(self) -> None:
-        """Process a request that has finally arrived, possibly from a disconnected client."""
+        """Process a request that was held, possibly from a disconnected client."""
         self._run()
         self.connection.resume()
 

@@ -26,9 +26,9 @@ class Pending:
     def __init__(self) -> None:
         self.done = False
         self.response: Response | None = None
-        # Both are cleared at the end: their owners refer to this.
+        # Both are cleared at the end, because their owners refer to this object.
         self.on_done: Callable[[Response | None], None] | None = None
-        # The handler's, for the end of the client's connection.
+        # The handler's callback for the end of the client's connection.
         self.on_give_up: Callable[[], None] | None = None
 
     def complete(self, response: Response | None) -> None:
@@ -71,14 +71,14 @@ class Connection(Protocol):
     def authentication(self) -> Authentication: ...
 
     software: tuple[str, str]
-    """The client's name and version (KIP-511), empty if it has sent none."""
+    """The client's software name and version (KIP-511), empty if not sent."""
 
     def close(self) -> None:
         """Close once pending writes are sent."""
 
 
 class RequestContext:
-    """One request at one broker."""
+    """A request at a broker."""
 
     __slots__ = ("_rules", "_struck", "api_version", "client_id", "connection", "engine", "node")
 
@@ -88,7 +88,7 @@ class RequestContext:
         self.node = connection.node
         self.api_version = frame.version
         self.client_id = frame.client_id
-        # Faults for single topics or partitions, and if each applies to this request: evaluated once.
+        # Faults for single topics or partitions. Each is evaluated once: True if it applies to this request.
         self._rules = rules
         self._struck: dict[int, bool] = {}
 
@@ -105,7 +105,7 @@ class RequestContext:
         return 0
 
     def hint(self, topic: str, partition: int) -> Hint | None:
-        """Return the leader that a rule names instead of the true one."""
+        """Return the leader that a rule names instead of the real leader."""
         for rule in self._rules:
             if rule.hint is not None and self._strikes(rule, topic, partition):
                 return rule.hint

@@ -1,4 +1,4 @@
-"""The parts common to all embedded brokers: the state, the timers, the rules of faults, the log of requests."""
+"""The parts common to all embedded brokers: the state, the timers, the faults, and the log of requests."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class BrokerOptions:
 
 @dataclass
 class StaleMetadata:
-    """Old metadata with which a broker answers a few more times."""
+    """Old metadata, and the number of further answers with it."""
 
     view: MetadataView
     broker: int | None
@@ -54,7 +54,7 @@ class StaleMetadata:
 
 
 class Engine:
-    """Hands requests to their handlers."""
+    """Passes requests to their handlers."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Engine:
         self.stale_metadata: list[StaleMetadata] = []
         # (broker, client's address, error): connections closed because of invalid data from the client.
         self.protocol_errors: deque[tuple[int, str, Exception]] = deque(maxlen=1000)
-        # Errors of this cluster itself. They end the cluster's block with an exception.
+        # Errors of the embedded cluster. They are raised at the end of its block.
         self.failures: list[Exception] = []
         self._deferred: list[Callable[[], None]] = []
 
@@ -110,12 +110,12 @@ class Engine:
         return time.time_ns() // 1_000_000
 
     def failed(self, error: Exception) -> None:
-        """Report an error of this cluster itself."""
+        """Report an error of the embedded cluster."""
         _log.error("an embedded broker failed", exc_info=error)
         self.failures.append(error)
 
     def move_coordinator(self, kind: int, key: str, to: int | None) -> int:
-        """Move a group or a transactional id, with all that share its slot, to another broker. Returns the broker."""
+        """Move a group or a transactional id, and all in its slot, to another broker; return the broker."""
         broker = self.state.coordinators.move(kind, key, to)
         slot = slot_of(key)
         if kind == TRANSACTION:
@@ -126,7 +126,7 @@ class Engine:
         return broker
 
     def defer(self, call: Callable[[], None]) -> None:
-        """Do something once the answer of the current request has been sent."""
+        """Call a function once the answer to the current request has been sent."""
         self._deferred.append(call)
 
     def run_deferred(self) -> None:

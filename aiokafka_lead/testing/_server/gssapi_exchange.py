@@ -1,4 +1,4 @@
-"""The server's side of SASL GSSAPI (RFC 4752), by the ``gssapi`` package; with the service's key it needs no KDC."""
+"""The server's side of SASL GSSAPI (RFC 4752), with the ``gssapi`` package. With the service's key it needs no KDC."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OFFER = b"\x01\0\0\0"
 
 
 class GssapiExchange:
-    """The server's side of one authentication."""
+    """The server's side of an authentication."""
 
     ends_at = math.inf
 

@@ -1,4 +1,4 @@
-"""Authentication of clients: the server's side of SASL, and of PLAIN (RFC 4616) and OAUTHBEARER (RFC 7628)."""
+"""Authentication of clients: the server's side of SASL, with PLAIN (RFC 4616), SCRAM and OAUTHBEARER (RFC 7628)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ naming.show_in("aiokafka_lead.testing.security_controls", DelegationToken)
 
 
 class ScramExchange:
-    """The server's side of one authentication."""
+    """The server's side of an authentication."""
 
     ends_at = math.inf
 
@@ -124,12 +124,12 @@ class SaslOptions:
     keytab: str | None = None
     # Delegation tokens (KIP-48) by their ids.
     tokens: dict[str, DelegationToken] = field(default_factory=dict)
-    # Lifetime of sessions (KIP-368); None: until the end of the connection, or of a token.
+    # Lifetime of sessions (KIP-368); None: until the connection ends, or a token expires.
     session_ms: float | None = None
 
     @cached_property
     def exchanges(self) -> dict[str, Callable[[], _Exchange]]:
-        """Beginnings of an authentication by the offered mechanisms; none without authentication."""
+        """Functions that begin an exchange, by offered mechanism; empty without authentication."""
         offered: dict[str, Callable[[], _Exchange]] = {}
         if self.users is not None:
             offered["PLAIN"] = partial(_Plain, self.users)
@@ -154,11 +154,11 @@ class _Exchange(Protocol):
 
 
 class Authentication:
-    """The authentication of one connection, and the resulting session."""
+    """The authentication of a connection, and the resulting session."""
 
     def __init__(self, options: SaslOptions) -> None:
         self._options = options
-        # The user, once known; None before that, and without authentication.
+        # The user; None until authenticated, and without authentication.
         self.user: str | None = None
         # End of the session, in wall-clock seconds.
         self._ends_at = math.inf
@@ -201,7 +201,7 @@ class Authentication:
 
     @property
     def lifetime_ms(self) -> int:
-        """Remaining lifetime of the session, or 0 for an unlimited one (KIP-368)."""
+        """Remaining lifetime of the session, or 0 if unlimited (KIP-368)."""
         if self.user is None or self._ends_at == math.inf:
             return 0
         return max(0, int((self._ends_at - time.time()) * 1000))

@@ -1,4 +1,4 @@
-"""Timers on any event loop: one task for all of them."""
+"""Timers on any event loop, with a single task for all."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Timer:
 
 
 class Timers:
-    """Calls functions at times of `time.monotonic`. Cancelled ones only cost their place in the heap."""
+    """Calls functions at times of `time.monotonic`. Cancelled timers stay in the heap until due."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Timer]] = []
@@ -63,7 +63,7 @@ class Timers:
                 await earlier.wait()
 
     def _fire_due(self) -> float:
-        """Fire due timers; return the time of the next one."""
+        """Fire due timers; return the time of the next timer."""
         self._sleeps_until = float("-inf")
         while self._heap:
             when, _, timer = self._heap[0]

@@ -1,4 +1,4 @@
-"""Sockets of connections: asyncio protocols for their speed, anyio streams everywhere else.
+"""Sockets of connections: asyncio protocols, which are fast, and anyio streams on other event loops.
 
 Both deliver frames to a `ServerConnection` and send its output, without a task per request.
 """
@@ -30,8 +30,8 @@ _SCRATCH_BYTES = 65_536
 class FrameReader:
     """Collects incoming bytes. Sans-I/O: fill part of `buffer`, and pass the number of bytes to `advance`.
 
-    Small frames are cut out of one scratch buffer; a frame that does not fit there is read into a buffer of its exact
-    size. Each returned frame has its own memory.
+    Small frames are copied from a scratch buffer; a frame that does not fit there is read into a buffer of its exact
+    size. No two returned frames share memory.
     """
 
     __slots__ = ("_filled", "_large", "_large_filled", "_max_bytes", "_scratch")
@@ -51,7 +51,7 @@ class FrameReader:
         return memoryview(self._scratch)[self._filled :]
 
     def advance(self, count: int) -> list[bytes | bytearray]:
-        """Note ``count`` bytes put into `buffer`; return the completed frames. Raises FrameTooLargeError."""
+        """Process ``count`` bytes put into `buffer`; return the completed frames. Raises FrameTooLargeError."""
         if self._large is not None:
             self._large_filled += count
             if self._large_filled < len(self._large):
@@ -101,7 +101,7 @@ _GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError
 """The client has ended the connection; with TLS a send may raise EndOfStream, too."""
 
 _HIGH_WATER_BYTES = 1_048_576
-"""Maximum unsent data for a client before no more of its requests are served."""
+"""Maximum unsent bytes for a client: beyond it, its requests are not served."""
 
 _ACCEPT_PAUSE_S = 1.0
 """Pause in accepting after the operating system had no free file descriptor (as in asyncio's server)."""
@@ -109,10 +109,10 @@ _ACCEPT_PAUSE_S = 1.0
 _TLS_HANDSHAKE_S = 30.0
 
 _CLOSE_ROUNDS = 10
-"""A bound for work that takes asyncio one or two iterations of its loop."""
+"""Maximum number of loop iterations to wait for asyncio to close a socket, which takes one or two."""
 
 _CLOSE_S = 1.0
-"""The same as a time."""
+"""The same limit in seconds."""
 
 _Sockets = MultiListener[anyio.abc.SocketStream]
 
@@ -127,7 +127,7 @@ async def listen(
     connect: Connect,
     task_group: anyio.abc.TaskGroup,
 ) -> Listener:
-    """Listen on an address; port 0 takes a free one."""
+    """Listen on an address; port 0 takes a free port."""
     sockets = await anyio.create_tcp_listener(local_host=host, local_port=port, backlog=1024)
     kind = _SocketAdmission if running_backend() == "asyncio" else _StreamAdmission
     listener = Listener(sockets, kind(options, connect, task_group))
@@ -158,7 +158,7 @@ class Listener:
             self._ended.set()
 
     async def close(self) -> None:
-        """Stop listening, and drop arrivals that are not connections yet. Connections are not touched."""
+        """Stop listening, and drop arrivals that are not connections yet. Connections stay open."""
         self._scope.cancel()
         await self._ended.wait()
 
@@ -166,8 +166,8 @@ class Listener:
 class _Admission:
     """Accepts arrivals, and turns them into connections.
 
-    An accepted socket belongs to a task, which closes it when it is cancelled: to one of ``arrivals`` until the
-    connection is set up, including TLS, and then to one of ``task_group``.
+    An accepted socket belongs to a task, which closes it when cancelled: to a task in ``arrivals`` until the connection
+    is set up, including TLS, and then to a task in ``task_group``.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class _Admission:
         self._task_group = task_group
 
     async def accept(self, sockets: _Sockets, arrivals: anyio.abc.TaskGroup) -> None:
-        """Work in these tasks until they are cancelled."""
+        """Accept connections in these tasks until they are cancelled."""
         raise NotImplementedError
 
 
@@ -215,8 +215,8 @@ def _reset_when_closed(raw_socket: Any) -> None:
 
 
 class _SocketAdmission(_Admission):
-    """Does not use asyncio's own server: its accepted sockets that are not connections yet stay open, without an owner,
-    when the server is closed (CPython's gh-109564), and TLS handshakes continue after that.
+    """Does not use asyncio's server. When it is closed, accepted sockets that are not connections yet stay open without
+    an owner (CPython's gh-109564), and TLS handshakes continue.
     """
 
     async def accept(self, sockets: _Sockets, arrivals: anyio.abc.TaskGroup) -> None:
@@ -224,7 +224,7 @@ class _SocketAdmission(_Admission):
             arrivals.start_soon(self._accept, listener.extra(anyio.abc.SocketAttribute.raw_socket), arrivals)
 
     async def _accept(self, listening: socket.socket, arrivals: anyio.abc.TaskGroup) -> None:
-        # Not by the loop's sock_accept: a socket that it accepts while being cancelled is lost, and stays open.
+        # Not with the loop's sock_accept: a socket that it accepts while being cancelled is lost, and stays open.
         while True:
             await anyio.wait_readable(listening)
             try:
@@ -276,7 +276,7 @@ class _Protocol(asyncio.BufferedProtocol):
         self._ended = anyio.Event()
 
     async def run(self) -> None:
-        """Hold the connection, once set up, until its socket is closed; a cancellation closes that immediately."""
+        """Wait until the socket is closed; a cancellation closes it immediately."""
         assert self._transport is not None
         try:
             await self._ended.wait()
@@ -367,7 +367,7 @@ class _StreamAdmission(_Admission):
 
 
 class _StreamTransport:
-    """Two tasks for a stream: one reads and serves, one sends what was written."""
+    """Two tasks for a stream: the first reads and serves requests, the second sends written bytes."""
 
     def __init__(self, stream: anyio.abc.ByteStream) -> None:
         self._stream = stream

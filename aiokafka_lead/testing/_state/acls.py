@@ -1,4 +1,4 @@
-"""Access control rules, as stored: the embedded brokers keep and report them, but do not enforce them."""
+"""Access control rules. The embedded brokers store and report them, but do not enforce them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _bits(*operations: int) -> int:
 TOPIC_OPERATIONS = _bits(3, 4, 5, 6, 7, 8, 10, 11)
 CLUSTER_OPERATIONS = _bits(5, 7, 8, 9, 10, 11, 12)
 GROUP_OPERATIONS = _bits(3, 6, 8, 10, 11)
-"""All operations on a resource, which every client is authorized for (KIP-430; Java: ``AclEntry``)."""
+"""All operations on a group. Every client is authorized for them (KIP-430; Java: ``AclEntry``)."""
 
 
 class Rule(NamedTuple):

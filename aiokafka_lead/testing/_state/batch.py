@@ -1,6 +1,6 @@
-"""Record batches as a broker keeps them: the producer's bytes, with the offset written into them.
+"""Record batches as a broker stores them: the producer's bytes, with the offset written into them.
 
-No record is decoded, except if a question cannot be answered otherwise (`first_record_at`).
+Records are decoded only if necessary (`first_record_at`, `without_key`, `later_than`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MAGIC = 2
 
 
 class NotOneBatchError(InvalidRecordError):
-    """A broker's answer before it even looks for the log."""
+    """A broker's error before it looks up the log."""
 
 
 class BatchHeader(NamedTuple):
@@ -84,7 +84,7 @@ class StoredBatch:
 
 
 def validate(records: memoryview, *, max_bytes: int, produce_version: int) -> BatchHeader:
-    """Check a produce request's records as a broker does: one batch, whole, of format 2, with its CRC right.
+    """Check a produce request's records as a broker does: a single whole batch of format 2, with a correct CRC.
 
     Raises the error of a broker's answer (Java: ``ProduceRequest.validateRecords``, ``LogValidator.validateBatch``).
     """
@@ -102,7 +102,7 @@ def validate(records: memoryview, *, max_bytes: int, produce_version: int) -> Ba
         raise CorruptRecordError("the batch's CRC does not match its bytes")
     codec = header.attributes & CODEC_MASK
     if codec >= len(CODEC_NAMES):
-        # A broker's answer to it: an unexpected exception.
+        # A broker answers the same, because of an unexpected exception.
         raise UnknownServerError(f"there is no compression codec {codec}")
     name = CODEC_NAMES[codec]
     if name in CODECS and produce_version < CODECS[name].produce_version:
@@ -121,7 +121,7 @@ def validate(records: memoryview, *, max_bytes: int, produce_version: int) -> Ba
 
 
 def transactional_header(records: memoryview | None) -> BatchHeader | None:
-    """Return the header of a batch in a transaction, before it is validated; None for any other."""
+    """Return the header of a batch in a transaction, before it is validated; None for other batches."""
     if records is None or len(records) < HEADER_SIZE or records[MAGIC_AT] != _MAGIC:
         return None
     header = BatchHeader._make(HEADER.unpack_from(records))

@@ -1,6 +1,6 @@
-"""Members of the classic protocol in a group of the new one: JoinGroup and the like lead them as heartbeats do.
+"""Members of the classic protocol in a group of the new protocol: JoinGroup and SyncGroup act as heartbeats do there.
 
-Such a member is notified of partitions to give up or to get by joining again, which its heartbeats demand.
+Answers to heartbeats make a member join again. It then learns of partitions that it must give up, or that it gets.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
 
 
 def read_assignment(assignment: bytes, cluster: ClusterState) -> list[Slot]:
-    """Return the partitions in it, for topics that exist. Raises MalformedMessageError."""
+    """Decode the partitions of topics that exist. Raises MalformedMessageError."""
     if not assignment:
         return []
     version = min(int.from_bytes(assignment[:_VERSION_BYTES], "big"), ConsumerProtocolAssignment.MAX_VERSION)
@@ -74,7 +74,7 @@ class ClassicMembers:
         self._cluster = cluster
 
     def join(self, request: JoinRequest, reply: Callable[[JoinResult], None]) -> None:
-        """Handle a member that joins or joins again. Raises an error, or answers through ``reply``, immediately."""
+        """Handle a member that joins or joins again. Raises an error, or calls ``reply`` immediately."""
         self._check_protocols(request)
         if not request.member_id and request.instance_id is None and request.known_id_required:
             reply(JoinResult(str(uuid4()), MemberIdRequiredError()))
@@ -136,7 +136,7 @@ class ClassicMembers:
         assignments: dict[str, bytes],
         reply: Callable[[SyncResult], None],
     ) -> None:
-        """Return a member's assignment; assignments that it makes for other members do not count."""
+        """Return a member's assignment. Its assignments for other members are ignored."""
         member, joined = self._checked(member_id, instance_id, generation)
         chosen, metadata = joined.protocols[0]
         if protocol_type not in (None, PROTOCOL_TYPE) or protocol not in (None, chosen):

@@ -32,7 +32,7 @@ NO_ID = UUID(int=0)
 ALL_METRICS = "*"
 
 ACCEPTED = tuple(reversed(CODEC_NAMES[1:]))
-"""Compression types of pushes, the broker's favourite first."""
+"""Compression types of pushes, in the broker's order of preference."""
 
 _INTERVAL_MS = (100, 3_600_000)
 
@@ -84,7 +84,7 @@ naming.show_in("aiokafka_lead.testing", TelemetryPush)
 
 
 class Wanted(NamedTuple):
-    """The metrics that one client should push."""
+    """The metrics that a client should push."""
 
     subscription_id: int
     metrics: tuple[str, ...]
@@ -92,7 +92,7 @@ class Wanted(NamedTuple):
 
 
 class _Instance:
-    """A client at one broker."""
+    """A client at a broker."""
 
     __slots__ = ("got_ms", "pushed_ms", "terminating", "version", "wanted")
 
@@ -100,7 +100,7 @@ class _Instance:
         self.wanted = wanted
         self.version = version
         self.got_ms = 0
-        """Time of its last request for the subscription; likewise ``pushed_ms``."""
+        """Time of its last request for the subscription; ``pushed_ms`` is the time of its last push."""
         self.pushed_ms = 0
         self.terminating = False
 
@@ -152,7 +152,7 @@ class ClientMetrics:
         _patterns(overrides.get("match", ""))
 
     def replace(self, name: str, overrides: Mapping[str, str]) -> None:
-        """Replace the options of a subscription, which were checked; without options it is removed."""
+        """Replace the checked options of a subscription; without options it is removed."""
         self._version += 1
         if overrides:
             self._overrides[name] = dict(overrides)
@@ -175,7 +175,7 @@ class ClientMetrics:
     # --- clients -----------------------------------------------------------------------------------------------------
 
     def subscription(self, broker: int, client_instance_id: UUID, about: Mapping[str, str]) -> tuple[UUID, Wanted]:
-        """Return a client's id, a new one if it has none, and its subscription. Raises errors of brokers."""
+        """Return a client's id (new if it has none) and its subscription. Raises the errors of brokers' answers."""
         if client_instance_id == NO_ID:
             client_instance_id = uuid4()
         instance, now = self._instance(broker, client_instance_id, about), self._now_ms()
@@ -192,7 +192,7 @@ class ClientMetrics:
         before, instance.terminating = instance.terminating, push.terminating
         if before:
             raise InvalidRequestError("the client has said before that it stops")
-        # The first one after a subscription may come early, because clients spread it.
+        # The first push after a subscription may come early, because clients vary its time.
         due = instance.got_ms > instance.pushed_ms or now - instance.pushed_ms >= instance.wanted.interval_ms
         if not due and not push.terminating:
             raise ThrottlingQuotaExceededError("the request arrived before the next push interval time")
@@ -237,5 +237,5 @@ def _decompressed(push: TelemetryPush) -> bytes:
 
 
 def codec_name(number: int) -> str:
-    """Return a compression type by its number, with a made-up name for an unknown one."""
+    """Return the name of a compression type; an unknown number gets a made-up name."""
     return CODEC_NAMES[number] if 0 <= number < len(CODEC_NAMES) else f"type {number}"

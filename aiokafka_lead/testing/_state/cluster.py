@@ -44,7 +44,7 @@ def _allows_unclean(partition: Partition) -> bool:
 
 
 class MetadataView(NamedTuple):
-    """The content of Metadata answers at one moment. Frozen copies of it serve as stale answers."""
+    """The content of Metadata answers at one moment; a stale answer is made from an old view."""
 
     brokers: tuple[BrokerView, ...]
     controller_id: int
@@ -52,7 +52,7 @@ class MetadataView(NamedTuple):
 
 
 class BrokerNode:
-    """A broker in the cluster's view."""
+    """A broker as the cluster sees it."""
 
     __slots__ = ("fetch_sessions", "host", "node_id", "port", "rack", "registered", "running")
 
@@ -64,7 +64,7 @@ class BrokerNode:
         self.rack = rack
         # Serves clients. A killed broker stays registered until the controller notices.
         self.running = False
-        # Alive in the controller's view: metadata lists it and it may lead.
+        # Alive according to the controller: metadata lists it, and it may lead.
         self.registered = False
         self.fetch_sessions = FetchSessions(fetch_session_slots)
 
@@ -78,7 +78,7 @@ class ClusterState:
     def __init__(self, nodes: Sequence[BrokerNode], cluster_id: str | None, topic_configs: Mapping[str, str]) -> None:
         self.cluster_id = cluster_id or base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
         self.nodes = {node.node_id: node for node in nodes}
-        # Defaults of the brokers for topics' configs, over Kafka's own.
+        # The brokers' defaults of topics' configs, over Kafka's defaults.
         self._topic_defaults = TopicDefaults(topic_configs)
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[UUID, Topic] = {}
@@ -241,10 +241,10 @@ class ClusterState:
     # --- leaders -----------------------------------------------------------------------------------------------------
 
     def move_leader(self, partition: Partition, to: int | None = None, resigned_until: float | None = None) -> int:
-        """Make another replica the leader; by default the next one of the ISR. Returns its id.
+        """Make another replica the leader, by default the next in the ISR; return its id.
 
-        ``resigned_until`` is the end of the period in which the old leader has resigned and the new one does not know
-        yet. The replica need not have been in sync: replication is instant here.
+        Until ``resigned_until``, the old leader has resigned, and the new leader has not learned of the change. The
+        replica need not have been in sync: replication is instant here.
         """
         if to is None:
             alive = [replica for replica in partition.isr if self.is_registered(replica)]
@@ -270,7 +270,7 @@ class ClusterState:
         return to
 
     def elect_preferred(self, partition: Partition) -> None:
-        """Give the leadership to the first replica (ElectLeaders, type PREFERRED)."""
+        """Make the first replica the leader (ElectLeaders, type PREFERRED)."""
         preferred = partition.replicas[0]
         if partition.leader_id == preferred:
             raise ElectionNotNeededError("Leader election not needed for topic partition.")
@@ -279,7 +279,7 @@ class ClusterState:
         self.move_leader(partition, preferred)
 
     def elect_unclean(self, partition: Partition) -> None:
-        """Give a leaderless partition to any replica that is alive (ElectLeaders, type UNCLEAN)."""
+        """Make any live replica the leader of a leaderless partition (ElectLeaders, type UNCLEAN)."""
         if partition.leader_id != NO_LEADER:
             raise ElectionNotNeededError("Leader election not needed for topic partition.")
         alive = next((replica for replica in partition.replicas if self.is_registered(replica)), None)
@@ -290,7 +290,7 @@ class ClusterState:
         partition.notify()
 
     def truncate(self, partition: Partition, offset: int) -> None:
-        """Lose records, like an unclean election: the log ends at ``offset``, and its leader has a new epoch."""
+        """Drop records, like an unclean election: the log ends at ``offset``, and its leader has a new epoch."""
         partition.log.truncate(offset)
         partition.set_leader(partition.leader_id)
         partition.notify()
@@ -298,7 +298,7 @@ class ClusterState:
     def broker_gone(self, node_id: int) -> None:
         """Handle a broker that is dead or leaving: it leaves every ISR, and other replicas lead instead.
 
-        The last in-sync replica stays in the ISR without leading: no other may lead before it is back.
+        The last in-sync replica stays in the ISR without leading: no other replica may lead before it is back.
         """
         self.nodes[node_id].registered = False
         for partition in self.partitions():
@@ -318,9 +318,9 @@ class ClusterState:
                 partition.notify()
 
     def broker_back(self, node_id: int) -> None:
-        """Handle a broker's registration: it rejoins its partitions' ISR, and leads leaderless ones that need it.
+        """Handle a broker's registration: it rejoins its partitions' ISR, and leads leaderless partitions if in sync.
 
-        With ``unclean.leader.election.enable`` it also leads leaderless ones though it was not in sync.
+        With ``unclean.leader.election.enable`` it also leads leaderless partitions in which it was not in sync.
         """
         self.nodes[node_id].registered = True
         for partition in self.partitions():

@@ -1,4 +1,4 @@
-"""Topic configurations: ones that affect this cluster, and ones that it only stores; features."""
+"""Topic configurations, some of which are only stored, and features."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class TopicDefaults:
 
 
 class TopicConfigs:
-    """A topic's options: explicit values over the defaults. The ones needed by appends are plain attributes."""
+    """A topic's options: explicit values over the defaults. Options needed by appends are plain attributes."""
 
     __slots__ = (
         "_defaults",

@@ -1,7 +1,7 @@
 """A consumer group of the new protocol (KIP-848; Java: ``ConsumerGroup`` and its part of ``GroupMetadataManager``).
 
-The group epoch increases with every change of members, subscriptions or topics; a target assignment is computed for it
-at the next heartbeat; each member is led there by its own heartbeats. Members may use the classic protocol: see
+The group epoch increases with every change of members, subscriptions or topics. The next heartbeat computes a target
+assignment for it, and each member's heartbeats lead the member there. Members may use the classic protocol: see
 `classic_members`.
 """
 
@@ -63,15 +63,15 @@ class ConsumerGroup:
         self.members: dict[str, ConsumerMember] = {}
         # Static members' ids by instance id.
         self.static: dict[str, str] = {}
-        # The topics of the members' subscriptions when the group last looked.
+        # The topics of the members' subscriptions at the last check.
         self._subscribed: dict[UUID, int] = {}
-        # The assignor named by most of them at that time.
+        # The assignor named by most members at the last check.
         self._preferred = DEFAULT_ASSIGNOR
 
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
     def heartbeat(self, beat: Beat) -> BeatResult:
-        """Process a heartbeat, which may join, keep up or leave, or report changes. Raises its errors."""
+        """Process a heartbeat, with which a member joins, stays, leaves or reports changes. Raises its errors."""
         if beat.epoch in (LEAVES, LEAVES_FOR_A_WHILE):
             return self._leave(beat)
         member = self._joining(beat) if beat.epoch == 0 else self._checked(beat)
@@ -105,7 +105,7 @@ class ConsumerGroup:
         return member
 
     def add_static(self, member_id: str, instance_id: str) -> ConsumerMember:
-        """Add a static member; it replaces the previous one with its instance id."""
+        """Add a static member, which replaces any member with the same instance id."""
         old = self.static_member(instance_id)
         if old is None:
             member = self.add(member_id)
@@ -139,7 +139,7 @@ class ConsumerGroup:
         if beat.epoch > member.epoch:
             raise FencedMemberEpochError(f"{beat.member_id} is at epoch {member.epoch}, not {beat.epoch} yet")
         if beat.epoch < member.epoch:
-            # The answer with the new epoch may have been lost: then it still has only its earlier partitions.
+            # The answer with the new epoch may have been lost; the member then has only its earlier partitions.
             only_old = beat.owned is not None and beat.owned <= member.assigned.keys()
             if beat.epoch != member.previous_epoch or not only_old:
                 raise FencedMemberEpochError(f"{beat.member_id} is at epoch {member.epoch}, no longer {beat.epoch}")
@@ -213,7 +213,7 @@ class ConsumerGroup:
         return any(map(self._is_held, missing))
 
     def _is_held(self, slot: Slot) -> bool:
-        """Return True if a member has it, or has not given it up yet."""
+        """Return True if a member has the partition, or has not given it up yet."""
         return any(slot in each.assigned or slot in each.revoking for each in self.members.values())
 
     # --- commits -----------------------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ class ConsumerGroup:
     def check_commit(
         self, member_id: str, epoch: int, version: int, *, transactional: bool
     ) -> Callable[[Key], None] | None:
-        """Check if a commit is permitted at all; return a check for each partition if it depends on that."""
+        """Raise an error if no commit is permitted; return a check for each partition if it depends on that."""
         if epoch < 0 and not self.members:
             return None
         member = self.known_member(member_id, None)
@@ -256,7 +256,7 @@ class ConsumerGroup:
     # --- ends --------------------------------------------------------------------------------------------------------
 
     def heard_of(self, member: ConsumerMember, session_timeout_ms: int) -> None:
-        """Restart its session. The timer is not moved: it checks the deadline when it fires."""
+        """Restart a member's session. The timer is not moved: it checks the deadline when it fires."""
         member.deadline = self.clock.now() + session_timeout_ms / 1000
         if member.session_timer is None:
             member.session_timer = self.clock.call_at(member.deadline, lambda: self._look_at_session(member))
@@ -271,7 +271,7 @@ class ConsumerGroup:
             self.remove(member)
 
     def _watch_revocation(self, member: ConsumerMember) -> None:
-        """Watch the rebalance timeout of a member of the new protocol, which removes it if it keeps its partitions."""
+        """Set the rebalance timer of a member of the new protocol: it removes a member that keeps its partitions."""
         if member.classic is not None or member.state is not MemberState.UNREVOKED:
             if member.rebalance_timer is not None:
                 member.rebalance_timer.cancel()
@@ -281,7 +281,7 @@ class ConsumerGroup:
             member.rebalance_timer = self.clock.call_at(when, lambda: self.remove(member))
 
     def remove(self, member: ConsumerMember) -> None:
-        """Remove a member that left, or timed out: a new epoch for the rest."""
+        """Remove a member that left or timed out. The group gets a new epoch."""
         if self.members.get(member.member_id) is not member:
             return
         del self.members[member.member_id]
@@ -304,6 +304,6 @@ class ConsumerGroup:
             self.heard_of(member, timeout_ms)
 
     def close(self) -> None:
-        """Cancel every timer: the group is deleted, or becomes a classic one."""
+        """Cancel every timer, because the group is deleted, or becomes a classic group."""
         for member in self.members.values():
             member.cancel_timers()

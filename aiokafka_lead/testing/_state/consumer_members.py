@@ -17,14 +17,14 @@ LEAVES = -1
 """The member epoch of a heartbeat that leaves the group."""
 
 LEAVES_FOR_A_WHILE = -2
-"""The same for a static member, which keeps its partitions until its session ends."""
+"""The same for a static member, which keeps its partitions until its session expires."""
 
 Slot = tuple[UUID, int]
 """A topic's id and a partition."""
 
 
 class Beat(NamedTuple):
-    """A heartbeat. Absent fields are None; ``owned`` is complete or absent."""
+    """A heartbeat. Absent fields are None; ``owned`` has all partitions of the member if present."""
 
     member_id: str
     epoch: int
@@ -100,7 +100,7 @@ class ConsumerMember:
         self.epoch = 0
         self.previous_epoch = 0
         self.state = MemberState.STABLE
-        # With the epoch of each one's assignment: commits of that epoch and later ones count (KIP-1251).
+        # Each with the epoch of its assignment: commits with this or a later epoch are accepted (KIP-1251).
         self.assigned: dict[Slot, int] = {}
         self.revoking: frozenset[Slot] = frozenset()
         # Its join request, if it uses the classic protocol.
@@ -114,13 +114,13 @@ class ConsumerMember:
         self.sync_timer: TimerHandle | None = None
 
     def succeed(self, old: ConsumerMember) -> None:
-        """Replace a static member known by another id."""
+        """Replace a static member that has another id."""
         self.instance_id, self.rack, self.assignor = old.instance_id, old.rack, old.assignor
         self.topics, self.pattern, self.rebalance_timeout_ms = old.topics, old.pattern, old.rebalance_timeout_ms
         self.state, self.assigned, self.revoking = old.state, old.assigned, old.revoking
 
     def update(self, beat: Beat) -> bool:
-        """Take over the data of a heartbeat; return True if the subscription changed."""
+        """Store the data of a heartbeat; return True if the subscription changed."""
         before = self.topics, self.pattern
         self.client_id, self.client_host = beat.client_id, beat.client_host
         self.classic = None
@@ -148,7 +148,10 @@ class ConsumerMember:
     def reconcile(
         self, target_epoch: int, target: Set[Slot], owned: Set[Slot] | None, is_free: Callable[[Slot], bool]
     ) -> None:
-        """Move one step towards the target: give up partitions first, then get free ones; ``owned`` is its report."""
+        """Move one step towards the target: give up partitions first, then get free partitions.
+
+        ``owned``: the partitions that the member has reported.
+        """
         if self.is_reconciled(target_epoch):
             return
         epoch = self.epoch

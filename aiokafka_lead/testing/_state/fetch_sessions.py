@@ -56,7 +56,7 @@ class SessionPartition:
         self.last_fetched_epoch = last_fetched_epoch
         # The partition itself, once found.
         self.target: Partition | None = None
-        # The session that it belongs to, and the partition that notifies this of changes.
+        # The session of this partition, and the partition that notifies it of changes.
         self.session: FetchSession | None = None
         self.watched: Partition | None = None
         # High watermark and log start of the last answer, -1 for none.
@@ -73,11 +73,11 @@ class SessionPartition:
             self.unwatch()
             self.watched = self.target
             if self.watched is not None:
-                self.watched.watchers.add(self._news)
+                self.watched.watchers[self._news] = None
 
     def unwatch(self) -> None:
         if self.watched is not None:
-            self.watched.watchers.discard(self._news)
+            self.watched.watchers.pop(self._news, None)
             self.watched = None
 
     def _news(self, appended_bytes: int) -> None:
@@ -85,10 +85,9 @@ class SessionPartition:
             self.session.stir(self, appended_bytes)
 
     def is_quiet(self, node_id: int, *, committed_only: bool) -> bool:
-        """Return True if the leader has nothing to report about this partition: no records, no change, no doubt.
+        """Return True if the leader certainly has nothing to report about this partition: no records and no change.
 
-        True only if a closer look would find the same: most partitions of a large session are quiet most of the time,
-        and do not deserve one.
+        Most partitions of a large session are quiet most of the time, and need no closer examination.
         """
         target = self.target
         if target is None or target.topic.deleted or target.leader_id != node_id or target.resignation is not None:
@@ -105,7 +104,7 @@ class SessionPartition:
     def is_news(self, error_code: int, high_watermark: int, start_offset: int) -> bool:
         """Return True if an answer without records has new information; remember that it was sent.
 
-        After an error the partition is answered again, to report the end of the error.
+        After an error, the partition's next answer is always sent, to report the end of the error.
         """
         changed = (
             error_code != 0 or high_watermark != self.told_high_watermark or start_offset != self.told_start_offset
@@ -119,7 +118,7 @@ WHOLE_LOOK_EVERY_S = 0.5
 
 
 class FetchSession:
-    """One consumer's session at one broker.
+    """A consumer's session at a broker.
 
     A fetch examines the partitions with changes, and all of them twice a second.
     """
@@ -130,7 +129,7 @@ class FetchSession:
         self.session_id = session_id
         # The epoch that the next request must carry.
         self.epoch = 1
-        # In the order in which they are served: one that got records moves to the end.
+        # In the order in which they are served: a partition that got records moves to the end.
         self.partitions: dict[PartitionKey, SessionPartition] = {}
         self.uses_topic_ids = uses_topic_ids
         self.used_at = now
@@ -180,14 +179,14 @@ class FetchSession:
                 gone.session = None
 
     def move_to_end(self, partition: SessionPartition) -> None:
-        """Move a partition that got records to the end: other ones come first next time."""
+        """Move a partition that got records to the end, so that other partitions come first next time."""
         for partitions in (self.partitions, self.loud):
             if partitions.pop(partition.key, None) is not None:
                 partitions[partition.key] = partition
 
 
 class FetchSessions:
-    """The sessions of one broker, at most ``slots``: the longest idle one is evicted."""
+    """The sessions of a broker, at most ``slots``: beyond that, the longest idle session is evicted."""
 
     def __init__(self, slots: int) -> None:
         self.slots = slots

@@ -1,7 +1,7 @@
 """A classic consumer group (Java: ``ClassicGroup`` and its part of ``GroupMetadataManager``).
 
-Replies to JoinGroup and SyncGroup are sent later, by the function passed with the request: a generation starts when
-every member has joined, or when the rebalance timeout has passed.
+JoinGroup and SyncGroup are answered later, through the function passed with the request: a generation starts when every
+member has joined, or when the rebalance timeout has passed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .members import GroupOptions, GroupState, JoinRequest, JoinResult, Member, 
 class Group:
     """A group's members and its state.
 
-    Invariant: EMPTY has no members; ``leader`` is a member in every other state once a generation began.
+    Invariant: EMPTY has no members; in every other state, ``leader`` is a member once a generation has begun.
     """
 
     def __init__(self, group_id: str, clock: Clock, options: GroupOptions) -> None:
@@ -52,7 +52,7 @@ class Group:
     # --- joining -----------------------------------------------------------------------------------------------------
 
     def join(self, request: JoinRequest, reply: Callable[[JoinResult], None]) -> None:
-        """Handle a member that joins or joins again. Raises an error, or answers by ``reply``, possibly later."""
+        """Handle a member that joins or joins again. Raises an error, or calls ``reply``, possibly later."""
         if self.members and (
             request.protocol_type != self.protocol_type or not self._has_common(request.protocols, request.member_id)
         ):
@@ -117,7 +117,7 @@ class Group:
         self._prepare_rebalance()
 
     def _replace_static(self, member_id: str, request: JoinRequest, reply: Callable[[JoinResult], None]) -> None:
-        """Handle a static member that returned without its id: it gets a new id, and the old one is fenced."""
+        """Handle a static member that returned without its id: it gets a new id, and the old id is fenced."""
         assert request.instance_id is not None
         old = self.members.pop(self.static[request.instance_id])
         fenced = FencedInstanceIdError(f"{request.instance_id} joined again")
@@ -187,7 +187,7 @@ class Group:
             self._begin_generation()
 
     def _join_timed_out(self) -> None:
-        """Remove members that have not joined again, except static ones, which stay until their session ends."""
+        """Remove members that have not joined again, except static members, which stay until their session expires."""
         for member in list(self.members.values()):
             if member.reply_join is None and member.request.instance_id is None:
                 self._drop(member)
@@ -220,7 +220,7 @@ class Group:
             member.answer_join(self._joined(member, tell_members=member.member_id == self.leader))
 
     def _select_protocol(self) -> str:
-        """Return the protocol preferred by most members, among the ones that all support."""
+        """Return the protocol preferred by most members, among the protocols that all support."""
         candidates = {
             name
             for name, _ in next(iter(self.members.values())).request.protocols
@@ -243,7 +243,7 @@ class Group:
         assignments: dict[str, bytes],
         reply: Callable[[SyncResult], None],
     ) -> None:
-        """Handle a request for an assignment; the leader sends all. Raises an error, or answers by ``reply``."""
+        """Handle a request for an assignment; the leader's has all assignments. Raises an error, or calls ``reply``."""
         member = self._checked(member_id, instance_id)
         if generation != self.generation:
             raise IllegalGenerationError(f"group {self.group_id} is at generation {self.generation}, not {generation}")
@@ -285,7 +285,7 @@ class Group:
     # --- staying and leaving -----------------------------------------------------------------------------------------
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
-        """Keep a member alive. Raises an error that it gets instead of an acknowledgement."""
+        """Keep a member alive. Raises the error with which the heartbeat is answered."""
         member = self._checked(member_id, instance_id)
         if generation != self.generation:
             raise IllegalGenerationError(f"group {self.group_id} is at generation {self.generation}, not {generation}")
@@ -337,7 +337,7 @@ class Group:
         return member
 
     def _heard_of(self, member: Member) -> None:
-        """Restart its session. The timer is not moved: it checks the deadline when it fires."""
+        """Restart a member's session. The timer is not moved: it checks the deadline when it fires."""
         member.deadline = self._clock.now() + member.request.session_timeout_ms / 1000
         if member.session_timer is None:
             member.session_timer = self._clock.call_at(member.deadline, lambda: self._look_at_session(member))
@@ -348,7 +348,7 @@ class Group:
             return
         now = self._clock.now()
         if member.reply_join is not None or member.reply_sync is not None:
-            # It waits for this group, so its silence is expected.
+            # The member waits for an answer, and sends no heartbeats meanwhile.
             self._heard_of(member)
         elif now < member.deadline:
             member.session_timer = self._clock.call_at(member.deadline, lambda: self._look_at_session(member))
@@ -378,7 +378,7 @@ class Group:
             self._prepare_rebalance()
 
     def coordinator_moved(self, error: BrokerError) -> None:
-        """Send waiting members to the new coordinator; sessions restart there."""
+        """Answer waiting members with an error that sends them to the new coordinator; sessions restart there."""
         self.answer_all(error)
         for member in self.members.values():
             self._heard_of(member)
@@ -390,7 +390,7 @@ class Group:
             member.answer_sync(SyncResult(error))
 
     def take_over(self, generation: int, protocol_type: str, members: Iterable[tuple[str, JoinRequest, bytes]]) -> None:
-        """Begin with the members of a group of the new protocol, and their assignments: they should join again."""
+        """Take over the members of a group of the new protocol, with their assignments, and make them join again."""
         self.generation, self.protocol_type, self.state = generation, protocol_type, GroupState.STABLE
         for member_id, request, assignment in members:
             member = self.members[member_id] = Member(member_id, request)
@@ -403,7 +403,7 @@ class Group:
         self._prepare_rebalance()
 
     def close(self) -> None:
-        """Cancel every timer: the group is deleted, or continues under another protocol."""
+        """Cancel every timer, because the group is deleted, or continues under another protocol."""
         for member in self.members.values():
             self._stop_session(member)
         for timer in self._promised.values():

@@ -63,7 +63,7 @@ def _definitions(options: GroupOptions) -> dict[str, GroupConfigDefinition]:
 
 
 class ShareSettings(NamedTuple):
-    """Settings of one share group. ``reset``: see `reset_time_ms`."""
+    """Settings of a share group. For ``reset``, see `reset_time_ms`."""
 
     session_timeout_ms: int
     heartbeat_interval_ms: int
@@ -86,7 +86,7 @@ class GroupConfigs:
 
     @property
     def names(self) -> list[str]:
-        """Groups with options of their own."""
+        """Groups with explicit options."""
         return sorted(self._overrides)
 
     def overrides(self, group_id: str) -> Mapping[str, str]:
@@ -142,7 +142,7 @@ class GroupConfigs:
             )
 
     def _check_bounds(self, name: str, value: str) -> None:
-        """Check the bounds in the brokers' own options."""
+        """Check the bounds that brokers' options set."""
         definition = self.definitions[name]
         if definition.type is not ConfigType.INT:
             return
@@ -162,7 +162,7 @@ class GroupConfigs:
                 raise InvalidConfigError(f"{session} must be greater than {heartbeat}")
 
     def replace(self, group_id: str, overrides: Mapping[str, str]) -> None:
-        """Replace a group's options, which were checked."""
+        """Replace a group's options with checked options."""
         self._share.pop(group_id, None)
         if overrides:
             self._overrides[group_id] = dict(overrides)
@@ -171,7 +171,7 @@ class GroupConfigs:
 
 
 def reset_time_ms(reset: str, now_ms: int) -> int | None:
-    """Return the start time of a share group's records, for a policy by duration; None for any other."""
+    """Return the start time of a share group's records, for a policy by duration; None for other policies."""
     found = _DURATION.fullmatch(reset)
     if found is None:
         return None

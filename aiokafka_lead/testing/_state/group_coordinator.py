@@ -96,7 +96,7 @@ class ClassicApi(Protocol):
 
 
 class GroupCoordinator:
-    """Groups by id. A group exists from its first member on, or as long as it has offsets.
+    """Groups by id. A group exists from its first member on, or while it has offsets.
 
     Invariant: no id is in two of ``groups``, ``consumers`` and ``shares``.
     """
@@ -107,7 +107,7 @@ class GroupCoordinator:
         self._cluster = cluster
         # Groups of the classic protocol.
         self.groups: dict[str, Group] = {}
-        # Groups of the new one, possibly with members of the classic protocol.
+        # Groups of the new protocol, possibly with members of the classic protocol.
         self.consumers: dict[str, ConsumerGroup] = {}
         self.shares: dict[str, ShareGroup] = {}
         self.share_states = ShareStates()
@@ -115,7 +115,7 @@ class GroupCoordinator:
         self.offsets = Offsets()
 
     def to_join(self, group_id: str, request: JoinRequest) -> ClassicApi:
-        """Return the group to join; a new one for a new member."""
+        """Return the group to join, created for a new member if necessary."""
         limits = self.options
         if not limits.min_session_timeout_ms <= request.session_timeout_ms <= limits.max_session_timeout_ms:
             raise InvalidSessionTimeoutError(
@@ -172,7 +172,7 @@ class GroupCoordinator:
         move_to_classic(group, classic, self._cluster)
 
     def share_group(self, group_id: str, *, create: bool = False) -> ShareGroup:
-        """Return a share group, by default an existing one. Raises GroupIdNotFoundError."""
+        """Return a share group; with ``create`` a missing group is created. Raises GroupIdNotFoundError."""
         found = self.shares.get(group_id)
         if found is not None:
             return found
@@ -258,7 +258,7 @@ class GroupCoordinator:
         self.share_states.delete_topic(topic.topic_id)
 
     def slot_moved(self, slot: int) -> None:
-        """Move the groups of a slot to another coordinator: waiting requests get an error."""
+        """Move the groups of a slot to another coordinator; waiting requests get an error."""
         for group in self.groups.values():
             if slot_of(group.group_id) == slot:
                 group.coordinator_moved(NotCoordinatorError())

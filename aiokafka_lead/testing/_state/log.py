@@ -1,7 +1,7 @@
-"""A partition's log: batches whole in memory, offsets, leader epochs, producers, transactions.
+"""A partition's log: whole batches in memory, offsets, leader epochs, producers, transactions.
 
-All replicas of a partition share one log: in this cluster replication is instant, so that the high watermark is the
-log's end. `PartitionLog.truncate` simulates losses of replication.
+All replicas of a partition share one log. Replication is therefore instant, and the high watermark is the log's end.
+`PartitionLog.truncate` simulates the loss of records that were not replicated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class AbortedTxn(NamedTuple):
 
 
 class OffsetAt(NamedTuple):
-    """A position in the log: -1 everywhere for none."""
+    """A position in the log; -1 in all fields if there is none."""
 
     offset: int
     timestamp_ms: int
@@ -35,7 +35,7 @@ NOWHERE = OffsetAt(-1, -1, -1)
 
 
 class PartitionLog:
-    """Appends, reads and answers queries. Offsets outside it raise OffsetOutOfRangeError.
+    """Appends, reads and answers queries. Offsets outside the log raise OffsetOutOfRangeError.
 
     Invariant: ``_last_offsets[i] == batches[i].last_offset``, rising; ``start_offset <= end_offset``.
     """
@@ -45,7 +45,7 @@ class PartitionLog:
         # Last offset of each batch, for bisection.
         self._last_offsets: list[int] = []
         self.start_offset = 0
-        # The offset of the next record. Also the high watermark: see above.
+        # The offset of the next record, and also the high watermark.
         self.end_offset = 0
         self.size_bytes = 0
         # (epoch, first offset written under it or after it began), rising in both.
@@ -63,7 +63,7 @@ class PartitionLog:
     def begin_epoch(self, epoch: int) -> None:
         """Begin a leader's epoch at the current end of the log."""
         if self.epochs and self.epochs[-1][1] == self.end_offset:
-            # The previous epoch wrote nothing; it leaves no trace, as in Java's LeaderEpochFileCache.
+            # The previous epoch wrote nothing, and is removed as in Java's LeaderEpochFileCache.
             self.epochs.pop()
         self.epochs.append((epoch, self.end_offset))
 
@@ -124,7 +124,7 @@ class PartitionLog:
         self.size_bytes += batch.size
 
     def read(self, offset: int, max_bytes: int, *, committed_only: bool, at_least_one: bool) -> tuple[list[bytes], int]:
-        """Return whole batches from the one with ``offset`` on, and their total size in bytes.
+        """Return whole batches, beginning with the batch that contains ``offset``, and their total size in bytes.
 
         ``at_least_one``: the first batch is included even if it is larger than ``max_bytes`` (KIP-74).
         """
@@ -134,7 +134,7 @@ class PartitionLog:
     def stored(
         self, offset: int, max_bytes: int, *, committed_only: bool, at_least_one: bool
     ) -> tuple[list[StoredBatch], int]:
-        """Return the same as `read`, in stored form."""
+        """Return the same batches as `read`, in stored form."""
         if offset < self.start_offset or offset > self.end_offset:
             raise OffsetOutOfRangeError(f"offset {offset} is outside {self.start_offset}..{self.end_offset}")
         end = self.last_stable_offset if committed_only else self.end_offset
@@ -215,7 +215,7 @@ class PartitionLog:
         return NOWHERE if found is None else OffsetAt(*found, newest.leader_epoch)
 
     def delete_before(self, offset: int) -> None:
-        """Move the log's start (DeleteRecords, retention); batches completely before it are dropped."""
+        """Move the log's start (DeleteRecords, retention), and drop batches that are completely before it."""
         if offset < 0 or offset > self.end_offset:
             raise OffsetOutOfRangeError(f"offset {offset} is outside {self.start_offset}..{self.end_offset}")
         if offset <= self.start_offset:
@@ -238,7 +238,7 @@ class PartitionLog:
         self.delete_before(self.batches[count].base_offset)
 
     def truncate(self, offset: int) -> None:
-        """Lose everything from ``offset`` on, like an unclean leader election. Cuts at a batch's start."""
+        """Drop everything from ``offset`` on, like an unclean leader election. The new end is a batch's start."""
         index = bisect_left(self._last_offsets, offset)
         self.size_bytes -= sum(batch.size for batch in self.batches[index:])
         del self.batches[index:], self._last_offsets[index:]

@@ -65,17 +65,17 @@ class JoinRequest(NamedTuple):
     protocols: tuple[tuple[str, bytes], ...]
     # The member must return with the id assigned to it (KIP-394).
     known_id_required: bool
-    # It understands that its group may continue without a new assignment (KIP-814).
+    # The member understands that its group may continue without a new assignment (KIP-814).
     may_skip: bool
 
 
 class GroupOptions(NamedTuple):
     """Broker options for consumer groups.
 
-    ``min_session_timeout_ms`` is 6000 at real brokers; tests here may be quicker. ``max_size`` None means no limit.
-    Members of the new protocol (KIP-848) learn from the broker how often to send heartbeats, and their session is the
-    broker's: ``consumer_heartbeat_interval_ms`` and ``consumer_session_timeout_ms``. The options that begin with
-    ``share_`` are for share groups (KIP-932); ``share_max_sessions`` is each broker's limit of share sessions.
+    ``min_session_timeout_ms`` is 6000 at real brokers; lower values make tests faster. ``max_size`` None means no
+    limit. For members of the new protocol (KIP-848), the broker sets the heartbeat interval and the session timeout:
+    ``consumer_heartbeat_interval_ms`` and ``consumer_session_timeout_ms``. The options that begin with ``share_`` are
+    for share groups (KIP-932); ``share_max_sessions`` is each broker's limit of share sessions.
     """
 
     initial_rebalance_delay_ms: float = 0
@@ -98,7 +98,7 @@ naming.show_in("aiokafka_lead.testing", GroupOptions)
 
 
 class Member:
-    """One member. ``reply_join`` and ``reply_sync`` are set while it waits for an answer."""
+    """A member. ``reply_join`` and ``reply_sync`` are set while it waits for an answer."""
 
     __slots__ = ("assignment", "deadline", "member_id", "reply_join", "reply_sync", "request", "session_timer")
 

@@ -1,4 +1,4 @@
-"""Committed offsets, pending ones of open transactions, and the choice of coordinators."""
+"""Committed offsets, pending offsets of open transactions, and the choice of coordinators."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _OpenOffsets:
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
-        # By group: each position with its place in the order of all commits.
+        # By group: each position with its number in the order of all commits.
         self.groups: dict[str, dict[Key, tuple[int, Committed]]] = {}
 
 
@@ -36,7 +36,7 @@ class Offsets:
 
     def __init__(self) -> None:
         self._committed: dict[str, dict[Key, Committed]] = {}
-        # The places of the committed ones: a transaction that ends late does not undo later commits.
+        # The numbers of the committed positions: a transaction that ends late must not undo later commits.
         self._orders: dict[tuple[str, Key], int] = {}
         self._next_order = 0
         # By producer id, for open transactions.
@@ -108,8 +108,8 @@ class Offsets:
 
 # --- coordinators of groups and transactional ids ---------------------------------------------------------------------
 #
-# As on a real cluster a key belongs to one of 50 slots (the partitions of ``__consumer_offsets`` and
-# ``__transaction_state``), and each slot to a broker, which keeps it until it fails.
+# As in a real cluster, a key belongs to one of 50 slots (the partitions of ``__consumer_offsets`` and
+# ``__transaction_state``), and each slot to a broker until the broker fails.
 
 
 SLOTS = 50
@@ -149,7 +149,7 @@ class Coordinators:
         return broker
 
     def move(self, kind: int, key: str, to: int | None) -> int:
-        """Move a key's slot to another broker, by default the next one. Returns the broker."""
+        """Move a key's slot to another broker, by default the next; return the broker."""
         alive = self._registered()
         if to is None:
             present = self.of(kind, key)

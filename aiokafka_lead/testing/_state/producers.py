@@ -33,9 +33,9 @@ class AppendedBatch(NamedTuple):
 
 
 class Verification:
-    """A producer's write in a transaction, from the question to the coordinator until the append (KIP-890).
+    """A producer's write in a transaction, from the request to the coordinator until the append (KIP-890).
 
-    It outlives answers after which the producer retries: until then no later write is permitted (Java:
+    It stays after answers that the producer retries: no later write is permitted before the retry (Java:
     ``VerificationStateEntry``).
     """
 
@@ -44,7 +44,7 @@ class Verification:
     def __init__(self, epoch: int, sequence: int, *, from_zero: bool) -> None:
         self.epoch = epoch
         self.lowest_sequence = sequence
-        # The second version of transactions: every epoch's sequence numbers start at 0.
+        # True for version 2 of transactions, in which every epoch's sequence numbers start at 0.
         self.from_zero = from_zero
 
     def again(self, epoch: int, sequence: int) -> None:
@@ -55,7 +55,7 @@ class Verification:
 
 
 class ProducerEntry:
-    """One producer id on one partition."""
+    """The state of a producer id in a partition."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp_ms", "txn_first_offset")
 
@@ -63,7 +63,7 @@ class ProducerEntry:
         self.epoch = NO_EPOCH
         self.batches: deque[AppendedBatch] = deque(maxlen=BATCHES_RETAINED)
         self.last_timestamp_ms = -1
-        # First offset of the transaction open here, None outside one.
+        # First offset of the open transaction, or None.
         self.txn_first_offset: int | None = None
         self.coordinator_epoch = -1
 
@@ -80,14 +80,14 @@ class ProducerEntry:
 
 
 class ProducerStates:
-    """The producers of one partition, by id."""
+    """The producers of a partition, by id."""
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
         self._verifications: dict[int, Verification] = {}
 
     def begin_verification(self, producer_id: int, epoch: int, sequence: int, *, from_zero: bool) -> bool:
-        """Return True if the coordinator must be asked about a transactional write: not if its transaction is open."""
+        """Return True if the coordinator must verify a transactional write, as its transaction is not open here yet."""
         entry = self.entries.get(producer_id)
         if entry is not None and entry.txn_first_offset is not None and entry.epoch == epoch:
             return False
@@ -103,9 +103,9 @@ class ProducerStates:
     ) -> AppendedBatch | None:
         """Validate a client's batch as a broker does before the append.
 
-        Returns the original batch if this one is its duplicate: the broker answers with the original offset and appends
-        nothing. An unknown producer may start with any sequence number, because its state may have expired (Java:
-        ``ProducerAppendInfo.checkSequence``).
+        Returns the original batch if this batch is a duplicate; the broker then answers with the original offset and
+        appends nothing. An unknown producer may start with any sequence number, because its state may have expired
+        (Java: ``ProducerAppendInfo.checkSequence``).
         """
         entry = self.entries.get(producer_id)
         verification = self._verifications.get(producer_id)
@@ -154,7 +154,7 @@ class ProducerStates:
         *,
         transactional: bool,
     ) -> None:
-        """Remember a batch that `check` permitted."""
+        """Record the append of a batch that `check` permitted."""
         if transactional:
             self._verifications.pop(producer_id, None)
         entry = self.entries.get(producer_id)
@@ -172,8 +172,8 @@ class ProducerStates:
     ) -> int | None:
         """End the producer's transaction here; return its first offset, or None if it had written nothing.
 
-        ``own_epoch``: the marker ends a transaction of the second version, so that its epoch must be a newer one,
-        unless it is repeated (KIP-1228).
+        ``own_epoch``: the marker ends a transaction of version 2, and must have a newer epoch unless it is repeated
+        (KIP-1228).
         """
         entry = self.entries.get(producer_id)
         if entry is None:
@@ -204,5 +204,5 @@ class ProducerStates:
 
 
 def advance_sequence(sequence: int, by: int) -> int:
-    """Return the sequence number ``by`` further on, with the protocol's wrap from 2**31 - 1 to 0."""
+    """Return the sequence number after ``by`` records; 2**31 - 1 is followed by 0."""
     return (sequence + by) % _SEQUENCES

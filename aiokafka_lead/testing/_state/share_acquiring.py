@@ -1,4 +1,4 @@
-"""Selects the records that a member of a share group gets from the ones read (Java: ``SharePartition.acquire``)."""
+"""Selects a share group member's records among the records read (Java: ``SharePartition.acquire``)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .share_deliveries import Acquired, Delivery, InFlightBatch, RecordState, jo
 from .share_records import InFlightRecords
 
 _CAREFUL_FROM = 2
-"""From this delivery on a record's last one is separate, and earlier ones include fewer records."""
+"""From this delivery on, deliveries include fewer records, and a record's last delivery is separate."""
 
 
 class Acquisition:
-    """One member's turn at a share partition. ``exact``: never more records than requested (KIP-1206)."""
+    """One acquisition by a member. ``exact``: never acquire more records than requested (KIP-1206)."""
 
     def __init__(
         self,
@@ -30,11 +30,11 @@ class Acquisition:
         self._member_id = member_id
         self._offset = offset
         self._read = read
-        # A size of 0 must not create empty batches: each is then a stored one.
+        # A size of 0 must not create empty batches: it means stored batches.
         self._batch_size = max(1, batch_size)
         self._exact = exact
         self._limit = shares.settings().delivery_count_limit
-        # From this delivery on fewer records are delivered together, to isolate a harmful one.
+        # From this delivery on, fewer records are delivered together, to isolate a harmful record.
         self._throttled_from = max(_CAREFUL_FROM, -(-self._limit // 2))
 
     def run(self, max_records: int) -> list[Acquired]:
@@ -74,7 +74,7 @@ class Acquisition:
         return acquired
 
     def _bounds(self, max_records: int) -> tuple[int, int]:
-        """Return the number of records, and the last offset. Without room, returned records are still available."""
+        """Return the number of records, and the last offset. At the limit, released records are still available."""
         shares = self._shares
         wanted = min(max_records, shares.settings().partition_max_record_locks - shares.in_flight)
         last = self._read[-1].last_offset
@@ -92,7 +92,7 @@ class Acquisition:
         )
 
     def _of(self, batch: InFlightBatch, first: int, last: int, wanted: int, *, throttled: bool) -> list[Acquired]:
-        """Acquire the available part of a batch: all of it together, or record by record."""
+        """Acquire the available records of a batch, together or one by one."""
         whole = batch.whole
         if whole is not None and whole.state is not RecordState.AVAILABLE:
             return []

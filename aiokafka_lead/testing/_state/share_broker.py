@@ -1,4 +1,4 @@
-"""One broker's state of share groups: members' sessions, and partitions that it leads for them.
+"""A broker's state of share groups: members' sessions, and the partitions that it leads.
 
 Java: ``SharePartitionManager``, ``ShareSessionCache``, ``SharePartitionCache``.
 """
@@ -47,7 +47,7 @@ class ShareSession:
     def __init__(self, connection: int) -> None:
         # The epoch that the next request must carry.
         self.epoch = 1
-        # Each with True if the next answer must include it even without news.
+        # Each with True if the next answer must include it even without changes.
         self.partitions: dict[Slot, bool] = {}
         # Partitions of topics that did not exist when they were added.
         self.nameless: set[Slot] = set()
@@ -61,12 +61,12 @@ class ShareSession:
             self.nameless.discard(slot)
 
     def must_tell(self, slot: Slot, *, has_records: bool, has_error: bool) -> bool:
-        """Return True if an answer includes a partition; remember that it did."""
+        """Return True if the answer must include a partition; record that it does."""
         told = self.partitions.get(slot)
         if told is None:
             return has_records or has_error
         if has_records:
-            # The other ones come first next time.
+            # Other partitions come first next time.
             del self.partitions[slot]
         self.partitions[slot] = has_error
         return told or has_records or has_error
@@ -83,21 +83,21 @@ class ShareWorld(NamedTuple):
 
 
 class ShareBroker:
-    """Sessions and partitions of one broker."""
+    """Sessions and partitions of a broker."""
 
     def __init__(self, node_id: int, world: ShareWorld) -> None:
         self.node_id = node_id
         self._world = world
         self.max_sessions = world.max_sessions
         self._sessions: dict[MemberKey, ShareSession] = {}
-        # The member whose session each connection has opened last.
+        # The member whose session each connection opened last.
         self._connections: dict[int, MemberKey] = {}
         self._partitions: dict[tuple[str, Slot], SharePartition] = {}
 
     # --- sessions ----------------------------------------------------------------------------------------------------
 
     def open(self, key: MemberKey, connection: int) -> ShareSession:
-        """Open a session, replacing any of the member."""
+        """Open a session, which replaces any session of the member."""
         self._sessions.pop(key, None)
         if len(self._sessions) >= self.max_sessions:
             raise ShareSessionLimitReachedError("The limit of share sessions has been reached.")
@@ -120,7 +120,7 @@ class ShareBroker:
         return session
 
     def close(self, key: MemberKey) -> None:
-        """End a session: the member's records are released."""
+        """End a session, and release the member's records."""
         session = self._sessions.pop(key, None)
         # A waiting fetch of this session may change the session as it is woken.
         for slot in [] if session is None else list(session.partitions):
@@ -129,7 +129,7 @@ class ShareBroker:
                 shares.release(key[1])
 
     def connection_lost(self, connection: int) -> None:
-        """End the session of a connection; a group's last one removes its partitions' state."""
+        """End a connection's session. With a group's last session, the state of its partitions is removed."""
         key = self._connections.pop(connection, None)
         if key is None:
             return
@@ -195,7 +195,7 @@ class ShareBroker:
         return shares
 
     def _first_offset(self, group_id: str, partition: Partition) -> int:
-        """Return the start of records by the group's policy."""
+        """Return the start offset by the group's reset policy."""
         reset = self._world.configs.share(group_id).reset
         time_ms = reset_time_ms(reset, self._world.now_ms())
         if time_ms is None:

@@ -42,7 +42,7 @@ AFTER: dict[Acknowledge, RecordState] = {
     Acknowledge.REJECT: RecordState.ARCHIVED,
     Acknowledge.RENEW: RecordState.ACQUIRED,
 }
-"""The state of an acquired record after each."""
+"""The state of an acquired record after each acknowledgement."""
 
 
 class Acquired(NamedTuple):
@@ -67,7 +67,7 @@ class Delivery:
         # Number of deliveries.
         self.count = count
         self.member_id = member_id
-        # While acquired: the end of its lock, and the timer for that.
+        # While acquired: the end of the lock, and its timer.
         self.expires_at = float("inf")
         self.lock: TimerHandle | None = None
 
@@ -87,7 +87,7 @@ class Delivery:
             self.lock = None
 
     def copy(self) -> Delivery:
-        """Return another one with the same state, without a lock."""
+        """Return a copy without a lock."""
         return Delivery(self.state, self.count, self.member_id)
 
 
@@ -112,7 +112,7 @@ class InFlightBatch:
         return first <= self.first and self.last <= last
 
     def split(self) -> list[Delivery]:
-        """Give each record its own state. The caller sets the locks."""
+        """Give each record a separate state. The caller sets the locks."""
         if self.whole is not None:
             whole, self.whole = self.whole, None
             self.each = [whole.copy() for _ in range(len(self))]
@@ -136,7 +136,7 @@ class InFlightBatch:
 
 
 def joined(runs: list[Acquired]) -> list[Acquired]:
-    """Return neighbours with equal delivery counts as one."""
+    """Join adjacent runs with equal delivery counts."""
     found: list[Acquired] = []
     for run in runs:
         if found and run.first == found[-1].last + 1 and run.delivery_count == found[-1].delivery_count:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def simple(members: Sequence[Candidate], before: Mapping[str, Set[Slot]]) -> Target:
-    """Assign so that the members of two partitions differ by one at most, with few changes.
+    """Assign with few changes, so that the numbers of members of any two partitions differ by at most one.
 
     If all members want the same topics, all partitions are distributed together; otherwise each topic separately.
     """
@@ -38,7 +38,7 @@ def simple(members: Sequence[Candidate], before: Mapping[str, Set[Slot]]) -> Tar
 def _share(
     slots: Sequence[Slot], seekers: Sequence[str], before: Mapping[str, Set[Slot]], target: dict[str, set[Slot]]
 ) -> None:
-    """Distribute partitions among the members that want them, and add each one's share to ``target``."""
+    """Distribute partitions among the members that want them, and add each member's share to ``target``."""
     if not slots:
         return
     sharing = -(-len(seekers) // len(slots))
@@ -100,7 +100,7 @@ class ShareBeatResult(NamedTuple):
 
 
 class ShareMember:
-    """One member: it never has to give up partitions first, so that it reaches its target immediately."""
+    """A member. It never has to give up partitions first, and reaches its target immediately."""
 
     __slots__ = (
         "assigned",
@@ -135,10 +135,10 @@ class ShareMember:
 
 
 class ShareGroup:
-    """Members, and the target assignment. The state of assigned partitions is kept from then on.
+    """Members, and the target assignment. The state of a partition is kept from its first assignment on.
 
-    A real coordinator answers the first heartbeat without partitions: the share coordinator must initialise their state
-    first. Here that takes no time.
+    A real coordinator answers the first heartbeat without partitions, because the share coordinator must initialise
+    their state first. Here the initialisation takes no time.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class ShareGroup:
         self.target_epoch = 0
         self.members: dict[str, ShareMember] = {}
         self._target: Mapping[str, frozenset[Slot]] = {}
-        # The topics of the members' subscriptions when the group last looked.
+        # The topics of the members' subscriptions at the last check.
         self._subscribed: dict[UUID, int] = {}
 
     @property
@@ -170,7 +170,7 @@ class ShareGroup:
         return "Stable" if self.members else "Empty"
 
     def heartbeat(self, beat: ShareBeat) -> ShareBeatResult:
-        """Process a heartbeat: a member joins, lives, changes its subscription or leaves. Raises its errors."""
+        """Process a heartbeat: a member joins, stays, changes its subscription or leaves. Raises its errors."""
         if beat.epoch == LEAVES:
             self.remove(self._known(beat.member_id))
             return ShareBeatResult(LEAVES, None)
@@ -206,7 +206,7 @@ class ShareGroup:
         return member
 
     def _update(self, member: ShareMember, beat: ShareBeat) -> bool:
-        """Take over the data of a heartbeat; return True if the subscription changed."""
+        """Store the data of a heartbeat; return True if the subscription changed."""
         before = member.topics
         member.client_id, member.client_host = beat.client_id, beat.client_host
         if beat.rack is not None:
@@ -244,7 +244,7 @@ class ShareGroup:
     # --- ends --------------------------------------------------------------------------------------------------------
 
     def _heard_of(self, member: ShareMember) -> None:
-        """Restart its session. The timer is not moved: it checks the deadline when it fires."""
+        """Restart a member's session. The timer is not moved: it checks the deadline when it fires."""
         timeout_ms = self._configs.share(self.group_id).session_timeout_ms
         member.deadline = self._clock.now() + timeout_ms / 1000
         if member.session_timer is None:
@@ -260,7 +260,7 @@ class ShareGroup:
             self.remove(member)
 
     def remove(self, member: ShareMember) -> None:
-        """Remove a member that left, or timed out: a new epoch for the rest."""
+        """Remove a member that left or timed out. The group gets a new epoch."""
         if self.members.pop(member.member_id, None) is None:
             return
         member.cancel_timers()
@@ -274,6 +274,6 @@ class ShareGroup:
             self._heard_of(member)
 
     def close(self) -> None:
-        """Cancel every timer: the group is deleted."""
+        """Cancel every timer, because the group is deleted."""
         for member in self.members.values():
             member.cancel_timers()

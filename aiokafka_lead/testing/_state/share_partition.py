@@ -13,7 +13,7 @@ from .share_records import InFlightRecords
 
 
 class AcknowledgedBatch(NamedTuple):
-    """A member's acknowledgement of consecutive records: one type for all of them, or one each."""
+    """A member's acknowledgement of consecutive records, with a type for all of them or for each."""
 
     first: int
     last: int
@@ -37,10 +37,10 @@ class SharePartition(InFlightRecords):
         exact: bool,
         aborted: Sequence[StoredBatch] = (),
     ) -> list[Acquired]:
-        """Lock records for a member, from what was read from ``offset`` on.
+        """Lock records for a member, among the records read from ``offset`` on.
 
-        ``max_records`` is exceeded to the end of a stored batch unless ``exact`` (KIP-1206). Batches of aborted
-        transactions count as done.
+        The last stored batch is completed even beyond ``max_records``, unless ``exact`` (KIP-1206). Batches of aborted
+        transactions count as finished.
         """
         if self.fenced or max_records <= 0 or not read or read[-1].last_offset < self.start_offset:
             return []
@@ -52,7 +52,7 @@ class SharePartition(InFlightRecords):
         return acquired
 
     def acknowledge(self, member_id: str, batches: Iterable[AcknowledgedBatch]) -> None:
-        """Apply all acknowledgements of a member, or none: then raise the error."""
+        """Apply all acknowledgements of a member, or raise an error and apply none."""
         if self.fenced:
             raise NotLeaderOrFollowerError("the state of the share partition is another leader's")
         changed: list[tuple[int, int, Delivery]] = []
@@ -73,7 +73,7 @@ class SharePartition(InFlightRecords):
         self.settled(changed)
 
     def _said(self, member_id: str, said: AcknowledgedBatch) -> Iterable[tuple[int, int, Delivery, Acknowledge]]:
-        """Yield the records of an acknowledgement, with its type. Raises an error for an invalid one."""
+        """Yield the records of an acknowledgement, with its type. Raises an error if it is invalid."""
         if said.last < self.start_offset:
             return
         for batch in self._named(said):

@@ -15,11 +15,11 @@ from .topics import Partition
 class InFlightRecords:
     """The records in delivery, from the start offset on.
 
-    ``settings`` returns the group's current ones; ``saved`` outlives this leader. ``watchers`` are called when a fetch
-    that found no records may find some now.
+    ``settings`` returns the group's current settings; ``saved`` is kept after a change of leader. ``watchers`` are
+    called when a fetch that found no records may now find some.
 
-    Invariant: ``batches`` are in order, without overlaps, and reach to ``end_offset``, the last offset that was read;
-    without batches, ``end_offset`` is the next to read.
+    Invariant: ``batches`` are in order, without overlaps, and extend to ``end_offset``, the last offset that was read;
+    without batches, ``end_offset`` is the next offset to read.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class InFlightRecords:
         # Set once another broker leads, or the state was replaced: this state is then invalid.
         self.fenced = False
         self.batches: list[InFlightBatch] = []
-        self.watchers: set[Callable[[], None]] = set()
+        self.watchers: dict[Callable[[], None], None] = {}
         # True if a record before the end may be available.
         self.may_have_available = False
         self.start_offset = start_offset() if saved.start_offset == NO_OFFSET else saved.start_offset
@@ -47,7 +47,7 @@ class InFlightRecords:
         self._load(saved.saved())
 
     def _load(self, deliveries: Iterable[SavedDelivery]) -> None:
-        """Continue from the previous leader's state; records between saved ones were acquired then, or never read."""
+        """Continue from the previous leader's state. Records missing in it were acquired then, or never read."""
         following = self.start_offset
         for saved in deliveries:
             if saved.first > following:
@@ -82,7 +82,7 @@ class InFlightRecords:
 
     @property
     def can_acquire(self) -> bool:
-        """True if a member may get records: there is room, or released records wait."""
+        """True if a member may get records: new records within the limit, or released records."""
         return self.next_offset != self.end_offset + 1 or self.in_flight < self.settings().partition_max_record_locks
 
     def locked(self, delivery: Delivery, first: int, last: int) -> None:
@@ -95,7 +95,7 @@ class InFlightRecords:
         delivery.lock = self._clock.call_at(delivery.expires_at, lambda: self._expired(delivery, first, last))
 
     def split(self, batch: InFlightBatch) -> None:
-        """Let the states of a batch's records differ, each with its own lock."""
+        """Give each record of a batch a separate state and lock."""
         if batch.whole is not None:
             locked = batch.whole.lock is not None
             for offset, delivery in enumerate(batch.split(), batch.first):
@@ -103,7 +103,7 @@ class InFlightRecords:
                     self._watch(delivery, offset, offset)
 
     def reset_to_log_start(self) -> None:
-        """Handle deleted records: available ones before the log's start are done."""
+        """Handle deleted records: available records before the log's start are finished."""
         log_start = self.partition.log.start_offset
         if log_start <= self.start_offset:
             return
@@ -115,7 +115,7 @@ class InFlightRecords:
             self.end_offset = log_start
 
     def archive(self, first: int, last: int, present: RecordState) -> bool:
-        """Archive the records within bounds that are in a state; return True if there are any."""
+        """Archive the records within bounds whose state is ``present``; return True if there are any."""
         any_archived = False
         for batch in self._overlapping(first, last):
             if batch.whole is not None and batch.whole.state is not present:
@@ -162,8 +162,8 @@ class InFlightRecords:
         self._give_back([(first, last, delivery)])
 
     def _give_back(self, runs: Iterable[tuple[int, int, Delivery]]) -> None:
-        """Release records that were not acknowledged, unless a later leader has read the state. Ones before the start
-        are done.
+        """Release unacknowledged records, unless a later leader has read the state. Records before the start are
+        finished.
         """
         if self.saved.leader_epoch > self.leader_epoch:
             self.fence()
@@ -185,7 +185,7 @@ class InFlightRecords:
             delivery.unlock()
             if delivery.state is RecordState.AVAILABLE:
                 self.may_have_available = True
-        # As at a broker the saved start is the one before this change.
+        # As at a broker, the saved start is the start before this change.
         self.saved.write(
             self.start_offset,
             sum(

@@ -1,4 +1,4 @@
-"""The state that outlives a share partition's leader: the share coordinator's (Java: ``ShareCoordinatorShard``)."""
+"""The share coordinator's state of share partitions, kept across leaders (Java: ``ShareCoordinatorShard``)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_OFFSET = -1
 
 
 class SavedDelivery(NamedTuple):
-    """State of records that are not acquired: acquisitions are not saved."""
+    """State of records that are not acquired. Acquisitions are not saved."""
 
     first: int
     last: int
@@ -23,13 +23,13 @@ class SavedDelivery(NamedTuple):
 
 
 class ShareState:
-    """The saved state of one share partition."""
+    """The saved state of a share partition."""
 
     __slots__ = ("completed", "deliveries", "leader_epoch", "start_offset")
 
     def __init__(self, start_offset: int) -> None:
         self.start_offset = start_offset
-        # Of the last leader that has read it: earlier ones may no longer write.
+        # The epoch of the last leader that has read the state: earlier leaders may no longer write.
         self.leader_epoch = -1
         # Number of finished records from the start on.
         self.completed = 0

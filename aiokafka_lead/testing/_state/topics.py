@@ -10,11 +10,11 @@ from .configs import TopicConfigs
 from .log import PartitionLog
 
 NO_LEADER = -1
-"""The leader's id of a partition without one."""
+"""The leader's id in a partition without a leader."""
 
 
 class PartitionView(NamedTuple):
-    """A partition in metadata at one moment."""
+    """A partition in metadata at a certain time."""
 
     number: int
     leader_id: int
@@ -25,7 +25,7 @@ class PartitionView(NamedTuple):
 
 
 class TopicView(NamedTuple):
-    """A topic in metadata at one moment."""
+    """A topic in metadata at a certain time."""
 
     name: str
     topic_id: UUID
@@ -42,7 +42,7 @@ class BrokerView(NamedTuple):
 
 
 class Resignation(NamedTuple):
-    """A leader's move that is not known to all brokers: until it is, none accepts records (see `Partition.leads`)."""
+    """A move of the leader that not all brokers know yet. Until then, no broker leads (see `Partition.leads`)."""
 
     old_leader_id: int
     old_leader_epoch: int
@@ -77,18 +77,18 @@ class Partition:
         self.isr = list(replicas)
         self.leader_id = replicas[0]
         self.leader_epoch = 0
-        # Of a reassignment under way (KIP-455).
+        # Replicas of a pending reassignment (KIP-455).
         self.adding: list[int] = []
         self.removing: list[int] = []
         self.resignation: Resignation | None = None
         self.log = PartitionLog()
         self.log.begin_epoch(0)
         # Fetches that wait here. Each is called with the number of appended bytes, or -1 for any other change.
-        self.watchers: set[Callable[[int], None]] = set()
+        # In the order in which they came, so that a simulation replays.
+        self.watchers: dict[Callable[[int], None], None] = {}
 
     def leads(self, node_id: int, now: float) -> bool:
-        """Return True if a broker acts as the leader. A new one is not notified immediately of its predecessor's
-        resignation."""
+        """Return True if a broker acts as the leader. A new leader may learn of its predecessor's resignation later."""
         if self.resignation is not None:
             if now < self.resignation.until:
                 return False
@@ -96,13 +96,13 @@ class Partition:
         return self.leader_id == node_id
 
     def leader_known_to(self, node_id: int) -> tuple[int, int]:
-        """Return leader and epoch as a broker would hint them: the new leader hears of a move last."""
+        """Return the leader and epoch that a broker knows; the new leader is the last to learn of a move."""
         if self.resignation is not None and node_id == self.leader_id:
             return self.resignation.old_leader_id, self.resignation.old_leader_epoch
         return self.leader_id, self.leader_epoch
 
     def set_leader(self, node_id: int) -> None:
-        """Set another leader, the same one, or none: always with a new epoch."""
+        """Set the leader (another, the same, or NO_LEADER), always with a new epoch."""
         self.leader_id = node_id
         self.leader_epoch += 1
         self.resignation = None

@@ -8,7 +8,7 @@ from .clock import TimerHandle
 from .topics import Partition
 
 EPOCH_MAX = 2**15 - 2
-"""The last epoch of a producer: the next one is reserved for fencing it (Java: ``isEpochExhausted``)."""
+"""The last epoch of a producer: the next epoch is reserved for fencing it (Java: ``isEpochExhausted``)."""
 
 NO_EPOCH = -1
 NO_PRODUCER_ID = -1
@@ -31,7 +31,7 @@ class EndAnswer(Enum):
     PREPARE = auto()
     """It decides, and the markers follow."""
     DONE = auto()
-    """It was decided in the same way before: repeat the answer."""
+    """It was decided in the same way before, and the answer is repeated."""
     CONCURRENT = auto()
     """The markers of an earlier decision are not written yet: CONCURRENT_TRANSACTIONS."""
     INVALID = auto()
@@ -41,7 +41,7 @@ class EndAnswer(Enum):
 
 
 _EndTable = dict[tuple[TxnState, bool], EndAnswer]
-"""Reactions by state, and True for a commit. While markers are being written all are CONCURRENT."""
+"""Reactions by state, and True for a commit. While markers are being written, all are CONCURRENT."""
 
 END_V1: _EndTable = {
     (TxnState.EMPTY, True): EndAnswer.INVALID,
@@ -53,7 +53,7 @@ END_V1: _EndTable = {
     (TxnState.COMPLETE_ABORT, True): EndAnswer.INVALID,
     (TxnState.COMPLETE_ABORT, False): EndAnswer.DONE,
 }
-"""Version 1 (KIP-98): the epoch stays, so that a repeated end looks like the next one."""
+"""Version 1 (KIP-98): the epoch does not change, so a repeated EndTxn looks like the next transaction's."""
 
 END_V2_CURRENT: _EndTable = {
     (TxnState.EMPTY, True): EndAnswer.INVALID,
@@ -81,7 +81,7 @@ END_V2_RETRY: _EndTable = {
 
 
 class Transaction:
-    """The coordinator's state of one transactional id."""
+    """The coordinator's state of a transactional id."""
 
     __slots__ = (
         "epoch",
@@ -102,7 +102,7 @@ class Transaction:
         self.transactional_id = transactional_id
         self.producer_id = producer_id
         self.epoch = NO_EPOCH
-        # The producer's previous epoch, if it may still ask with it; else NO_EPOCH.
+        # The producer's previous epoch, if its requests may still use it; else NO_EPOCH.
         self.last_epoch = NO_EPOCH
         # The previous id, while the end of the transaction that exhausted its epochs may be repeated.
         self.previous_producer_id = NO_PRODUCER_ID
@@ -110,9 +110,9 @@ class Transaction:
         self.next_producer_id = NO_PRODUCER_ID
         self.timeout_ms = timeout_ms
         self.state = TxnState.EMPTY
-        # Parts of the transaction without a marker yet, in the order in which they were added.
+        # Partitions whose marker has not been written, in the order in which they were added.
         self.partitions: dict[Partition, None] = {}
-        # Consumer groups whose offsets are part of it.
+        # Consumer groups with offsets in the transaction.
         self.groups: dict[str, None] = {}
         # Times of the current or last transaction: wall clock, -1 for none.
         self.started_ms = -1
@@ -130,7 +130,7 @@ class Transaction:
         return self.epoch >= EPOCH_MAX
 
     def answer_to_end(self, producer_id: int, epoch: int, *, committed: bool, bump: bool) -> EndAnswer | None:
-        """Return the reaction to an EndTxn; None for another producer's id. ``bump``: it is of version 2."""
+        """Return the reaction to an EndTxn; None for another producer's id. ``bump``: the transaction has version 2."""
         if bump and self.is_ending:
             return EndAnswer.CONCURRENT  # before anything else: a producer may already have its next id (KAFKA-18660)
         rotated = (
@@ -148,14 +148,14 @@ class Transaction:
         return (END_V2_CURRENT if bump else END_V1)[self.state, committed]
 
     def enter(self, state: TxnState) -> None:
-        """Go to another state, in which the previous producer id no longer counts."""
+        """Change to a state in which the previous producer id is no longer valid."""
         self.state = state
         self.previous_producer_id = self.producer_id
 
     def decide(self, *, committed: bool, bump: bool, next_producer_id: int, now_ms: int) -> tuple[int, int]:
         """Decide the end; return the producer's id and epoch after it.
 
-        ``bump`` starts another epoch, or, if there is none left, another id, passed as ``next_producer_id``.
+        ``bump`` starts another epoch, or after the last epoch another id, which is passed as ``next_producer_id``.
         """
         if self.state is not TxnState.ONGOING:
             self.started_ms = now_ms
@@ -168,7 +168,7 @@ class Transaction:
         return (self.producer_id, self.epoch) if self.next_producer_id < 0 else (self.next_producer_id, 0)
 
     def complete(self) -> None:
-        """Handle that the markers are written."""
+        """End the transaction after its markers have been written."""
         self.stop_timer()
         self.partitions.clear()
         self.groups.clear()

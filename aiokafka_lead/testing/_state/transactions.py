@@ -1,7 +1,7 @@
 """The coordinator of transactions (KIP-98, KIP-360, KIP-890): their producers, contents and ends.
 
-The version of a request determines the version of transactions, as at a broker. For the coordinator's own actions (a
-timeout, a producer fenced by another one) the finalized level of ``transaction.version`` counts.
+As at a broker, the version of a request determines the version of transactions. For actions of the coordinator (a
+timeout, a fenced producer) the finalized level of ``transaction.version`` counts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TIMEOUT_MAX_MS = 900_000
 """transaction.max.timeout.ms"""
 
 _BUMPS_FROM = 2
-"""The level of transaction.version from which on every transaction has its own epoch."""
+"""The level of transaction.version from which on every transaction has a new epoch."""
 
 
 class TransactionCoordinator:
@@ -57,10 +57,10 @@ class TransactionCoordinator:
     # --- InitProducerId ----------------------------------------------------------------------------------------------
 
     def init_producer_id(self, transactional_id: str, timeout_ms: int, producer_id: int, epoch: int) -> tuple[int, int]:
-        """Return a producer id and epoch; the previous producer of the transactional id is fenced.
+        """Return a producer id and epoch, and fence the previous producer of the transactional id.
 
-        ``producer_id`` and ``epoch`` identify a producer that continues after an error (KIP-360), else -1. A
-        transaction that is open is aborted, and the answer is CONCURRENT_TRANSACTIONS until its markers are written.
+        ``producer_id`` and ``epoch`` identify a producer that continues after an error (KIP-360), else -1. An open
+        transaction is aborted, and the answer is CONCURRENT_TRANSACTIONS until its markers are written.
         """
         txn = self.transactions.get(transactional_id)
         if txn is None:
@@ -85,7 +85,7 @@ class TransactionCoordinator:
             raise InvalidTransactionTimeoutError(f"transaction timeout {timeout_ms} ms is not in 1..{_TIMEOUT_MAX_MS}")
 
     def _next_epoch(self, txn: Transaction, *, resumed: bool, epoch: int) -> None:
-        """Advance to another epoch, or another id; repeat them for a producer that has missed its answer."""
+        """Advance to another epoch or id, or repeat both for a producer that has not received the answer."""
         if txn.is_exhausted and (not resumed or epoch == txn.epoch):
             txn.previous_producer_id = txn.producer_id
             txn.last_epoch = txn.epoch if resumed else NO_EPOCH
@@ -108,7 +108,7 @@ class TransactionCoordinator:
         partitions: Iterable[Partition] = (),
         groups: Iterable[str] = (),
     ) -> None:
-        """Add partitions, and the offsets of consumer groups, to the producer's transaction, which may begin here."""
+        """Add partitions, and offsets of consumer groups, to the producer's transaction; begin it if necessary."""
         known = self.transactions.get(transactional_id)
         if known is not None and known.is_ending:
             raise _ending(known)  # for every sender: a producer may already have its next id (KAFKA-18660)
@@ -141,8 +141,8 @@ class TransactionCoordinator:
     ) -> tuple[int, int]:
         """Commit or abort; return the producer's id and epoch from now on.
 
-        ``bump``: each transaction has its own epoch (KIP-890, EndTxn 5), so that no late request can slip into the next
-        one.
+        ``bump``: each transaction has a new epoch (KIP-890, EndTxn 5), so that no late request can become part of the
+        next transaction.
         """
         txn = self.transactions.get(transactional_id)
         answer = None if txn is None else txn.answer_to_end(producer_id, epoch, committed=committed, bump=bump)
@@ -175,7 +175,7 @@ class TransactionCoordinator:
             txn.stop_timer()
 
     def coordinator_moved(self, concerns: Callable[[str], bool]) -> None:
-        """Handle a change of coordinator: the new one reads the log, which does not have the last epoch."""
+        """Handle a change of coordinator: the new coordinator reads the log, which does not have the last epoch."""
         for txn in self.transactions.values():
             if concerns(txn.transactional_id):
                 txn.last_epoch = NO_EPOCH
@@ -219,7 +219,7 @@ class TransactionCoordinator:
                     now_ms=self._now_ms(),
                 )
             except BrokerError:
-                # A newer epoch, or a newer coordinator, has written here since: its transaction is another one.
+                # A newer epoch or coordinator has written here since, in a different transaction.
                 continue
             partition.notify()
         self._offsets_decided(txn.producer_id, committed)

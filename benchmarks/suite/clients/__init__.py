@@ -1,1 +1,1 @@
-"""One module for each client. Each has the coroutines of the kinds of work that it is measured at."""
+"""A module for each client, with a coroutine for each kind of work in which it is measured."""

@@ -1,4 +1,4 @@
-"""aiokafka. Its one way to send is ``send``; a consumer reads by ``async_for`` or ``getmany``."""
+"""aiokafka. The producer's method is ``send``; the consumer's methods are ``async_for`` and ``getmany``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..workload import LINGER_MS, Workload
 
 
 def producer(work: Workload, **options: Any) -> Any:
-    """Create a producer with the workload's options, not started."""
+    """Create a producer with the workload's options, without starting it."""
     return AIOKafkaProducer(
         bootstrap_servers=work.bootstrap,
         **{
@@ -29,7 +29,7 @@ def producer(work: Workload, **options: Any) -> Any:
 
 
 async def produce(work: Workload) -> dict[str, Any]:
-    """Send, and wait until all is acknowledged."""
+    """Send records, and wait until all are acknowledged."""
     each = work.records // work.clients
     producers = [producer(work) for _ in range(work.clients)]
     for one in producers:
@@ -50,7 +50,7 @@ async def _send(producer: Any, work: Workload, count: int) -> None:
 
 
 async def latency(work: Workload) -> list[float]:
-    """Return the milliseconds of each record, each awaited before the next."""
+    """Return the milliseconds of each record; each is awaited before the next."""
     from ..latency import timed
 
     one = producer(work, linger_ms=0)
@@ -100,10 +100,10 @@ async def steady(work: Workload) -> list[float]:
 
 
 async def buffered(work: Workload) -> dict[str, float]:
-    """Return the bytes of memory that a record takes while it waits, beside its value.
+    """Return the bytes of memory that a buffered record takes in addition to its value.
 
-    The client has one batch for each partition, and makes the caller wait after that, so that a window of records is
-    all that it buffers.
+    The client has one batch for each partition, and makes the caller wait after that, so it buffers only a window of
+    records.
     """
     one = producer(work, max_batch_size=1 << 24, linger_ms=60_000)
     await one.start()
@@ -115,7 +115,7 @@ async def buffered(work: Workload) -> dict[str, float]:
 
 
 async def idle(work: Workload) -> dict[str, float]:
-    """Return the KiB of memory that an idle consumer takes, except for the first."""
+    """Return the KiB of memory that each idle consumer after the first takes."""
     everything = [TopicPartition(work.topic, partition) for partition in range(work.partitions)]
     consumers = []
     before = 0

@@ -14,11 +14,11 @@ from ..usage import Meter, resident_bytes
 from ..workload import LINGER_MS, Workload
 
 ANYWHERE = -1
-"""Leaves the partition to the client."""
+"""Lets the client choose the partition."""
 
 
 def producer_options(work: Workload, linger_ms: int = LINGER_MS) -> dict[str, Any]:
-    """Return the workload's options in librdkafka's words."""
+    """Return the workload's options with librdkafka's names."""
     return {
         "bootstrap.servers": work.bootstrap,
         "acks": work.acks,
@@ -29,7 +29,7 @@ def producer_options(work: Workload, linger_ms: int = LINGER_MS) -> dict[str, An
 
 
 async def produce(work: Workload) -> dict[str, Any]:
-    """Send, and wait until all is acknowledged."""
+    """Send records, and wait until all are acknowledged."""
     each = work.records // work.clients
     producers = [Producer(producer_options(work)) for _ in range(work.clients)]
     for one in producers:
@@ -64,7 +64,7 @@ def _send(producers: list[Any], work: Workload, count: int) -> None:
 
 
 async def latency(work: Workload) -> list[float]:
-    """Return the milliseconds of each record, each awaited before the next."""
+    """Return the milliseconds of each record; each is awaited before the next."""
     from ..latency import timed
 
     one = Producer(producer_options(work, linger_ms=0))
@@ -115,7 +115,7 @@ async def transactions(work: Workload) -> dict[str, Any]:
 
 
 async def buffered(work: Workload) -> dict[str, float]:
-    """Return the bytes of memory that a record takes while it waits, beside its value. The topic never acknowledges."""
+    """Return the bytes of memory that an unacknowledged record takes in addition to its value."""
     one = Producer({**producer_options(work), "queue.buffering.max.messages": 2_000_000})
     one.list_topics(work.topic)
     content = values(work.size, CHUNK)
@@ -128,7 +128,7 @@ async def buffered(work: Workload) -> dict[str, float]:
 
 
 async def idle(work: Workload) -> dict[str, float]:
-    """Return the KiB of memory that an idle consumer takes, except for the first."""
+    """Return the KiB of memory that each idle consumer after the first takes."""
     consumers = []
     before = 0
     for number in range(work.clients + 1):
@@ -145,7 +145,7 @@ async def idle(work: Workload) -> dict[str, float]:
 
 
 def consumer_options(work: Workload) -> dict[str, Any]:
-    """Return the workload's options in librdkafka's words."""
+    """Return the workload's options with librdkafka's names."""
     return {
         "bootstrap.servers": work.bootstrap,
         "group.id": "benchmark",

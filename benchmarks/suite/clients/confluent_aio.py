@@ -14,7 +14,7 @@ from .confluent import ANYWHERE, consumer_options, producer_options
 
 
 async def produce(work: Workload) -> dict[str, Any]:
-    """Send, and wait until all is acknowledged."""
+    """Send records, and wait until all are acknowledged."""
     producer = AIOProducer(producer_options(work))
     try:
         await _send(producer, work, max(work.records // 20, 1))
@@ -30,9 +30,9 @@ async def _send(producer: Any, work: Workload, count: int) -> None:
 
 
 async def latency(work: Workload) -> list[float]:
-    """Return the milliseconds of each record, each awaited before the next.
+    """Return the milliseconds of each record; each is awaited before the next.
 
-    It collects batches of its own, for a second by default, and then looks ten times a second.
+    The client collects additional batches, for a second by default, and then checks ten times a second.
     """
     from ..latency import timed
 

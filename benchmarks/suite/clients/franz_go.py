@@ -1,4 +1,4 @@
-"""franz-go, in a process of its own."""
+"""franz-go, in a separate process."""
 
 from __future__ import annotations
 

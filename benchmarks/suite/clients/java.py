@@ -1,4 +1,4 @@
-"""Apache Kafka's own client, in a process of its own."""
+"""Apache Kafka's Java client, in a separate process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kafka-python: ``send`` with its futures, and ``poll``."""
+"""kafka-python. The producer's method is ``send``, with futures; the consumer's is ``poll``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def producer(work: Workload, linger_ms: int = LINGER_MS, transactional_id: str |
 
 
 async def produce(work: Workload) -> dict[str, Any]:
-    """Send, and wait until all is acknowledged."""
+    """Send records, and wait until all are acknowledged."""
     one = producer(work)
     try:
         _send(one, work, max(work.records // 20, 1))
@@ -46,7 +46,7 @@ def _send(producer: Any, work: Workload, count: int) -> None:
 
 
 async def latency(work: Workload) -> list[float]:
-    """Return the milliseconds of each record, each awaited before the next."""
+    """Return the milliseconds of each record; each is awaited before the next."""
     from ..latency import timed
 
     one = producer(work, linger_ms=0)

@@ -1,8 +1,8 @@
 """This client.
 
-``method`` names the producer's way: ``send``, ``send_forgotten``, ``send_nowait``, ``send_many``,
-``send_many_forgotten``; or the consumer's: ``async_for``, ``getmany``, ``run``, ``values``, ``arrow``. Forgotten: the
-fate of single records is not checked, but `flush` waits for all.
+``method`` is the producer's method (``send``, ``send_forgotten``, ``send_nowait``, ``send_many``,
+``send_many_forgotten``) or the consumer's (``async_for``, ``getmany``, ``run``, ``values``, ``arrow``). Forgotten means
+that the outcome of single records is not checked, but `flush` waits for all.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def producer(work: Workload, **options: Any) -> Producer:
 
 
 async def produce(work: Workload) -> dict[str, Any]:
-    """Send, and wait until all is acknowledged."""
+    """Send records, and wait until all are acknowledged."""
     send = METHODS[work.method]
     each = work.records // work.clients
     async with AsyncExitStack() as stack:
@@ -106,7 +106,7 @@ METHODS = {
 
 
 async def latency(work: Workload) -> list[float]:
-    """Return the milliseconds of each record, each awaited before the next."""
+    """Return the milliseconds of each record; each is awaited before the next."""
     from ..latency import timed
 
     async with producer(work, linger_ms=0) as one:
@@ -148,7 +148,7 @@ async def transactions(work: Workload) -> dict[str, Any]:
 
 
 async def buffered(work: Workload) -> dict[str, float]:
-    """Return the bytes of memory that a record takes while it waits, beside its value. The topic never acknowledges."""
+    """Return the bytes of memory that an unacknowledged record takes in addition to its value."""
     one = producer(work, buffer_memory=1 << 30, linger_ms=0)
     await one.start()
     await one.partitions_for(work.topic)
@@ -161,7 +161,7 @@ async def buffered(work: Workload) -> dict[str, float]:
 
 
 async def idle(work: Workload) -> dict[str, float]:
-    """Return the KiB of memory that an idle consumer takes, except for the first."""
+    """Return the KiB of memory that each idle consumer after the first takes."""
     everything = [TopicPartition(work.topic, partition) for partition in range(work.partitions)]
     async with AsyncExitStack() as stack:
         before = 0

@@ -1,4 +1,4 @@
-"""This client without transactions: a flush stands for each commit."""
+"""This client without transactions, with a flush in place of each commit."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from .lead import producer
 
 
 async def transactions(work: Workload) -> dict[str, Any]:
-    """Send the same records as in transactions, flushing each lot before the next."""
+    """Send the same records as in transactions, and flush after as many as a transaction has."""
     async with producer(work) as one:
         return await back_to_back(work, anyio.lowlevel.checkpoint, one.send, one.flush)

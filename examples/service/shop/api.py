@@ -1,7 +1,7 @@
 """Takes orders: ``uvicorn --factory shop.api:create_app``.
 
-An order and its event are written in one transaction of the database, so that a request needs no Kafka. This process
-publishes the outbox, too, together with the other replicas.
+An order and its event are written in one transaction of the database, so a request does not need Kafka. This process
+also publishes the outbox, together with the other replicas.
 """
 
 import uuid
@@ -23,7 +23,7 @@ __all__ = ["create_app"]
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
-    """Create the app, with a database and a cluster of its own."""
+    """Create the app, with its connections to the database and the cluster."""
     settings = settings or Settings()
     engine = create_async_engine(settings.database)
     kafka = Kafka(settings.bootstrap_servers, client_id="shop-api", request_timeout_ms=5_000, close_timeout_ms=10_000)
@@ -44,7 +44,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         published: Annotated[Relay, Depends(relay)],
         idempotency_key: Annotated[str | None, Header()] = None,
     ) -> dict[str, str]:
-        """Take an order; one with the ``Idempotency-Key`` of an earlier one is that."""
+        """Take an order. A repeated ``Idempotency-Key`` means the same order."""
         order_id = idempotency_key or str(uuid.uuid4())
         async with engine.begin() as connection:
             if await add_order(connection, order_id, order.customer, order.cents):

@@ -1,4 +1,4 @@
-"""Bills the orders, each once: ``python -m shop.billing``. Start it as often as there are partitions."""
+"""Bills the orders, each once: ``python -m shop.billing``. Start up to one process per partition."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Billing:
         self._engine = engine
 
     async def handle(self, order: Order, headers: dict[str, str]) -> None:
-        """Bill one order. After a crash an order may come again: then it is billed already.
+        """Bill one order. After a crash, an order that was billed before may come again.
 
-        A value that is no order goes to ``orders.failed`` at once, another failure after its retries, each with the
-        error in its headers.
+        A value that is no order goes to ``orders.failed`` at once; an order that fails goes there after its retries.
+        Both have the error in their headers.
         """
         order_id = headers["order-id"]
         async with self._engine.begin() as connection:

@@ -1,7 +1,7 @@
 """The tables and the operations on them.
 
-``python -m shop.database`` creates those that do not exist yet. With Alembic, ``outbox.schema("postgresql")`` gives
-the statements for a migration.
+``python -m shop.database`` creates missing tables. With Alembic, ``outbox.schema("postgresql")`` returns the statements
+for a migration.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TABLES = (
 
 
 async def create_tables(engine: AsyncEngine) -> None:
-    """Create the tables that do not exist yet."""
+    """Create missing tables."""
     async with engine.begin() as connection:
         for table in _TABLES:
             await connection.execute(text(table))
@@ -34,7 +34,7 @@ async def create_tables(engine: AsyncEngine) -> None:
 
 
 async def add_order(connection: AsyncConnection, order_id: str, customer: str, cents: int) -> bool:
-    """Return False if the order is there already."""
+    """Add an order; return False if it exists."""
     added = await connection.execute(
         text("INSERT INTO orders VALUES (:id, :customer, :cents) ON CONFLICT DO NOTHING RETURNING id"),
         {"id": order_id, "customer": customer, "cents": cents},
@@ -43,7 +43,7 @@ async def add_order(connection: AsyncConnection, order_id: str, customer: str, c
 
 
 async def add_bill(connection: AsyncConnection, order_id: str, customer: str, cents: int) -> bool:
-    """Return False if the order is billed already."""
+    """Add the bill of an order; return False if it exists."""
     added = await connection.execute(
         text("INSERT INTO bills VALUES (:id, :customer, :cents) ON CONFLICT DO NOTHING RETURNING order_id"),
         {"id": order_id, "customer": customer, "cents": cents},
@@ -52,7 +52,7 @@ async def add_bill(connection: AsyncConnection, order_id: str, customer: str, ce
 
 
 async def total_of(connection: AsyncConnection, customer: str) -> int:
-    """Return a customer's debt, in cents."""
+    """Return the sum of a customer's bills, in cents."""
     found = await connection.execute(
         text("SELECT coalesce(sum(cents), 0) FROM bills WHERE customer = :customer"), {"customer": customer}
     )

@@ -1,4 +1,4 @@
-"""Settings that differ between a laptop, a test and production, from the environment."""
+"""Settings from the environment, which differ between a laptop, a test and production."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Settings"]
 
 @dataclass(frozen=True)
 class Settings:
-    """Each is a variable of the environment, in capitals."""
+    """Settings. Each is read from the environment variable of the same name in capitals."""
 
     bootstrap_servers: str = field(default_factory=lambda: os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092"))
     database: str = field(default_factory=lambda: os.environ.get("DATABASE", "sqlite+aiosqlite:///shop.db"))

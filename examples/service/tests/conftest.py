@@ -15,13 +15,13 @@ from aiokafka_lead.testing import ClusterThread
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """Event loop of the tests."""
+    """Return the event loop of the tests."""
     return "asyncio"
 
 
 @pytest.fixture
 def settings(kafka_cluster: ClusterThread, tmp_path: Path) -> Settings:
-    """Settings of a test."""
+    """Return the settings of a test."""
     kafka_cluster.create_topic("orders", 3)
     kafka_cluster.create_topic("orders.failed")
     return Settings(kafka_cluster.bootstrap_servers, f"sqlite+aiosqlite:///{tmp_path / 'shop.db'}", health_port=0)
@@ -29,7 +29,7 @@ def settings(kafka_cluster: ClusterThread, tmp_path: Path) -> Settings:
 
 @pytest.fixture
 async def engine(settings: Settings) -> AsyncIterator[AsyncEngine]:
-    """Database with its tables."""
+    """Provide a database with its tables."""
     made = create_async_engine(settings.database)
     await create_tables(made)
     yield made

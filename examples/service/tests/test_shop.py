@@ -23,12 +23,12 @@ pytestmark = pytest.mark.anyio
 
 
 def customer_of(app: object) -> httpx.AsyncClient:
-    """Create a client of the app, without a server between."""
+    """Create a client that calls the app without a server."""
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://shop")  # type: ignore[arg-type]
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    """Wait for other tasks' work."""
+    """Wait until ``holds`` returns True, which depends on other tasks."""
     async with asyncio.timeout(30):
         while not await holds():  # noqa: ASYNC110 - the awaited work has no event
             await asyncio.sleep(0.01)

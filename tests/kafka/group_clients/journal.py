@@ -50,7 +50,7 @@ class Journal:
         self.write(event, partitions=sorted(each.partition for each in partitions))
 
     def read(self, ranges: Mapping[int, tuple[int, int]]) -> None:
-        """Report the first offset that was read in each partition, and the one after the last."""
+        """Report the first offset read in each partition, and the offset after the last."""
         self.write("read", ranges={str(partition): offsets for partition, offsets in ranges.items()})
 
     def committed(self, offsets: Mapping[int, int]) -> None:

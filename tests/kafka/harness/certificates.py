@@ -24,7 +24,7 @@ class Certificates:
 
     @classmethod
     def make(cls, folder: Path) -> Certificates:
-        """Make an authority, a certificate for 127.0.0.1 and localhost, and one for a client."""
+        """Create an authority, a certificate for 127.0.0.1 and localhost, and a client's certificate."""
         folder.mkdir(parents=True, exist_ok=True)
         authority = trustme.CA()
         files = cls(folder / "broker.pem", folder / "ca.pem", folder / "client.pem", authority)
@@ -34,11 +34,11 @@ class Certificates:
         return files
 
     def issue_client(self) -> bytes:
-        """Issue another key and certificate for the client; returns the contents of their file."""
+        """Issue another key and certificate for the client; return the contents of their file."""
         return _pkcs8(self._issuer.issue_cert("alice@example.org"))
 
     def context(self, *, with_certificate: bool = False) -> ssl.SSLContext:
-        """Create a client's context that trusts this authority alone."""
+        """Create a client's context that trusts only this authority."""
         context = ssl.create_default_context(cafile=str(self.authority))
         if with_certificate:
             context.load_cert_chain(str(self.client_certificate))

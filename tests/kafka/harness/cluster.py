@@ -145,7 +145,7 @@ class KafkaCluster:
         return f"127.0.0.1:{self._nodes[broker_id].advertised(listener)}"
 
     def behind_proxy(self, broker_id: int) -> tuple[int, int]:
-        """Return the port at which a proxy has to listen for a broker, and the port to which it leads."""
+        """Return the port at which a proxy must listen for a broker, and the port to which it must connect."""
         node = self._nodes[broker_id]
         return node.proxied_at, node.ports[Listener.PROXIED]
 
@@ -169,11 +169,11 @@ class KafkaCluster:
     # --- one broker -------------------------------------------------------------------------------------------------
 
     def kill(self, broker_id: int) -> None:
-        """SIGKILL a broker, without a flush or a word to its peers."""
+        """SIGKILL a broker, without a flush or a controlled shutdown."""
         self._processes.end(self._running.pop(broker_id), sig=signal.SIGKILL)
 
     def terminate(self, broker_id: int, timeout_s: float = 60) -> None:
-        """SIGTERM a broker: it hands over its leaderships and ends (controlled shutdown)."""
+        """SIGTERM a broker: it moves its leaderships and ends (controlled shutdown)."""
         self._processes.end(self._running.pop(broker_id), sig=signal.SIGTERM, timeout_s=timeout_s)
 
     def pause(self, broker_id: int) -> None:
@@ -210,7 +210,7 @@ class KafkaCluster:
     # --- topics -----------------------------------------------------------------------------------------------------
 
     def admin(self, bootstrap: str | None = None) -> AdminClient:
-        """Create an admin client that is not ours, so that a bug of ours cannot hide itself."""
+        """Create another library's admin client, so that a bug of this package cannot hide itself."""
         servers = bootstrap or self.bootstrap()
         return AdminClient({"bootstrap.servers": servers, "reconnect.backoff.max.ms": 500, "log_level": 0})
 
@@ -298,7 +298,7 @@ class KafkaCluster:
 
     @staticmethod
     def known(client: AdminClient | confluent_kafka.Consumer, topic: str | None = None) -> Any:
-        """Return a broker's metadata of a topic, or of all; retries if librdkafka loses the broker meanwhile."""
+        """Return a broker's metadata of a topic, or of all topics; retry if librdkafka loses the broker meanwhile."""
         deadline = time.monotonic() + _CHANGE_TIMEOUT_S
         while True:
             try:
@@ -393,7 +393,7 @@ class KafkaCluster:
     @staticmethod
     def _wait_for_leaders(admin: AdminClient, topic: str, partitions: int) -> None:
         def led() -> bool:
-            # A request by name would create a topic that this broker has not heard of yet.
+            # A request by name would create a topic that this broker does not know yet.
             found = KafkaCluster.known(admin).topics.get(topic)
             known = {} if found is None else found.partitions
             return len(known) == partitions and all(p.leader >= 0 and len(p.isrs) > 0 for p in known.values())

@@ -24,7 +24,7 @@ _MAVEN_TIMEOUT_S: Final = 600
 
 
 class JavaUnavailableError(Exception):
-    """This machine cannot run Apache Kafka; the message says what it lacks."""
+    """This machine cannot run Apache Kafka; the message names the missing programs."""
 
 
 def require_java() -> None:
@@ -82,7 +82,7 @@ def maven(*arguments: str) -> None:
 
 
 def compile_class(source: Path, classes_from: str) -> Path:
-    """Compile one Java source file, unless it has been; returns the folder to put on the class path."""
+    """Compile a Java source file if necessary; return the folder for the class path."""
     target = CACHE / source.stem
     with lock(source.stem):
         compiled = target / f"{source.stem}.class"

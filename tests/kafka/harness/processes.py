@@ -17,7 +17,7 @@ from typing import IO, Any, Final
 _REAPER: Final = Path(__file__).with_name("reaper.py")
 
 REMOVED_WITHIN_S: Final = 120.0
-"""Brokers leave thousands of files, which take a busy machine a while to remove."""
+"""Time limit for removing the thousands of files that brokers leave, on a busy machine."""
 
 
 def freeze(process: subprocess.Popen[Any]) -> None:
@@ -31,7 +31,7 @@ def freeze(process: subprocess.Popen[Any]) -> None:
 
 
 class Processes:
-    """Starts processes in groups of their own and ends them; a `reaper` does it if this process cannot.
+    """Starts processes in separate process groups, and ends them; a `reaper` ends them if this process cannot.
 
     Safe to use from several threads. ``folder`` is a scratch folder removed with the processes.
     """
@@ -57,7 +57,7 @@ class Processes:
         stdout: int | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Start a command in a process group of its own; its output goes to ``log`` unless piped."""
+        """Start a command in a new process group; its output goes to ``log`` unless piped."""
         with self._lock:
             process = subprocess.Popen(
                 command,
@@ -72,7 +72,7 @@ class Processes:
         return process
 
     def end(self, process: subprocess.Popen[bytes], *, sig: signal.Signals, timeout_s: float = 30) -> None:
-        """Send a signal and wait for the end; SIGKILL when the process takes longer than ``timeout_s``."""
+        """Send a signal and wait for the end; send SIGKILL if the process takes longer than ``timeout_s``."""
         process.send_signal(sig)
         try:
             process.wait(timeout_s)
@@ -106,7 +106,7 @@ class Processes:
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout_s: float) -> None:
-    """Call ``condition`` until it is true; raises TimeoutError with ``what`` if it never is."""
+    """Call ``condition`` until it is true; raise TimeoutError with ``what`` if it never is."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:
@@ -115,7 +115,7 @@ def wait_until(condition: Callable[[], bool], what: str, timeout_s: float) -> No
 
 
 def alive(pid: int) -> bool:
-    """Return True if a process exists and has not ended (as one has that its new parent has not yet waited for)."""
+    """Return True if a process exists and is not a zombie."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

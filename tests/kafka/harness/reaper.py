@@ -1,7 +1,7 @@
-"""A program of its own that ends its parent's processes when the parent is gone.
+"""A separate program that ends its parent's processes after the parent has ended.
 
 It reads ``+pid`` and ``-pid`` (a process group starts, has ended) and ``dir PATH`` from stdin. The end of stdin means
-that the parent is gone, for any reason: then every remaining group gets SIGKILL and every folder is removed.
+that the parent has ended, for any reason: every remaining group then gets SIGKILL, and every folder is removed.
 """
 
 from __future__ import annotations

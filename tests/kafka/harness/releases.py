@@ -32,7 +32,7 @@ OLD = Release("3.6.2", reassign_tool="kafka.admin.ReassignPartitionsCommand")
 """The last line before KIP-951 (3.7): no leader hints at all."""
 
 FIRST_WITH_PRODUCER_IDS = Release("3.0.2", scram=False)
-"""The oldest without ZooKeeper on which a producer with default options works."""
+"""The oldest release without ZooKeeper on which a producer with default options works."""
 
 OLDEST = Release("2.8.2", scram=False, producer_ids=False)
-"""KRaft's first preview, which runs on Java 17: the oldest that a test can start."""
+"""The first preview of KRaft, which runs on Java 17: the oldest release that a test can start."""

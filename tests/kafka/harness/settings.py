@@ -22,9 +22,9 @@ class Listener(Enum):
     SSL = "SSL"
     SASL_SSL = "SASL_SSL"
     MUTUAL = "MUTUAL"
-    """TLS that demands a client certificate."""
+    """TLS that requires a client certificate."""
     PROXIED = "PROXIED"
-    """Plaintext; brokers advertise another port for it, at which a proxy listens."""
+    """Plaintext; brokers advertise another port for it, on which a proxy listens."""
 
     @property
     def protocol(self) -> str:
@@ -97,7 +97,7 @@ _COMMON = {
     "group.share.session.timeout.ms": "6000",
     "log.cleaner.dedupe.buffer.size": "2097152",
     "log.index.size.max.bytes": "1048576",
-    # Otherwise old timestamps get records deleted, active segments too, whenever the brokers check.
+    # Otherwise brokers delete records with old timestamps at each check, even in active segments.
     "log.retention.ms": "-1",
     "num.io.threads": "4",
     "num.network.threads": "2",
@@ -108,7 +108,7 @@ _COMMON = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     # Followers serve consumers of their rack (KIP-392).
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
-    # Every 5 minutes the controller would give leaderships back to brokers that were restarted, amid other tests.
+    # Every 5 minutes the controller would return leaderships to restarted brokers, in the middle of other tests.
     "auto.leader.rebalance.enable": "false",
     # A dead broker is fenced after this; the default of 9 s makes tests of crashes wait.
     "broker.heartbeat.interval.ms": "1000",

@@ -44,14 +44,14 @@ class Tools:
         self._host: subprocess.Popen[bytes] | None = None
 
     def run(self, name: str, *arguments: str, stdin: bytes = b"", timeout_s: float = 150) -> str:
-        """Run a tool and return its stdout; raises `ToolError` if it does not end with status 0."""
+        """Run a tool and return its stdout; raise `ToolError` if it does not end with status 0."""
         result = self.call(name, *arguments, stdin=stdin, timeout_s=timeout_s)
         if result.status != 0:
             raise ToolError(f"{name} {' '.join(arguments)}: {result.status}\n{result.stdout}\n{result.stderr}")
         return result.stdout
 
     def call(self, name: str, *arguments: str, stdin: bytes = b"", timeout_s: float = 150) -> ToolResult:
-        """Run a tool, ignoring its status; raises `ToolError` if it takes longer than ``timeout_s``."""
+        """Run a tool, ignoring its status; raise `ToolError` if it takes longer than ``timeout_s``."""
         words = [name, *(base64.b64encode(word).decode() for word in (stdin, *map(str.encode, arguments)))]
         with self._lock:
             host = self._host if self._host is not None else self._start()

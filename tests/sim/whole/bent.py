@@ -1,4 +1,4 @@
-"""Answers with absurd fields for a while, or from one broker without end: every kind of client goes on."""
+"""Answers with absurd fields, temporarily or permanently from one broker: every kind of client continues."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ GOES_ON_WITHIN_S = 10.0
 """Bound from the end of the lies: a session of 6 s may have to end first."""
 
 DESPITE_A_LIAR_WITHIN_S = 3.0
-"""The same if one broker goes on to lie about what others know."""
+"""The same if one broker permanently lies about the cluster."""
 
 
 async def bent(seed: int) -> None:
-    """Play five clients and brokers with absurd answers. Raises AssertionError if one does not go on in time."""
+    """Play five clients and brokers with absurd answers. Raises AssertionError if a client does not recover in time."""
     rng = Random(seed)
     features = {"transaction.version": rng.choice([1, 2])}
     async with EmbeddedCluster(BROKERS, features=features, groups=GROUPS, request_log_size=0) as cluster:

@@ -72,7 +72,7 @@ async def whole(seed: int) -> Report:
 
 
 async def held_stop(seed: int) -> None:
-    """Stop a share consumer whose last acknowledgement is not answered: it rests meanwhile.
+    """Stop a share consumer whose last acknowledgement is not answered: it must not poll meanwhile.
 
     A fetch that had waited for acknowledgements when the stop began once kept it awake without a pause.
     """
@@ -189,7 +189,7 @@ class _Campaign:
         return ""
 
     async def _end(self, roles: list[Role]) -> None:
-        """Have all applications stop by themselves."""
+        """Make all applications stop by themselves."""
         for role in roles:
             role.end()
         until = self._loop.time() + ENDS_WITHIN_S

@@ -1,4 +1,4 @@
-"""Coordinators that lie: how soon the members of a group go on once some broker could tell the truth."""
+"""Coordinators that lie: the time until a group's members continue once some broker could tell the truth."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ GROUPS = GroupOptions(
 
 @dataclass
 class Waits:
-    """Longest waits during each lie, in seconds, by what was waited for."""
+    """Longest waits during each lie, in seconds, by awaited event."""
 
     records: int = 0
     longest: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
@@ -158,7 +158,7 @@ class _Play:
         return self._rng.sample(self._cluster.broker_ids, self._rng.randint(1, BROKERS - 1))
 
     def _move(self) -> tuple[int, int]:
-        """Move the coordinator; return the former one and the new one."""
+        """Move the coordinator; return the former and the new coordinator."""
         former, new = self._rng.sample(self._cluster.broker_ids, 2)
         self._cluster.move_coordinator(GROUP, former)
         self._cluster.move_coordinator(GROUP, new)
@@ -180,7 +180,7 @@ class _Play:
             self._cluster.faults.add("FindCoordinator", broker=broker, error_code=error_code)
 
     def _misnames(self) -> None:
-        """Brokers name one that is not the coordinator."""
+        """Brokers name a broker that is not the coordinator."""
         _, new = self._move()
         others = [broker for broker in self._cluster.broker_ids if broker != new]
         self._name(self._liars(), self._rng.choice(others))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import select
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
+
+from anyio._backends._asyncio import CancelScope
 
 from .plain import clock
 
@@ -26,11 +29,11 @@ _BEHIND_S = 1e-6
 
 
 class StuckError(AssertionError):
-    """Nothing will ever happen again, or time does not pass."""
+    """No further event is possible, or time does not advance."""
 
 
 class Network:
-    """Delays on the way, and the ports that are out of reach."""
+    """Delays of the network, and its unreachable ports."""
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
@@ -38,15 +41,15 @@ class Network:
         self.silent: set[int] = set()
         """Ports at which connects get no answer."""
         self.stalled: set[tuple[int, bool]] = set()
-        """Ports to which, and (True) from which nothing gets through, although connections stay open."""
+        """Ports to which, and (True) from which, no bytes arrive, although connections stay open."""
         self.ends: list[End] = []
 
     def delay_s(self) -> float:
-        """Return the time of one way."""
+        """Return a one-way delay."""
         return self._rng.uniform(0.0002, self.longest_s)
 
     def heal(self) -> None:
-        """End all faults; what was held up arrives."""
+        """End all faults; delayed bytes arrive."""
         self.silent.clear()
         self.stalled.clear()
         for end in self.ends:
@@ -88,12 +91,12 @@ class End(asyncio.Transport):
         loop.call_at(self._arrives_at, peer.arrive, chunk)
 
     def join(self, peer: End) -> None:
-        """Begin to reach the other end."""
+        """Begin to deliver to the other end."""
         self.peer = peer
         self.resume_way()
 
     def resume_way(self) -> None:
-        """Send what was held up."""
+        """Send the delayed bytes."""
         held, self._held = self._held, []
         for chunk in held:
             self._send(chunk)
@@ -151,7 +154,7 @@ class End(asyncio.Transport):
     # --- the rest of a transport -------------------------------------------------------------------------------------
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Take any amount."""
+        """Do nothing: any amount is buffered."""
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         return self._protocol
@@ -175,7 +178,7 @@ class _Waits:
 
 
 def _described(handle: asyncio.Handle) -> str:
-    """Return what a callback is part of: of a task, the lines at which it waits, outermost first."""
+    """Describe a callback: for a task, the lines at which it waits, outermost first."""
     task = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]
     if not isinstance(task, asyncio.Task):
         return repr(handle)
@@ -187,6 +190,36 @@ def _described(handle: asyncio.Handle) -> str:
     return f"{task.get_name()}: {' > '.join(lines)}"
 
 
+_count = itertools.count()
+
+
+class _Task(asyncio.Task[Any]):
+    """A task whose place in a set follows from the order of tasks, and not from its address."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._number = next(_count)
+        super().__init__(*args, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+def _count_scopes() -> None:
+    """Do the same for anyio's cancel scopes, which have no place for a number."""
+    numbers: dict[int, int] = {}
+    begin = CancelScope.__init__
+
+    def begin_counted(scope: CancelScope, **options: Any) -> None:
+        numbers[id(scope)] = next(_count)
+        begin(scope, **options)
+
+    CancelScope.__init__ = begin_counted  # type: ignore[method-assign,assignment]
+    CancelScope.__hash__ = lambda self: numbers[id(self)]  # type: ignore[method-assign]
+
+
+_count_scopes()
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     """Listening sockets are the operating system's, so that servers need no change; accepted ones lead to memory."""
 
@@ -196,6 +229,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.network = Network(Random(seed))
         self._selector = _Waits(lambda: self._ready)
+        self.set_task_factory(lambda loop, coroutine, **options: _Task(coroutine, loop=loop, **options))
         self._clock_resolution = 1e-9
         self._listening: dict[int, Callable[[], None]] = {}
         self._ports: dict[socket.socket, int] = {}

@@ -189,7 +189,7 @@ class Nemesis:
     # --- answers -----------------------------------------------------------------------------------------------------
 
     async def _refuse(self) -> None:
-        """One broker, or all, refuse requests of one kind, now and then or all of them."""
+        """One broker, or all, refuse some or all requests of one kind."""
         apis = self._rng.choice(list(ERRORS))
         share = self._rng.choice([0.1, 0.5, 1.0])
         self._fault(
@@ -214,7 +214,7 @@ class Nemesis:
         )
 
     async def _misname(self) -> None:
-        """A broker names another one, or itself, as every coordinator."""
+        """A broker names another broker, or itself, as every coordinator."""
         named = self._broker()
         asked: list[RequestRecord] = []
         host, _, port = self._cluster.address(named).rpartition(":")
@@ -256,7 +256,7 @@ class Nemesis:
     # --- the network -------------------------------------------------------------------------------------------------
 
     async def _stall(self) -> None:
-        """Nothing gets through to a broker, or from it, for a while; connections stay open."""
+        """No bytes arrive at a broker, or from it, for a while; connections stay open."""
         port, ways = self._port(), self._rng.choice([(True,), (False,), (True, False)])
         self._network.stalled |= {(port, way) for way in ways}
 

@@ -6,7 +6,6 @@ time and chance then follows from `clock` and a seed.
 
 from __future__ import annotations
 
-import ctypes
 import importlib.machinery
 import os
 import random
@@ -18,7 +17,6 @@ HASHED_BY = "0"
 """Value of PYTHONHASHSEED: the order of sets is part of a run."""
 
 _PACKAGE = str(Path(__file__).parents[3] / "aiokafka_lead")
-_ADDR_NO_RANDOMIZE = 0x0040000
 _WALL_S = 1_700_000_000
 
 
@@ -58,8 +56,6 @@ def _begin() -> None:
     assert "aiokafka_lead" not in sys.modules, "too late: the package has been imported"
     if os.environ.get("PYTHONHASHSEED") != HASHED_BY:
         os.environ["PYTHONHASHSEED"] = HASHED_BY
-        if sys.platform == "linux":  # addresses of objects, by which sets of them are ordered
-            ctypes.CDLL(None).personality(_ADDR_NO_RANDOMIZE)
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     sys.path_hooks.insert(0, _sources_only)
     sys.path_importer_cache.clear()

@@ -21,7 +21,7 @@ LOSSY = "lossy"
 """A topic of one partition, whose leader loses records that it has acknowledged."""
 CLOSE_MS = 3000.0
 STOPS_WITHIN_S = CLOSE_MS / 1000 + 3.0
-"""Bound of a stop: its own, and the 2 s that a cancelled one has for its orderly part."""
+"""Bound of a stop: its timeout, and the 2 s that a cancelled stop has for its orderly part."""
 
 QUICK: dict[str, Any] = {
     "request_timeout_ms": 2000,
@@ -55,11 +55,11 @@ class Role(ABC):
 
     @property
     def over(self) -> bool:
-        """True once it should come to its end by itself."""
+        """True once the application should end by itself."""
         return self._ending.is_set()
 
     def end(self) -> None:
-        """Finish, and start no other client."""
+        """Finish without starting another client."""
         self._ending.set()
 
     async def run(self) -> None:
@@ -90,7 +90,7 @@ class Role(ABC):
             self.longest_stop_s = max(self.longest_stop_s, *(clock.now - at for at in ended_at), 0.0)
 
     def servers(self) -> str:
-        """Return the addresses of some brokers, which may move, and one that leads to any, in any order."""
+        """Return, in any order, addresses of some brokers, which may move, and an address that leads to any broker."""
         found = self.cluster.bootstrap_servers.split(",")
         some = self.rng.sample(found, self.rng.randint(1, len(found)))
         return ",".join(self.rng.sample([*some, self.cluster.bootstrap_address], len(some) + 1))
@@ -197,7 +197,7 @@ class LossyWriter(Role):
 
 
 class LossyReader(Role):
-    """Reads what there is, and returns to where the log was cut off."""
+    """Reads all records, and goes back to the offset at which the log was truncated."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -374,7 +374,7 @@ class Copier(Role):
 
 
 class Admin(Role):
-    """Asks and changes this and that."""
+    """Sends various requests of an admin client."""
 
     def client(self) -> Any:
         return AdminClient(self.servers(), **ASKING)

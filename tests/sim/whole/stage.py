@@ -1,4 +1,4 @@
-"""Runs coroutines on virtual time, each in a process of its own, and complains about all that they leave behind."""
+"""Runs coroutines on virtual time, each in a separate process, and reports everything that they leave behind."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def on_virtual_time(seed: int, play: Callable[[int], Awaitable[T]]) -> T:
 def each_alone(seeds: Iterable[int], play: Callable[[int], T]) -> Iterator[tuple[int, T | None, str]]:
     """Yield each seed with its result, or None and the traceback.
 
-    All seeds begin in the same memory, since addresses decide the order of sets: a process forks a child for each of
-    them and does nothing else, while this one reads their results from a pipe.
+    A process does nothing but fork a child for each seed, while this process reads the results from a pipe. So no seed
+    depends on an earlier one.
     """
     come, go = os.pipe()
     if not os.fork():

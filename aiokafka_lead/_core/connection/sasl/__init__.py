@@ -1,6 +1,6 @@
 """SASL mechanisms without I/O (KIP-43, KIP-84): challenges in, responses out.
 
-A mechanism is one class in one module. `_io.connection.login` chooses it, and fetches first what it needs, like
+Each mechanism is a class in a separate module. `_io.connection.login` chooses it, after fetching its input, like
 OAUTHBEARER's token.
 """
 
@@ -12,14 +12,14 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The user; one object serves every connection of a client. The password never shows in ``repr``."""
+    """The user's name and password, shared by all connections of a client. ``repr`` never shows the password."""
 
     username: str
     password: str = field(repr=False)
     is_delegation_token: bool = False
     """True if name and password are a delegation token's id and HMAC (KIP-48), which SCRAM declares."""
     derived_keys: dict[object, bytes] = field(default_factory=dict, repr=False, compare=False)
-    """Cache of keys that a mechanism derives from the password at some cost, so that a reconnect need not."""
+    """Cache of keys that a mechanism derives from the password, because deriving takes time."""
 
 
 class SaslMechanism(Protocol):
@@ -30,7 +30,7 @@ class SaslMechanism(Protocol):
 
     @property
     def done(self) -> bool:
-        """True if the client has no more to send and the server has proved all that the mechanism lets it prove."""
+        """True if the client has no more to send, and the server has proved its identity as far as possible."""
         ...
 
     def start(self) -> bytes:
@@ -38,7 +38,7 @@ class SaslMechanism(Protocol):
         ...
 
     def respond(self, challenge: bytes) -> bytes:
-        """Return the answer to the server's message; undefined once ``done``."""
+        """Return the answer to the server's message. Do not call it once ``done``."""
         ...
 
 

@@ -1,6 +1,6 @@
 """SASL GSSAPI without the GSS-API (RFC 4752): the order of messages, and the negotiation of layers.
 
-The calls of the GSS-API talk to a KDC and block; `_io.connection.gssapi_login` makes them.
+`_io.connection.gssapi_login` makes the calls of the GSS-API, which connect to a KDC and block.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ phases: Transitions[Phase, Event] = Transitions(
 
 
 def layer_answer(offer: bytes, principal: str) -> bytes:
-    """Answer the broker's unwrapped offer: no layer, no room for protected messages, and the client's principal.
+    """Return the answer to the broker's unwrapped offer: no layer, no protected messages, and the client's principal.
 
     Java sends its principal as the authorization identity, too. Raises `SaslAuthenticationFailedError` for a broker
     that requires a layer, or sends an invalid offer.
@@ -92,9 +92,9 @@ _PASSING = {
 
 
 def kerberos_error(doing: str, minor: int, text: str) -> KafkaError:
-    """Return the error for a failed call of the GSS-API, by its minor code.
+    """Return the error for a failed call of the GSS-API with this minor code.
 
-    `KafkaConnectionError`, which is retriable, if the KDC is unreachable or clocks differ; else
+    It is a `KafkaConnectionError`, which is retriable, if the KDC is unreachable or clocks differ; else a
     `SaslAuthenticationFailedError`.
     """
     code = minor - 2**32 if minor >= 2**31 else minor

@@ -20,7 +20,7 @@ class OAuthBearer:
         self.done = False
         self._token = token
         self.refused: str | None = None
-        """The broker's reason for refusing the token, made safe to show; None unless it has sent one."""
+        """The broker's reason for refusing the token, sanitized; None if it has sent none."""
 
     def start(self) -> bytes:
         """Return the token and its extensions."""
@@ -44,15 +44,15 @@ class RefreshWindow(NamedTuple):
     factor: float
     """Fraction of a token's lifetime after which it is refreshed."""
     jitter: float
-    """Largest fraction that is added to it at random."""
+    """Largest random fraction that is added to ``factor``."""
     min_period_s: float
     buffer_s: float
 
     def refresh_after_s(self, left_s: float, rng: Callable[[], float] = random) -> float:
-        """Return the time to wait before the refresh of a token that expires in ``left_s``.
+        """Return the seconds to wait before the refresh of a token that expires in ``left_s``.
 
-        At least ``min_period_s``, and so that ``buffer_s`` of its lifetime remain: both are ignored if the lifetime is
-        shorter than their sum.
+        At least ``min_period_s``, and early enough that ``buffer_s`` of its lifetime remain. Both are ignored if the
+        lifetime is shorter than their sum.
         """
         proposed_s = left_s * (self.factor + self.jitter * rng())
         if self.min_period_s + self.buffer_s > left_s:

@@ -1,4 +1,4 @@
-"""SCRAM (RFC 5802, RFC 7677): both sides prove the password, and neither sends it.
+"""SCRAM (RFC 5802, RFC 7677): both sides prove that they have the password's keys, and neither sends the password.
 
 Names and passwords are encoded in UTF-8 without SASLprep, because Kafka stores and checks them that way
 (``ScramFormatter``): with SASLprep a password like "Ⅸ" would not match the password that ``kafka-configs`` stored.
@@ -19,10 +19,10 @@ HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 """Names of the hash functions by mechanism."""
 
 MIN_ITERATIONS = 4096
-"""The minimum of RFC 7677 and of Kafka: fewer would make guessing passwords from a captured exchange cheap."""
+"""The minimum of RFC 7677 and of Kafka. With fewer, guessing passwords from a captured exchange would be cheap."""
 
 MAX_ITERATIONS = 1_000_000
-"""Kafka's own maximum is 16384. This takes about a second of CPU time, which a hostile server can demand."""
+"""Limits the CPU time that a hostile server can demand to about a second. Kafka's maximum is 16384."""
 
 _CHANNEL_BINDING = "biws"  # base64 of "n,,": no channel binding, no authorization identity
 _NONCE_BYTES = 24
@@ -41,7 +41,7 @@ class SaltedPassword(NamedTuple):
 
 
 def keep_key(credentials: Credentials, derived_by: SaltedPassword, key: bytes) -> None:
-    """Keep the key for the next connections, replacing the last one: a user's salt is the same at every broker."""
+    """Keep the key for the next connections, replacing the last key: a user's salt is the same at every broker."""
     credentials.derived_keys.clear()
     credentials.derived_keys[derived_by] = key
 
@@ -61,14 +61,14 @@ class Scram:
         if credentials.is_delegation_token:
             self._first_bare += ",tokenauth=true"  # KIP-48: Java's ScramExtensions
         self._server_signature: bytes | None = None
-        """The server's expected answer to the final message; None before that was sent."""
+        """The server's expected answer to the final message; None before the final message was sent."""
 
     def start(self) -> bytes:
         """Return the client-first-message."""
         return f"n,,{self._first_bare}".encode()
 
     def respond(self, challenge: bytes) -> bytes:
-        """Return the client-final-message for the server-first-message; an empty one for the server-final-message."""
+        """Return the client-final-message for the server-first-message; no bytes for the server-final-message."""
         text = _decoded(challenge)
         if self._server_signature is None:
             return self._prove(text)
@@ -113,7 +113,7 @@ class Scram:
     def _verify(self, server_final: str, expected: bytes) -> None:
         name, value = _fields(server_final)[0]
         if name == "e":
-            # The value is one of RFC 5802's short words; any other text is not worth repeating.
+            # The value is one of RFC 5802's short words; any other text is untrusted, and not repeated.
             reason = value if value.replace("-", "").isalpha() and len(value) < 50 else "unknown error"
             raise SaslAuthenticationFailedError(f"the server refused the SCRAM proof: {reason}")
         if name != "v" or not hmac.compare_digest(_base64(value), expected):
@@ -137,7 +137,7 @@ def _sasl_name(name: str) -> str:
 
 
 def _fields(message: str) -> list[tuple[str, str]]:
-    """Return the attributes in order; errors name missing ones, and never repeat contents."""
+    """Return the attributes in order. Errors name missing attributes, and never repeat contents."""
     fields = []
     for part in message.split(","):
         name, equals, value = part.partition("=")

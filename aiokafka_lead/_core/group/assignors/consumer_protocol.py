@@ -1,7 +1,7 @@
 """Messages between members of a classic consumer group, sent through the coordinator in Java's format.
 
-Both schemas begin with their version. A later version only adds fields, so an unknown one is read as the latest known
-one (Java: ``ConsumerProtocol``).
+Both schemas begin with their version. A later version only adds fields, so an unknown version is read as the latest
+known version (Java: ``ConsumerProtocol``).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def decode_subscription(
 ) -> MemberSubscription:
     """Decode a member's metadata, of any client and version.
 
-    Some clients write a later version than their fields have; the fields present are read. Raises
+    Some clients write a later version than their fields belong to; the fields present are read. Raises
     `MalformedMessageError` if not even the topics can be read.
     """
     message = _decode(ConsumerProtocolSubscription, metadata)
@@ -85,7 +85,7 @@ def encode_assignment(
 def decode_assignment(assignment: bytes) -> list[TopicPartition]:
     """Decode a member's partitions, in written order and without duplicates.
 
-    A member that the leader left out gets an empty assignment from the coordinator, which has none. Raises
+    ``assignment`` is empty for a member that the leader left out; the result is then empty, too. Raises
     `MalformedMessageError`.
     """
     if not assignment:

@@ -1,4 +1,4 @@
-"""Assignors that need nothing but the subscriptions: range and round-robin."""
+"""Assignors that depend on the subscriptions only: range and round-robin."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .types import Assignment, MemberSubscription, TopicPartitions, member_order
 
 # --- range assignment -------------------------------------------------------------------------------------------------
 #
-# Runs of each topic's partitions; the first members get one more (Java: ``RangeAssignor``).
+# Consecutive partitions of each topic; the first members may get one more (Java: ``RangeAssignor``).
 #
 # Topics with the same number of partitions and the same members are co-partitioned: partition n of each goes to the
 # same member. If members and replicas report their racks and not every rack has every partition, a member first gets
@@ -44,7 +44,7 @@ class RangeAssignor:
 
 
 class _TopicRange:
-    """One topic: its unassigned partitions, and the room that each subscriber has left."""
+    """One topic: its unassigned partitions, and the number that each subscriber may still get."""
 
     def __init__(
         self, topic: str, topics: TopicPartitions, subscribers: Sequence[MemberSubscription], result: Assignment
@@ -58,7 +58,7 @@ class _TopicRange:
         self._topics = topics
         self._result = result
         self._unassigned = dict.fromkeys(range(count))
-        """Unassigned partitions in order. A dict, because they are removed from the middle, too."""
+        """Unassigned partitions in order. A dict, because partitions are removed from the middle, too."""
         self._given = dict.fromkeys(self.racks, 0)
         self._quota, self._extras = divmod(count, len(subscribers))
 
@@ -79,7 +79,7 @@ class _TopicRange:
             del self._unassigned[partition]
 
     def assign(self, may_have: Callable[[str, int], bool] | None = None) -> None:
-        """Fill up the subscribers in order, with all partitions or those that each may have."""
+        """Fill up the subscribers in order, with all partitions or the partitions that each may have."""
         for member_id in self.racks:
             room = self.room(member_id)
             if room <= 0 or not self._unassigned:
@@ -103,7 +103,7 @@ def _assign_within_racks(ranges: Sequence[_TopicRange]) -> None:
 
 
 def _assign_together(group: Sequence[_TopicRange]) -> None:
-    """Give partition n of every topic to one member with room whose rack has a replica of each, if there is one."""
+    """Give partition n of every topic to the same member below its limit with a replica of each in its rack, if any."""
     takers = list(group[0].racks)
     for partition in range(group[0].count):
         for member_id in takers:
@@ -116,7 +116,7 @@ def _assign_together(group: Sequence[_TopicRange]) -> None:
 
 
 class RoundRobinAssignor:
-    """Deals all partitions of all topics, sorted, to the members in turn, passing over those without the topic."""
+    """Deals the sorted partitions of all topics to the members in turn, skipping members without the topic."""
 
     name = "roundrobin"
     cooperative = False
@@ -140,7 +140,7 @@ class RoundRobinAssignor:
 
 
 def _takers(wants: Sequence[bool]) -> list[int]:
-    """Return for each seat the next one, itself included, that wants the topic. At least one does."""
+    """Return for each member, by index, the first from there on that wants the topic. At least one member must."""
     takers = [0] * len(wants)
     following = wants.index(True)
     for seat in reversed(range(len(wants))):

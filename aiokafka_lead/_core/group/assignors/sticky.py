@@ -1,4 +1,4 @@
-"""Sticky assignment: even, with as few moves as that allows (KIP-54), eager or cooperative (KIP-429).
+"""Sticky assignment: as even as possible, then with few moves (KIP-54), eager or cooperative (KIP-429).
 
 If members want different topics, "even" means that no chain of moves could even out the loads further, which is never
 worse than the result of Java's assignor.
@@ -30,8 +30,8 @@ from .types import (
 # In the format of Java's sticky assignors: a member's earlier partitions and their generation.
 #
 # Neither format begins with a version. A member of "sticky" gives up all partitions before it joins, so it sends its
-# last assignment and, since KIP-341, the generation of that. "cooperative-sticky" sends the generation alone: the
-# partitions are in the subscription itself.
+# last assignment and, since KIP-341, its generation. "cooperative-sticky" sends the generation only: the partitions are
+# in the subscription itself.
 
 
 class _TopicAssignment(Struct):
@@ -105,19 +105,19 @@ def decode_cooperative(user_data: bytes | None) -> int:
 
 # --- even and sticky assignment ---------------------------------------------------------------------------------------
 #
-# Which partitions stay, who gets the free ones, and which ones move.
+# Decides which partitions stay, which members get the free partitions, and which partitions move.
 #
 # Members are numbers here, in their order. First, members keep the partitions they own. Then free partitions go to the
-# least loaded of the members that want them. Finally, while that evens out the loads, a partition moves along a chain
-# of members, each of which passes one on. The optimum of such a "semi-matching" is reached when no chain leads from a
-# member to one with two partitions fewer. The least loaded member is served first, so a member that no chain reaches
-# now is never reached later.
+# least loaded of the members that want them. Finally, while that evens out the loads, partitions move along a chain of
+# members, each of which passes a partition to the next. The optimum of this "semi-matching" is reached when no chain
+# leads from a member to another with two partitions fewer. The least loaded member is served first, so a member that no
+# chain reaches now is never reached later.
 
 
 def balanced(members: Sequence[MemberSubscription], topics: TopicPartitions, claims: Claims) -> Assignment:
     """Return an assignment as even as possible, with few moves, and then close to the members' racks (KIP-881).
 
-    Racks move partitions only if more of them are near their member afterwards, so that rebalances come to an end.
+    Partitions move because of racks only if more of them are near their member afterwards, so that rebalances end.
     """
     sticky = Balance(members, topics, claims, NO_RACKS)
     assignment = sticky.assignment()
@@ -143,7 +143,7 @@ def _near(assignment: Assignment, topics: TopicPartitions, racks: Mapping[str, s
 class Balance:
     """Assignment under construction; ``racks`` by member id, empty to ignore racks.
 
-    Invariant: ``_loads[m]`` is the number of partitions in ``_held[m]``, whose topics have at least one.
+    Invariant: ``_loads[m]`` is the number of partitions in ``_held[m]``, whose topics have at least one partition.
     """
 
     def __init__(
@@ -161,9 +161,9 @@ class Balance:
         self._numbers = {member.member_id: number for number, member in enumerate(self._members)}
         self._loads = [0] * len(self._members)
         self._held: list[dict[str, list[int]]] = [{} for _ in self._members]
-        """Each member's partitions by topic; those that it owned before come first."""
+        """Each member's partitions by topic, the partitions that it owned before first."""
         self._kept: list[dict[str, int]] = [{} for _ in self._members]
-        """Number of these that it owned before, by topic."""
+        """Each member's number of partitions of each topic that it owned before."""
         self._racks = [racks.get(member.member_id) for member in self._members]
         self._has_racks = bool(racks)
         self.topics = frozenset[str]().union(*wanted)
@@ -189,7 +189,7 @@ class Balance:
     # --- kept and free partitions ------------------------------------------------------------------------------------
 
     def _keep_owned(self) -> list[TopicPartition]:
-        """Leave members the partitions they own in their rack; return the rest, least wanted topics first."""
+        """Let members keep the partitions that they own in their rack; return the rest, least wanted topics first."""
         free: list[TopicPartition] = []
         owners = self._claims.owners
         for topic in sorted(self._subscribers, key=lambda name: (len(self._subscribers[name]), name)):
@@ -225,7 +225,7 @@ class Balance:
     def _give_within_racks(self, free: list[TopicPartition]) -> list[TopicPartition]:
         """Give partitions to members in their racks, up to equal shares; return the rest.
 
-        Partitions near the fewest members choose first.
+        Partitions near the fewest members are assigned first.
         """
         by_rack: dict[str, list[int]] = {}
         for number, of_member in enumerate(self._racks):
@@ -253,7 +253,7 @@ class Balance:
         return left
 
     def _give_back(self, free: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Leave partitions far from every member with room to their owners: moves gain nothing. Return the rest."""
+        """Give partitions near no member below its share back to their owners; return the rest."""
         left: list[TopicPartition] = []
         for partition in free:
             owner = self._claims.owners.get(partition)
@@ -314,7 +314,11 @@ class Balance:
         self._give(taker, TopicPartition(topic, index))
 
     def _best_to_move(self, giver: int, taker: int) -> tuple[str, int]:
-        """Return a topic and an index in the giver's list: in the taker's rack, new to the giver, or of many."""
+        """Return a topic and an index in the giver's list.
+
+        Prefers a partition in the taker's rack, then a partition that the giver did not own before, then the topic of
+        which the giver has the most partitions more than the taker.
+        """
         theirs, kept, wanted = self._held[taker], self._kept[giver], self._wanted[taker]
         best: tuple[bool, bool, int, str, int] | None = None
         for topic, held in self._held[giver].items():
@@ -350,7 +354,7 @@ class StickyAssignor:
 
 
 class CooperativeStickyAssignor:
-    """Cooperative: members keep their partitions; a second rebalance assigns the ones that had to be given up."""
+    """Cooperative: members keep their partitions; a second rebalance assigns partitions that had to be given up."""
 
     name = "cooperative-sticky"
     cooperative = True

@@ -1,4 +1,4 @@
-"""Types of assignors, which are pure functions from members and partitions to an assignment; members' claims."""
+"""Types of assignors, which are pure functions from members and partitions to an assignment, and members' claims."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ Assignment = dict[str, list[TopicPartition]]
 """Partitions by member id; every member has an entry."""
 
 NO_GENERATION = -1
-"""The generation of a member that has not been in one."""
+"""The generation of a member that has not been in any."""
 
 _NO_RACKS: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class MemberSubscription:
-    """Member of the group as its leader sees it, or as a member describes itself (Java: ``Subscription``)."""
+    """Subscription of a group's member, as the member sends it and the leader gets it (Java: ``Subscription``)."""
 
     member_id: str
     topics: tuple[str, ...]
-    """Topics it wants; unknown ones may be among them."""
+    """Subscribed topics; some may not exist."""
     owned: tuple[TopicPartition, ...] = ()
-    """Partitions it owns and would keep (KIP-429); empty if it gave up all of them before it joined."""
+    """Partitions that it owns and would keep (KIP-429); empty if it gave up all partitions before it joined."""
     generation: int = NO_GENERATION
-    """Generation in which it got these (KIP-792), -1 if it reports none."""
+    """Generation in which it got the owned partitions (KIP-792); -1 if it reports none."""
     group_instance_id: str | None = None
-    """Set for a static member (KIP-345)."""
+    """``group_instance_id`` of a static member (KIP-345), else None."""
     user_data: bytes | None = None
-    """The assignor's own bytes."""
+    """Result of the member's `GroupAssignor.user_data`."""
     rack: str | None = None
     """Rack of the member (KIP-881): its ``client_rack``."""
 
@@ -47,13 +47,13 @@ class TopicPartitions:
     """The partitions to be assigned."""
 
     counts: Mapping[str, int]
-    """Number of partitions by topic; a topic that is absent here, or has none, is not assigned."""
+    """Number of partitions by topic. A topic that is absent, or has 0 partitions, is not assigned."""
     racks: Mapping[str, Sequence[frozenset[str]]] = field(default_factory=dict)
-    """Racks of the replicas, by topic and partition (KIP-881); topics may be absent here."""
+    """Racks of the replicas, by topic and partition (KIP-881). Topics may be absent."""
 
     @classmethod
     def from_snapshot(cls, snapshot: ClusterSnapshot, topics: Iterable[str]) -> TopicPartitions:
-        """Return these topics as the client's metadata shows them, without unknown ones."""
+        """Return these topics with their partitions in the client's metadata, without unknown topics."""
         rack_of = {node_id: broker.rack for node_id, broker in snapshot.brokers.items() if broker.rack}
         counts: dict[str, int] = {}
         racks: dict[str, list[frozenset[str]]] = {}
@@ -72,7 +72,7 @@ class TopicPartitions:
         return cls(counts, racks)
 
     def partition_racks(self, topic: str, partition: int) -> frozenset[str]:
-        """Return the racks of a partition's replicas, as far as they are known."""
+        """Return the known racks of a partition's replicas."""
         racks = self.racks.get(topic, ())
         return racks[partition] if partition < len(racks) else _NO_RACKS
 
@@ -81,32 +81,38 @@ naming.show_in("aiokafka_lead", TopicPartitions)
 
 
 class GroupAssignor(Protocol):
-    """Decides which member gets which partitions; the client of the group's leader runs it.
+    """Assigns a classic group's partitions to its members; runs in the client that leads the group.
 
-    Your own class with these members may stand in ``partition_assignment_strategy`` beside the built-in names. All
-    members of a group need one name in common, and should do the same under it.
+    ``partition_assignment_strategy`` accepts instances of your classes with these members, along with the built-in
+    names. All members of a group need a name in common, and should have the same assignor under it.
     """
 
     @property
     def name(self) -> str:
-        """Name by which members tell the coordinator that they support it, such as "range"."""
+        """Name under which members report to the coordinator that they support the assignor, such as "range"."""
         ...
 
     @property
     def cooperative(self) -> bool:
-        """True if members keep their partitions through a rebalance (KIP-429).
+        """True if members keep their partitions during a rebalance (KIP-429).
 
-        `assign` then must leave out a partition that another member still owns: it is assigned in the next rebalance,
-        which the client requests once it has given partitions up.
+        `assign` must then leave out a partition that another member still owns. It is assigned in the next rebalance,
+        which that member requests once it has given the partition up.
         """
         ...
 
     def user_data(self, topics: Sequence[str], owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """Return a member's message to the leader, made from its topics, its last assignment and its generation."""
+        """Return a member's message to the leader, or None; called before each JoinGroup.
+
+        ``owned`` is the member's last assignment, even if it was given up, and ``generation`` the generation of that.
+        """
         ...
 
     def assign(self, members: Sequence[MemberSubscription], topics: TopicPartitions) -> Assignment:
-        """Return each member's partitions. Pure: the same result for the same input, in any order of the members."""
+        """Return the partitions of every member, by member id.
+
+        The result must depend only on the arguments, and not on the order of the members.
+        """
         ...
 
 
@@ -114,12 +120,12 @@ naming.show_in("aiokafka_lead", GroupAssignor)
 
 
 def java_order(text: str) -> bytes:
-    """Return a key that sorts strings as Java does, by UTF-16 units: all clients must see the same order."""
+    """Return a key that sorts strings like Java, by UTF-16 units: all clients must see the same order."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def member_order(member: MemberSubscription) -> tuple[bool, bytes]:
-    """Return a key that sorts members as Java's ``MemberInfo`` does: static ones first, by instance id (KIP-345)."""
+    """Return a key that sorts members like Java's ``MemberInfo``: static members first, by instance id (KIP-345)."""
     if member.group_instance_id is not None:
         return False, java_order(member.group_instance_id)
     return True, java_order(member.member_id)
@@ -136,7 +142,7 @@ def racks_matter(members: Iterable[str | None], topics: TopicPartitions, names: 
 
 
 class Claim(NamedTuple):
-    """Partitions that one member says it owns, and the generation since which it does."""
+    """Partitions that a member reports to own, and its generation."""
 
     member_id: str
     partitions: Iterable[TopicPartition]
@@ -146,14 +152,13 @@ class Claim(NamedTuple):
 class Claims:
     """Claims of all members.
 
-    A member that was away still claims partitions that other members got meanwhile: the newest generation wins
-    (KIP-341). If two members claim a partition in the same generation, neither can be trusted, and the partition counts
-    as free.
+    A member that returns after a while may claim partitions that other members have by now, so the claim of the newest
+    generation counts (KIP-341). If two members claim a partition in the same generation, the partition counts as free.
     """
 
     def __init__(self, claims: Sequence[Claim], topics: TopicPartitions) -> None:
         self.owners: dict[TopicPartition, str] = {}
-        """Owner of each existing partition, if known."""
+        """Owners of the claimed partitions, without partitions that do not exist or count as free."""
         self._claimants: dict[TopicPartition, set[str]] = {}
         newest: dict[TopicPartition, int] = {}
         for claim in claims:

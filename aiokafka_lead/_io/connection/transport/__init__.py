@@ -1,4 +1,4 @@
-"""Byte streams to brokers, one implementation per kind of event loop."""
+"""Byte streams to brokers, implemented for each kind of event loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["AddressInfo", "Dialled", "Transport", "TransportHandler", "Way", "di
 
 
 class Dialled(NamedTuple):
-    """An address that has accepted a connection. Call `open` immediately, because no other code closes it."""
+    """An address that has accepted a connection. Call `open` immediately, because nothing else closes it."""
 
     address: str
     kind: Kind
@@ -25,9 +25,9 @@ class Dialled(NamedTuple):
     async def open(
         self, host: str, *, ssl_context: ssl.SSLContext | None, handler: TransportHandler, max_frame_bytes: int
     ) -> Transport:
-        """Return the byte stream; with ``ssl_context`` through TLS, to a server that proves to be this host.
+        """Return the byte stream. With ``ssl_context`` it uses TLS, and the server has to prove that it is this host.
 
-        Raises `KafkaConnectionError`, `NotKafkaError` or `SslAuthenticationError`; has no timeout of its own.
+        Has no timeout. Raises `KafkaConnectionError`, `NotKafkaError` or `SslAuthenticationError`.
         """
         return await self.kind.open(
             self.connected, host, ssl_context=ssl_context, handler=handler, max_frame_bytes=max_frame_bytes
@@ -37,9 +37,9 @@ class Dialled(NamedTuple):
 async def dial(
     addresses: Mapping[str, AddressInfo], progress: Progress, kind: Kind | None = None, way: Way | None = None
 ) -> Dialled:
-    """Connect to the first of these addresses that accepts, on the running event loop, or indirectly by ``way``.
+    """Connect to the first of these addresses that accepts, directly or through ``way``.
 
-    Raises `KafkaConnectionError`; has no timeout of its own.
+    Has no timeout. Raises `KafkaConnectionError`.
     """
     kind = kind or kind_of_transport()
     connect: Any = kind.connect if way is None else way.connect

@@ -1,4 +1,4 @@
-"""The transport for every other event loop that anyio supports: trio."""
+"""The transport for trio, through anyio."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LARGE_READ_BYTES = 512 * 1024
 """Size of a read within a large frame."""
 
 PAUSE_BYTES = 256 * 1024
-"""With more unsent data than this on TLS the transport counts as paused."""
+"""With TLS, the transport counts as paused if it has more unsent data than this."""
 
 _FOREIGN = (OSError, EOFError, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
 
@@ -33,7 +33,8 @@ _FOREIGN = (OSError, EOFError, anyio.EndOfStream, anyio.BrokenResourceError, any
 class AnyioTransport:
     """A connection as an anyio stream. See `base.Transport`.
 
-    Without TLS a write goes directly to the socket, as far as possible, so that most do not need the writing task.
+    Without TLS, data is written directly to the socket as far as possible, so that most writes do not need the writing
+    task.
     """
 
     def __init__(self, stream: ByteStream, handler: TransportHandler, max_frame_bytes: int) -> None:
@@ -48,15 +49,15 @@ class AnyioTransport:
         self._wake = Signal()
         self._scope = anyio.CancelScope()
         self._closed = False
-        """True if the handler knows of the end, or requested it."""
+        """True if the handler was notified of the end, or has requested it."""
 
     @staticmethod
     async def connect(address: AddressInfo) -> SocketStream:
-        """Return a connected stream; raise OSError."""
+        """Return a connected stream. Raises OSError."""
         try:
             connected = await anyio.connect_tcp(*address[1][:2])
         except OSError as error:
-            # anyio chains the operating system's error under its own.
+            # The operating system's error is the cause of anyio's.
             raise error.__cause__ if isinstance(error.__cause__, OSError) else error from None
         raw = connected.extra(SocketAttribute.raw_socket)
         tune(raw)
@@ -85,7 +86,7 @@ class AnyioTransport:
         handler: TransportHandler,
         max_frame_bytes: int,
     ) -> AnyioTransport:
-        """Open the stream over a connected socket, with a TLS handshake if there is a context; raise `KafkaError`."""
+        """Open the stream on a connected socket, with a TLS handshake if there is a context. Raises `KafkaError`."""
         if ssl_context is None:
             return cls(connected, handler, max_frame_bytes)
         try:
@@ -142,7 +143,7 @@ class AnyioTransport:
             self._end(lost_error(None if type(error) is anyio.EndOfStream else error))
 
     def _hand_over(self, data: bytes) -> None:
-        """Pass on a frame; not inlined, because the reading task would keep the last frame while it waits."""
+        """Pass frames to the handler. Not inlined, because the waiting reader task would keep the last frame alive."""
         for frame in self._reader.feed(data):
             if self._closed:
                 return
@@ -172,7 +173,7 @@ class AnyioTransport:
 
 
 def _direct_socket(stream: ByteStream) -> socket.socket | None:
-    """Return the operating system's socket if bytes may be sent to it unchanged: without TLS, and non-blocking."""
+    """Return the operating system's socket if bytes can be sent to it directly: without TLS, and non-blocking."""
     if isinstance(stream, TLSStream):
         return None
     raw = stream.extra(SocketAttribute.raw_socket, None)
@@ -183,5 +184,5 @@ def _send_now(sock: socket.socket, data: memoryview) -> memoryview:
     """Send as much as the socket accepts without waiting, and return the rest."""
     try:
         return data[sock.send(data) :]
-    except OSError:  # it would block, or is broken: the writing task will find out
+    except OSError:  # it would block, or is broken, as the writing task will find out
         return data

@@ -1,4 +1,4 @@
-"""The fast path on asyncio and uvloop: the event loop reads directly into a frame's own memory, also with TLS."""
+"""The transport for asyncio and uvloop, which read directly into the memory of a frame, also with TLS."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .dial import AddressInfo, refuse_self, tune
 from .errors import lost_error, tls_error
 
 ABORT_S = 1.0
-"""A bound for work that takes one iteration of the event loop."""
+"""Time limit of work that takes one iteration of the event loop."""
 
 
 class AsyncioTransport(asyncio.BufferedProtocol):
@@ -33,12 +33,12 @@ class AsyncioTransport(asyncio.BufferedProtocol):
         self._reader = FrameReader(max_frame_bytes)
         self._transport: asyncio.Transport | None = None
         self._closed = False
-        """True if the handler knows of the end, or requested it."""
+        """True if the handler was notified of the end, or has requested it."""
         self._ended: Waiter[None] = Waiter()
 
     @staticmethod
     async def connect(address: AddressInfo) -> socket.socket:
-        """Return a connected, non-blocking socket; raise OSError."""
+        """Return a connected, non-blocking socket. Raises OSError."""
         family, sockaddr = address
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -67,7 +67,7 @@ class AsyncioTransport(asyncio.BufferedProtocol):
         handler: TransportHandler,
         max_frame_bytes: int,
     ) -> AsyncioTransport:
-        """Open the stream over a connected socket, with a TLS handshake if there is a context; raise `KafkaError`."""
+        """Open the stream on a connected socket, with a TLS handshake if there is a context. Raises `KafkaError`."""
         protocol = cls(handler, max_frame_bytes)
         try:
             await asyncio.get_running_loop().create_connection(
@@ -116,8 +116,8 @@ class AsyncioTransport(asyncio.BufferedProtocol):
         if self._closed:  # cancelled while asyncio was setting up
             self._transport.abort()
             return
-        # Paused means: not everything has gone to the operating system. asyncio's TLS pauses at the high-water mark
-        # itself and not beyond it, so a mark of 0 would pause permanently.
+        # The transport counts as paused while any data has not gone to the operating system. asyncio's TLS pauses at
+        # the high-water mark and not only above it, so a mark of 0 would pause permanently.
         self._transport.set_write_buffer_limits(high=1, low=0)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -132,7 +132,7 @@ class AsyncioTransport(asyncio.BufferedProtocol):
             self._end(self._reader.error)
 
     def eof_received(self) -> bool:
-        return False  # no request can be sent to a broker that has stopped answering: close
+        return False  # close: the broker has ended its side, and cannot answer further requests
 
     def pause_writing(self) -> None:
         self.paused = True

@@ -1,4 +1,4 @@
-"""The interface of a transport, independent of event loop and security."""
+"""The interface of transports, for all event loops, with or without TLS."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from ...._wire import Buffer
 from ....errors import KafkaError
 
 JOINED_BYTES = 64 * 1024
-"""Up to this size one copy is cheaper than another system call or TLS record."""
+"""Up to this size, a copy is cheaper than another system call or TLS record."""
 
 
 class TransportHandler(Protocol):
-    """Receives the events of a transport, synchronously and on the event loop. These methods must not raise."""
+    """Receives the events of a transport, synchronously on the event loop. The methods must not raise."""
 
     def on_frame(self, frame: Buffer, /) -> None:
-        """Handle a complete frame without its length; the memory belongs to the receiver."""
+        """Handle a complete frame, without its length prefix. The handler may keep the memory."""
 
     def on_writable(self) -> None:
-        """Handle that all written data has gone to the operating system, after the transport was ``paused``."""
+        """Handle that all data has gone to the operating system, after the transport was ``paused``."""
 
     def on_closed(self, error: KafkaError, /) -> None:
-        """Handle the end of the connection, or an invalid stream. Called once at most, not after `Transport.close`."""
+        """Handle the end of the connection or an invalid stream. Called once at most, not after `Transport.close`."""
 
 
 class Transport(Protocol):
@@ -30,7 +30,7 @@ class Transport(Protocol):
 
     @property
     def paused(self) -> bool:
-        """True if written bytes still wait for the operating system: the peer is slower than this client."""
+        """True if written data waits for the operating system, because the peer is slower than this client."""
         ...
 
     def limit_frames(self, max_bytes: int) -> None:
@@ -38,23 +38,23 @@ class Transport(Protocol):
         ...
 
     def write(self, chunks: Sequence[Buffer], /) -> None:
-        """Send the buffers, which must not change until then. Never blocks and never fails; see ``on_closed``."""
+        """Send the buffers, which must not change until they are sent. Never blocks or raises; see ``on_closed``."""
         ...
 
     def close(self) -> None:
-        """Drop the connection immediately: stop reading, and stop calling the handler."""
+        """Close the connection immediately, and call the handler no more."""
         ...
 
     async def run(self) -> None:
-        """Work until the connection ends, then release its resources.
+        """Run until the connection ends, then release its resources.
 
-        Must run concurrently with the users of the transport; raises no errors of its own; closes when it is cancelled.
+        Must run in a task while the transport is used. Raises no errors. Closes the connection when cancelled.
         """
         ...
 
 
 def coalesce(chunks: Sequence[Buffer]) -> Sequence[Buffer]:
-    """Return the same bytes in few buffers: small neighbours are joined, large buffers stay uncopied."""
+    """Return the same bytes in fewer buffers. Small neighbours are joined; large buffers are not copied."""
     if len(chunks) == 1:
         return chunks
     if sum(map(len, chunks)) <= JOINED_BYTES:

@@ -1,7 +1,7 @@
-"""Connects by name: happy eyeballs (RFC 8305) over the current addresses of the name.
+"""Connects to a name with happy eyeballs (RFC 8305) over its current addresses.
 
-``create_connection`` would do this for asyncio's own loops, but not on uvloop; anyio would on every loop. Neither knows
-earlier failures, or reports the results by address.
+asyncio's ``create_connection`` does the same, but not on uvloop; anyio does on every loop. Neither considers earlier
+failures or reports the result of each address.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from .errors import connect_error
 S = TypeVar("S")
 
 ATTEMPT_DELAY_S = 0.25
-"""Head start of an address before the next one is tried in parallel (RFC 8305, section 5)."""
+"""Head start of an address before the next address is tried in parallel (RFC 8305, section 5)."""
 
 PORT_MAX = 65_535
 HOST_CHARACTERS = 253
-"""The longest name of the DNS (RFC 1035)."""
+"""Maximum length of a DNS name (RFC 1035)."""
 
 AddressInfo = tuple[socket.AddressFamily, Any]
-"""The arguments of a socket, and of its connect."""
+"""Family of a socket, and the argument of its ``connect``."""
 
 
 class Progress(Protocol):
-    """Is called with the result of each address."""
+    """Receives the result of each address."""
 
     def begin(self, address: str, /) -> None: ...
 
@@ -56,16 +56,16 @@ async def resolve(host: str, port: int) -> dict[str, AddressInfo]:
 
 
 def check_endpoint(host: str, port: int) -> None:
-    """Raise `KafkaConnectionError` for what cannot be an address: brokers' answers and hints name any host and port.
+    """Raise `KafkaConnectionError` for an invalid host or port, which may come from brokers' answers.
 
-    Operating systems accept port 70000 as 4464, and a line feed would end a header of a request to a proxy.
+    Operating systems would use port 70000 as 4464, and a line feed would end a header of a request to a proxy.
     """
     if not 0 < port <= PORT_MAX or not 0 < len(host) <= HOST_CHARACTERS or not host.isprintable() or " " in host:
         raise KafkaConnectionError(f"cannot connect: {shown(host)}:{port} is no address")
 
 
 def _numeric(host: str, port: int) -> list[Any]:
-    """Return the address of a numeric host; empty for a name. Saves the event loop's resolver thread."""
+    """Return the address of a numeric host, without the event loop's resolver thread; an empty list for a name."""
     try:
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except (OSError, UnicodeError):
@@ -78,9 +78,9 @@ async def race(
     drop: Callable[[S], Awaitable[None]],
     progress: Progress,
 ) -> tuple[str, S]:
-    """Return the first address that accepts, each having a head start over the next, and the connection to it.
+    """Return the first address that accepts, and the connection. Each address has a head start over the next.
 
-    Raises `KafkaConnectionError` if none does: the error of the first that refused.
+    If no address accepts, raises the `KafkaConnectionError` of the first that refused.
     """
     winner: list[tuple[str, S]] = []
     errors: list[KafkaConnectionError] = []
@@ -114,7 +114,7 @@ async def race(
             over.set()
 
     try:
-        if len(addresses) == 1:  # no race, and no task that the end of an event loop might keep from starting
+        if len(addresses) == 1:  # without tasks, which might not start at the end of an event loop
             await attempt(*addresses)
         else:
             async with anyio.create_task_group() as group:
@@ -133,7 +133,7 @@ async def race(
 
 
 def tune(sock: socket.socket) -> None:
-    """Disable delays for small requests; enable keepalive, so that a vanished peer is eventually detected."""
+    """Disable delays of small requests, and enable keepalive to detect a vanished peer."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
@@ -141,12 +141,12 @@ def tune(sock: socket.socket) -> None:
 def refuse_self(sock: socket.socket) -> None:
     """Raise ConnectionRefusedError if the socket is connected to itself.
 
-    TCP allows it: a port of this host has no listener, and the system has chosen just that one as the socket's own.
-    Its requests would come back as answers, and a broker that restarts could not have its port again.
+    TCP does this if a port of this host has no listener and the system chooses the same port as the socket's local
+    port. Requests would come back as answers, and a restarting broker could not bind its port.
     """
     try:
         peer = sock.getpeername()
     except OSError:
-        return  # lost already, as the transport will report
+        return  # the connection is lost already, as the transport will report
     if sock.getsockname() == peer:
         raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))

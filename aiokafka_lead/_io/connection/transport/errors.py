@@ -1,4 +1,4 @@
-"""Converts errors of sockets and of TLS to this client's own: the only module that knows them."""
+"""Converts errors of sockets and TLS to errors of this package."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NOT_TLS = {
     "UNKNOWN_PROTOCOL",
     "WRONG_VERSION_NUMBER",
 }
-"""OpenSSL's reasons for bytes that are not a TLS record."""
+"""OpenSSL's reasons for data that is not a TLS record."""
 
 _NO_COMMON_VERSION = {
     "NO_PROTOCOLS_AVAILABLE",
@@ -51,13 +51,13 @@ _OTHER_NAME = {62, 64}
 
 
 def connect_error(error: BaseException | None) -> KafkaConnectionError:
-    """Return the error of a failed connect; None means that there is no address."""
+    """Return the error of a failed connect; ``error`` is None if there is no address."""
     kind = UnresolvedHostError if error is None or isinstance(error, socket.gaierror) else KafkaConnectionError
     return kind(f"cannot connect: {'the name has no address' if error is None else _reason(error)}")
 
 
 def tls_error(error: BaseException, context: ssl.SSLContext | None = None) -> KafkaError:
-    """Return the error of a failed TLS handshake with this context; the text names a remedy."""
+    """Return the error of a failed TLS handshake with this context. Its text suggests a remedy."""
     cause = _cause(error)
     if isinstance(cause, ssl.SSLCertVerificationError):
         text = f"the broker's certificate is not accepted: {cause.verify_message}{_cure(cause.verify_code)}"
@@ -73,16 +73,16 @@ def tls_error(error: BaseException, context: ssl.SSLContext | None = None) -> Ka
 
 
 def lost_error(error: BaseException | None) -> KafkaError:
-    """Return the error of an ended connection; None means that the peer closed it properly."""
+    """Return the error of a connection that has ended; ``error`` is None if the peer has closed it properly."""
     cause = None if error is None else _cause(error)
     if isinstance(cause, ssl.SSLError) and "ALERT" in (cause.reason or ""):
-        # With TLS 1.3 a server only now reports that it does not accept the client's certificate.
+        # With TLS 1.3, a server refuses the client's certificate only after the handshake.
         return SslAuthenticationError(f"the broker ended TLS: {_alert(cause.reason)}")
     return KafkaConnectionError("the broker closed the connection" if cause is None else f"lost: {_reason(cause)}")
 
 
 def _cure(verify_code: int) -> str:
-    """Return the remedy for a problem with a broker's certificate."""
+    """Return text with the remedy for a problem with a broker's certificate."""
     if verify_code in _UNKNOWN_ISSUERS:
         return "; set ssl_cafile to the certificate of the authority that issued it"
     if verify_code in _OTHER_NAME:
@@ -93,7 +93,7 @@ def _cure(verify_code: int) -> str:
 
 
 def _alert(reason: str | None) -> str:
-    """Return OpenSSL's term with its meaning here."""
+    """Return OpenSSL's name of an alert, with its meaning for a client of Kafka."""
     if reason in _CERTIFICATE_WANTED:
         meaning = "the listener wants a client certificate, and got none or one that it cannot use: set ssl_certfile"
     elif reason in _CERTIFICATE_REFUSED:
@@ -110,7 +110,7 @@ def _alert(reason: str | None) -> str:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """Return the error behind anyio's own errors."""
+    """Return the cause of anyio's errors, or the error itself."""
     while isinstance(error, (anyio.BrokenResourceError, anyio.EndOfStream)) and error.__cause__ is not None:
         error = error.__cause__
     return error

@@ -14,7 +14,7 @@ Kind: TypeAlias = "type[AnyioTransport] | type[AsyncioTransport]"
 
 
 def kind_of_transport() -> Kind:
-    """Return the implementation for the running event loop; only that one is imported."""
+    """Return the implementation for the running event loop, without importing any other."""
     if in_trio():
         from .anyio_transport import AnyioTransport
 

@@ -1,4 +1,4 @@
-"""Proxies before the brokers: SOCKS4, SOCKS5, and HTTP CONNECT."""
+"""Connects to brokers through proxies: SOCKS4, SOCKS5 and HTTP CONNECT."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .dial import race, resolve
 from .kind import kind_of_transport
 
 _NO_TIMEOUT_S = 86_400.0
-"""For python-socks, which has a timeout of its own: the time of a connection's set-up is the limit."""
+"""Disables the timeout of python-socks. The limit is the time of the connection's set-up."""
 
 _ANSWER_BYTES = 16 * 1024
-"""Size of the longest head of an answer to CONNECT."""
+"""Maximum size of the head of a response to CONNECT."""
 
 
 def proxy_of(url: str) -> Proxy:
@@ -34,7 +34,7 @@ def _authority(host: str, port: int) -> str:
 
 
 class Proxy:
-    """A proxy's address, and the login for it; both texts are empty without one."""
+    """A proxy's address, and the login, whose texts are empty if there is none."""
 
     def __init__(self, scheme: str, host: str, port: int, user: str, password: str) -> None:
         self._scheme = scheme
@@ -46,20 +46,20 @@ class Proxy:
         """Name in errors."""
 
     async def connect(self, host: str, port: int) -> socket.socket:
-        """Return a socket that is connected to this host through the proxy. Raises `KafkaConnectionError`."""
+        """Return a socket connected to this host through the proxy. Raises `KafkaConnectionError`."""
         kind = KafkaConnectionError
         try:
             return await self._through(host, port)
         except Exception as error:
             kind = type(error) if isinstance(error, KafkaConnectionError) else kind
             reason = str(error) or type(error).__name__
-        raise kind(reason)  # and not the error: variables of the functions in its traceback hold the password
+        raise kind(reason)  # without the error, since variables in its traceback hold the password
 
     async def _through(self, host: str, port: int) -> socket.socket:
         raise NotImplementedError
 
     async def _reach(self) -> Any:
-        """Return a socket of the running event loop that is connected to the proxy, at any address of its name."""
+        """Return a socket connected to any address of the proxy's name."""
         kind = kind_of_transport()
         connect: Any = kind.connect
         drop: Any = kind.drop
@@ -73,7 +73,7 @@ class Proxy:
 
 
 class _Unrecorded:
-    """Forgets the results of addresses: unlike brokers, proxies are not remembered by address."""
+    """Ignores the results of addresses, which are recorded for brokers but not for proxies."""
 
     def begin(self, address: str, /) -> None:
         pass
@@ -83,7 +83,7 @@ class _Unrecorded:
 
 
 class _SocksProxy(Proxy):
-    """SOCKS4 or SOCKS5, by python-socks."""
+    """SOCKS4 or SOCKS5, implemented by python-socks."""
 
     async def _through(self, host: str, port: int) -> socket.socket:
         kinds = import_module("python_socks").ProxyType
@@ -95,21 +95,21 @@ class _SocksProxy(Proxy):
 
 
 class _Before:
-    """The place of a proxy before the proxy, for python-socks: by itself it tries one address of a proxy's name."""
+    """Connects python-socks to the proxy, which itself would try only one address of the proxy's name."""
 
     def __init__(self, proxy: _SocksProxy) -> None:
         self._proxy = proxy
 
     async def connect(self, dest_host: str, dest_port: int, timeout: float | None = None) -> Any:
-        """Return a socket that is connected to the proxy."""
+        """Return a socket connected to the proxy."""
         return await self._proxy._reach()
 
 
 class _HttpProxy(Proxy):
     """CONNECT (RFC 9110, section 9.3.6).
 
-    Not by python-socks, which takes the first packet of an answer for its whole head: the rest would come before the
-    broker's bytes.
+    python-socks is not used: it takes the first packet of a response as the whole head, and the rest of the head would
+    be read as data of the broker.
     """
 
     async def _through(self, host: str, port: int) -> socket.socket:
@@ -118,7 +118,7 @@ class _HttpProxy(Proxy):
             await _send(sock, self._request(host, port))
             head = b""
             while not head.endswith(b"\r\n\r\n"):
-                byte = await _receive(sock, 1)  # no more: bytes after the head are the broker's
+                byte = await _receive(sock, 1)  # not more, since the bytes after the head belong to the broker
                 if not byte:
                     raise KafkaConnectionError("it closed the connection" + (f" after {head!r}" if head else ""))
                 head += byte

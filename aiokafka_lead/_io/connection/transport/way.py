@@ -1,4 +1,4 @@
-"""Ways to brokers other than a plain connect: through a proxy, or by a function of the application."""
+"""Connects to brokers through a proxy, or with a function of the application."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 class Way:
-    """Connects by a function, which resolves names: the network behind a proxy may have other names."""
+    """Connects with a function, which also resolves names, since the network behind a proxy may have other names."""
 
     def __init__(self, connect: Connect, label: str) -> None:
-        """Connect by ``connect``; ``label`` names the way in errors."""
+        """``label`` describes ``connect`` in errors."""
         self._connect = connect
         self.label = label
 
     def addresses(self, host: str, port: int) -> dict[str, AddressInfo]:
-        """Return the host as the only address of its name, for `connect`. Raises `KafkaConnectionError`."""
+        """Return the unresolved host as its only address, for `connect`. Raises `KafkaConnectionError`."""
         check_endpoint(host, port)
         return {host: (socket.AF_UNSPEC, (host, port))}
 
     async def connect(self, address: AddressInfo) -> Any:
-        """Return the object with which the running event loop's transport is opened. Raises `KafkaConnectionError`."""
+        """Return the connected object for the running event loop's transport. Raises `KafkaConnectionError`."""
         host, port = address[1]
         try:
             sock: Any = await self._connect(host, port)
@@ -48,7 +48,7 @@ class Way:
             detach_in_children(sock)
             if not in_trio():
                 return sock
-            from anyio.abc import SocketStream  # only here: it costs as much as all of this package's errors
+            from anyio.abc import SocketStream  # only here, because the import takes long
 
             return await SocketStream.from_socket(sock)
         except BaseException:
@@ -57,12 +57,12 @@ class Way:
 
 
 def way_of(config: ClientConfig) -> Way | None:
-    """Return the way from the options; None if brokers are connected to directly."""
+    """Return the proxy or function in the options; None to connect to brokers directly."""
     if config.connect is not None:
         return Way(config.connect, "the function given as connect")
     if config.proxy_url is None:
         return None
-    from .proxies import proxy_of  # few users have one
+    from .proxies import proxy_of  # only here, since few users have a proxy
 
     proxy = proxy_of(config.proxy_url)
     return Way(proxy.connect, proxy.label)

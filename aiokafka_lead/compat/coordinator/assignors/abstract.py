@@ -1,4 +1,4 @@
-"""Interface of the application's own assignors."""
+"""Interface of assignors that an application implements."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ __all__ = ["AbstractPartitionAssignor"]
 
 
 class AbstractPartitionAssignor(ABC):
-    """Distributes partitions among members. Options take classes, not instances."""
+    """Distributes partitions among the members of a group. Options take the class, not an instance."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """Return the name under which members announce it to the coordinator."""
+        """Return the assignor's name, which all members of the group use."""
 
     @classmethod
     @abstractmethod
     def assign(
         cls, cluster: Any, members: Mapping[str, ConsumerProtocolMemberMetadata]
     ) -> dict[str, ConsumerProtocolMemberAssignment]:
-        """Return each member's partitions. ``cluster.partitions_for_topic`` gives a topic's partitions, or None."""
+        """Return each member's partitions. ``cluster.partitions_for_topic`` returns a topic's partitions, or None."""
 
     @classmethod
     @abstractmethod
     def metadata(cls, topics: Iterable[str]) -> ConsumerProtocolMemberMetadata:
-        """Return the metadata that a member subscribed to these topics sends to the leader."""
+        """Return the metadata that a member with these subscribed topics sends to the leader."""
 
     @classmethod
     @abstractmethod
     def on_assignment(cls, assignment: ConsumerProtocolMemberAssignment) -> None:
-        """Note the partitions that this member was assigned."""
+        """Handle the assignment of partitions to this member."""

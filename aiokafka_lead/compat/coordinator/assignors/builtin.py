@@ -1,4 +1,4 @@
-"""Kafka's assignors under aiokafka's interface, implemented by the native ones."""
+"""Kafka's assignors with aiokafka's interface, implemented by the native assignors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["BuiltinAssignor"]
 
 
 class BuiltinAssignor(AbstractPartitionAssignor):
-    """A native assignor, by its name."""
+    """A native assignor, selected by its name."""
 
     name: ClassVar[str]  # pyright: ignore[reportIncompatibleMethodOverride]
     version = 0
@@ -40,7 +40,7 @@ class BuiltinAssignor(AbstractPartitionAssignor):
 
     @classmethod
     def metadata(cls, topics: Iterable[str]) -> ConsumerProtocolMemberMetadata:
-        """Return the metadata that a member subscribed to these topics sends."""
+        """Return the metadata that a member with these subscribed topics sends."""
         return ConsumerProtocolMemberMetadata(cls.version, list(topics), b"")
 
     @classmethod

@@ -81,7 +81,7 @@ def commit(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
 def abort(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
     """Abort the shares' open transactions, unless they are decided, or another run has taken over.
 
-    Logs what could not be done: the next begin does it.
+    Failures are logged. The next begin then aborts the transactions.
     """
     given = [share for share in shares if share is not None and not share.written_before]
     opened = [share.opened for share in given if share.opened is not None]
@@ -142,7 +142,7 @@ def _end(
 
 
 async def _abort_leftovers(settings: ExactlyOnce) -> None:
-    """Abort transactions that tasks of earlier runs have left open, even under ids that no task has any more."""
+    """Abort transactions that tasks of earlier runs have left open, even under ids that no task uses any longer."""
     async with settings.admin() as admin:
         try:
             listed = await admin.list_transactions(states=[TransactionState.ONGOING])
@@ -155,7 +155,7 @@ async def _abort_leftovers(settings: ExactlyOnce) -> None:
 
 
 async def _check_open(settings: ExactlyOnce, opened: Sequence[OpenTransaction]) -> None:
-    """Raise `ExactlyOnceError` unless each can be committed, with enough time left."""
+    """Raise `ExactlyOnceError` unless each transaction can be committed, with enough time left."""
     async with settings.admin() as admin:
         described = await admin.describe_transactions([o.transactional_id for o in opened])
     now_ms = time.time() * 1000

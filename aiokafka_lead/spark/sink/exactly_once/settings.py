@@ -1,6 +1,6 @@
 """The options of a sink that writes exactly once, checked.
 
-Clients are imported on demand: Spark plans every write in a process that begins with importing.
+Clients are imported on demand, because Spark plans every write in a process that must first import this module.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TRANSACTION_TIMEOUT_MS = 900_000
 """Default of ``kafka.transaction.timeout.ms``: the most that brokers allow by default."""
 
 LONGEST_PREFIX = 200
-"""Characters; transactional ids and groups are somewhat longer."""
+"""Maximum length in characters; transactional ids and groups are somewhat longer."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class ExactlyOnce:
     def main_id(self) -> str:
         """The transactional id of task 0, whose transactions contain the decisions.
 
-        Like the others it ends with two numbers: otherwise it would be the id of a task under a shorter prefix.
+        Like the other ids it ends with two numbers: otherwise it could be a task's id under a shorter prefix.
         """
         return f"{self.prefix}-0-0"
 
@@ -163,7 +163,7 @@ def _prefix(options: Mapping[str, str], streaming: bool) -> str:
 
 
 def _place(path: str) -> str:
-    """Return a canonical spelling of a checkpoint's location, by the rules of Hadoop's Path."""
+    """Return a canonical spelling of a checkpoint's location, with the rules of Hadoop's Path."""
     scheme, colon, rest = path.partition(":")
     if not colon or "/" in scheme:
         scheme, rest = "", path
@@ -181,7 +181,7 @@ def _place(path: str) -> str:
 
 # --- the ledger -------------------------------------------------------------------------------------------------------
 #
-# A prefix's latest run, and the last decision. It is stored in a consumer group's metadata.
+# A prefix's latest run and the last decision, stored in the metadata of a consumer group's commit.
 #
 # A broker accepts 4096 bytes of metadata with an offset (``offset.metadata.max.bytes``). A decision with hundreds of
 # transactions needs more: its text continues in further groups, which are committed in the same transaction.
@@ -214,7 +214,7 @@ class Entry(NamedTuple):
 
 
 async def read(settings: ExactlyOnce) -> Entry | None:
-    """Return the ledger, once no transaction that writes it is open; None if there is none."""
+    """Return the ledger, or None if there is none. Waits until no transaction that writes the ledger is open."""
     count, text = await _piece(settings, settings.prefix)
     if not count:
         return None
@@ -233,14 +233,14 @@ async def write(settings: ExactlyOnce, producer: Producer, entry: Entry) -> None
     text = json.dumps({"format": FORMAT, "entry": entry[:-1], "others": others}, separators=(",", ":"))
     pieces = [text[at : at + PIECE_CHARACTERS] for at in range(0, len(text), PIECE_CHARACTERS)]
     for number, piece in enumerate(pieces):
-        # The offset is for people who inspect the group with tools.
+        # The offset only informs people who inspect the group.
         stored = OffsetAndMetadata(entry.batch + 1, f"{len(pieces)}:{piece}")
         await producer.send_offsets_to_transaction({settings.ledger: stored}, _group(settings, number))
     await producer.commit_transaction()
 
 
 def _group(settings: ExactlyOnce, number: int) -> str:
-    # Users number prefixes: a piece's group must not be the ledger of such a prefix.
+    # Not PREFIX-NUMBER: users number their prefixes, and a piece's group must not be another prefix's ledger.
     return f"{settings.prefix}.ledger-{number}" if number else settings.prefix
 
 

@@ -28,7 +28,7 @@ class Batch(NamedTuple):
 
 
 class Run(NamedTuple):
-    """One try of a micro-batch or of a write, as sent to tasks."""
+    """One attempt at a micro-batch or a write, as sent to tasks."""
 
     name: str
     query: str | None
@@ -69,11 +69,11 @@ class Share(NamedTuple):
 
 
 class ExactlyOnceError(Exception):
-    """The micro-batch, or the write, does not count: it may be repeated."""
+    """The micro-batch or the write does not count, and may be repeated."""
 
 
 class TransactionsLostError(Exception):
-    """The cluster aborted part of a decision before it could be committed: those rows are lost."""
+    """The cluster aborted part of a decision before it could be committed. The rows of this part are lost."""
 
 
 NAMELESS = "without a name"
@@ -119,8 +119,8 @@ def write_share(
 def _batch(context: TaskContext, settings: ExactlyOnce, streaming: bool) -> Batch | None:
     query = context.getLocalProperty("sql.streaming.queryId")
     if not streaming:
-        # In foreachBatch the query is known, except with Spark Connect. Its number is not used unless asked for,
-        # because one micro-batch may have several writes.
+        # In foreachBatch the query is known, except with Spark Connect. The micro-batch's number is used only if given
+        # as batchId, because a micro-batch may have several writes.
         return None if settings.batch is None else Batch(query or NAMELESS, settings.batch)
     number = context.getLocalProperty("streaming.sql.batchId")
     if query is None or number is None:

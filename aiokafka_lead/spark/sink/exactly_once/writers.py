@@ -1,7 +1,7 @@
 """The writers for ``exactlyOnce``.
 
-Spark creates one for every micro-batch and every write, and pickles it into the tasks. It creates another one for the
-commit, which it does not pickle: so a run begins when its writer is pickled, before any task can start.
+Spark creates a writer for every micro-batch and every write, and pickles it for the tasks. It creates another writer
+for the commit, which it does not pickle. A run therefore begins when its writer is pickled, before any task starts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Written(WriterCommitMessage):
 
 
 class _Begun:
-    """The common base of both writers: they begin a run when they are pickled, once."""
+    """Base of both writers. Begins a run when it is first pickled."""
 
     _streaming: ClassVar[bool]
 
@@ -51,7 +51,7 @@ class _Begun:
         return vars(self)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Called in each task."""
+        """Write a task's rows. Spark calls this in each task."""
         from .task import write_share
 
         assert self._run is not None

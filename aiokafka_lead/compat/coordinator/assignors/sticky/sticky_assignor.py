@@ -8,6 +8,6 @@ __all__ = ["StickyPartitionAssignor"]
 
 
 class StickyPartitionAssignor(BuiltinAssignor):
-    """Balances partitions and moves as few of them as that allows (KIP-54)."""
+    """Balances partitions, moving as few as possible (KIP-54)."""
 
     name = "sticky"

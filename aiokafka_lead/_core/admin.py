@@ -14,6 +14,7 @@ from .trust import DOUBT_AFTER
 K = TypeVar("K")
 V = TypeVar("V")
 
+CORRUPT_MESSAGE = 2
 UNKNOWN_TOPIC_OR_PARTITION = 3
 NOT_CONTROLLER = 41
 THROTTLING_QUOTA_EXCEEDED = 89
@@ -26,10 +27,10 @@ BRIEF_TRIES = 4
 class RetryRule:
     """Errors about single items that are retried; all other errors are final."""
 
-    codes: Collection[int] = frozenset({NOT_CONTROLLER, THROTTLING_QUOTA_EXCEEDED})
-    """Errors retried until the deadline."""
+    codes: Collection[int] | None = frozenset({NOT_CONTROLLER, THROTTLING_QUOTA_EXCEEDED})
+    """Errors retried until the deadline; None for all retriable errors."""
     brief: Collection[int] = frozenset()
-    """Errors retried `BRIEF_TRIES` times at most."""
+    """Errors retried `BRIEF_TRIES` times at most, even if ``codes`` has them."""
     unexplained: bool = False
     """True if UNKNOWN_SERVER_ERROR is retried until its broker has been in doubt for a while: another may do better."""
 
@@ -37,21 +38,22 @@ class RetryRule:
         """Return True if an item should be tried again after this number of tries."""
         if isinstance(error, UnknownServerError):
             return self.unexplained and tries < 2 * DOUBT_AFTER
-        return error.retriable and (error.code in self.codes or (error.code in self.brief and tries < BRIEF_TRIES))
+        if error.code in self.brief:
+            return tries < BRIEF_TRIES
+        return error.retriable and (self.codes is None or error.code in self.codes)
 
 
 BY_CONTROLLER = RetryRule()
 BY_LEADER = RetryRule(
-    # LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, REPLICA_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, FENCED_LEADER_EPOCH,
-    # UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE, and a connection that was lost
-    codes=frozenset({-1, 5, 6, 9, 56, 74, 75, 78}),
-    brief=frozenset({UNKNOWN_TOPIC_OR_PARTITION}),
+    codes=None,
+    # Another leader may have the batch undamaged; the topic may be new.
+    brief=frozenset({CORRUPT_MESSAGE, UNKNOWN_TOPIC_OR_PARTITION}),
     unexplained=True,
 )
 BY_COORDINATOR = RetryRule(
-    # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, CONCURRENT_TRANSACTIONS, and a
-    # connection that was lost
-    codes=frozenset({-1, 14, 15, 16, 51})
+    # REQUEST_TIMED_OUT, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR,
+    # CONCURRENT_TRANSACTIONS, UNSTABLE_OFFSET_COMMIT, and a connection that was lost
+    codes=frozenset({-1, 7, 14, 15, 16, 51, 88})
 )
 BY_ANYONE = RetryRule(codes=frozenset(), brief=frozenset({UNKNOWN_TOPIC_OR_PARTITION}))
 
@@ -65,6 +67,15 @@ def failure(code: int, what: str, message: str | None = None) -> KafkaError:
 def outcome(value: V, code: int, what: str, message: str | None = None) -> V | KafkaError:
     """Return the value, or the error for a code other than 0."""
     return value if code == 0 else failure(code, what, message)
+
+
+def note_unanswered(error: KafkaError, unanswered: KafkaError | None) -> None:
+    """Add a note to a call's final error if an attempt, which ended with ``unanswered``, may have been executed."""
+    if unanswered is None or unanswered is error or unanswered is error.__cause__:
+        return
+    note = f"an earlier attempt got no answer and may have been executed: {unanswered}"
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
 
 
 def successes(outcomes: Mapping[K, V | KafkaError]) -> dict[K, V]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Set
+from copy import copy
 from enum import Enum
 from typing import Any, TypeVar, cast
 
@@ -18,6 +19,7 @@ from .._core.admin import (
     UNKNOWN_TOPIC_OR_PARTITION,
     RetryRule,
     failure,
+    note_unanswered,
     successes,
 )
 from .._core.backoff import Backoff
@@ -35,6 +37,7 @@ from ..errors import (
     UnsupportedVersionError,
     raise_for_code,
 )
+from ..errors.base import own_copy
 from ..errors.shown import shown
 from ..types import TopicPartition
 from .client import Client
@@ -53,6 +56,9 @@ class Route(Enum):
 
     CONTROLLER = "the controller"
     ANY = "any broker"
+
+
+D = TypeVar("D", bound=Route | int)
 
 
 class Calls:
@@ -85,26 +91,39 @@ class Calls:
                 return await self.once(to, request, deadline)
             except KafkaError as error:
                 if not error.retriable:
+                    note_unanswered(error, deadline.unanswered)
                     raise
+                if error.api == request.NAME:
+                    deadline.unanswered = error
                 failures += 1
                 if not exists and failures >= BRIEF_TRIES and to not in self._client.brokers.nodes:
                     exists = await self._exists(cast(int, to), deadline)
                 await self.pause(failures, error, deadline)
 
-    async def once(self, to: Route | int, request: Request[R], deadline: Deadline) -> R:
-        """Make a single attempt; return the response. Also raises the error of the response as a whole."""
+    async def once(self, to: Route | int, request: Request[R], deadline: Deadline, *, lowest: int | None = None) -> R:
+        """Make a single attempt; return the response. Also raises the error of the response as a whole.
+
+        Raises `UnsupportedVersionError` if a broker does not know version ``lowest`` of the request.
+        """
         self._client.check()
         timed: Any = request
         if hasattr(timed, "timeout_ms"):
             timed.timeout_ms = deadline.request_ms()
-        timeout_ms = deadline.request_ms()
-        if to is Route.ANY:
-            response = await self._client.request_any(request, timeout_ms=timeout_ms)
-        else:
-            node_id = to if isinstance(to, int) else await self._controller(deadline)
-            response = await self._client.request(node_id, request, timeout_ms=deadline.request_ms())
+        node_id = await self._node(to, deadline)
+        response = await self._client.request(node_id, request, timeout_ms=deadline.request_ms(), lowest=lowest)
         raise_for_code(getattr(response, "error_code", 0), shown(getattr(response, "error_message", None) or ""))
         return response
+
+    async def _node(self, to: Route | int, deadline: Deadline) -> int:
+        if to is Route.ANY:
+            return await self._client.any_node(Deadline(deadline.request_ms()))
+        if to is Route.CONTROLLER:
+            return await self._controller(deadline)
+        if max(self._client.brokers.nodes, default=-1) < 0:
+            # Only bootstrap servers are known, whose errors tell more than an unknown id.
+            metadata = self._client.metadata
+            await metadata.wait_newer(metadata.snapshot.generation, deadline.request_ms())
+        return to
 
     async def _controller(self, deadline: Deadline) -> int:
         """Return the controller according to metadata.
@@ -119,15 +138,6 @@ class Calls:
         if in_doubt and failures % 2:
             return await self._client.any_node(Deadline(deadline.request_ms()), {named})
         return named
-
-    async def once_of_broker(self, broker_id: int, request: Request[R], deadline: Deadline) -> R:
-        """Call `once` for a broker chosen by the application; also raises `BrokerIdNotRegisteredError`."""
-        try:
-            return await self.once(broker_id, request, deadline)
-        except KafkaError as error:
-            if error.retriable and broker_id not in self._client.brokers.nodes:
-                await self._exists(broker_id, deadline)
-            raise
 
     async def _exists(self, broker_id: int, deadline: Deadline) -> bool:
         """Return True if a broker missing from metadata exists but is down, False if that cannot be found out now.
@@ -168,6 +178,8 @@ class Calls:
         """
         pending = dict(items)
         settled: dict[K, V | KafkaError] = {}
+        unanswered: dict[K, KafkaError] = {}
+        deadline.unanswered = None
         tries = 0
         while pending:
             tries += 1
@@ -185,6 +197,8 @@ class Calls:
                     retry.allows(outcome, tries) or _is_cut_short(outcome, deadline)
                 ):
                     again = outcome
+                    if outcome.api is not None:
+                        unanswered[key] = outcome
                     continue
                 if key not in outcomes:
                     outcome = KafkaError(f"{key}: the broker's answer does not speak of it")
@@ -196,7 +210,39 @@ class Calls:
                 except RequestTimedOutError as error:
                     settled.update(dict.fromkeys(pending, error))
                     break
+        for key, found in settled.items():
+            doubt = unanswered.get(key, deadline.unanswered)
+            if doubt is not None and isinstance(found, KafkaError):
+                settled[key] = own = own_copy(found)  # other items may have the same one
+                note_unanswered(own, doubt)
         return successes({key: settled[key] for key in items})
+
+    async def by_route(
+        self,
+        items: Mapping[K, I],
+        route: Callable[[K], D],
+        ask: Callable[[D, Mapping[K, I], Deadline], Awaitable[Mapping[K, V]]],
+        deadline: Deadline,
+    ) -> dict[K, V]:
+        """Ask each destination about its items, all concurrently. The failure of one does not affect the others' items.
+
+        ``ask`` gets a deadline of its own, which keeps the errors of this destination's attempts.
+        """
+        routed: dict[D, dict[K, I]] = {}
+        for key, item in items.items():
+            routed.setdefault(route(key), {})[key] = item
+        outcomes: dict[K, V | KafkaError] = {}
+
+        async def ask_one(to: D, mine: Mapping[K, I]) -> None:
+            try:
+                outcomes.update(await ask(to, mine, copy(deadline)))
+            except KafkaError as error:
+                outcomes.update(dict.fromkeys(mine, error) if error.outcomes is None else error.outcomes)
+
+        async with anyio.create_task_group() as asking:
+            for to, mine in routed.items():
+                asking.start_soon(ask_one, to, mine)
+        return successes({key: outcomes[key] for key in items})
 
     async def batch(
         self,
@@ -220,38 +266,41 @@ class Calls:
         build: Callable[[Mapping[TopicPartition, I]], Request[R]],
         read: Callable[[R], Iterable[tuple[TopicPartition, V | KafkaError]]],
         deadline: Deadline,
+        lowest: Callable[[I], int | None] = lambda _: None,
     ) -> dict[TopicPartition, V]:
         """Send requests for partitions to their leaders concurrently, following partitions whose leaders change.
 
         Each attempt requests metadata from another broker, since a broker that lags behind would name the same leaders.
-        A leader that keeps refusing is asked for metadata last.
+        A leader that keeps refusing is asked for metadata last. ``lowest`` is the version of the request that an item
+        needs; items that need another one go into another request, so that they do not fail with it.
         """
         trust = defaultdict[int, Trust](Trust)
         asked: set[int] = set()
 
         async def ask(pending: Mapping[TopicPartition, I]) -> Mapping[TopicPartition, V | KafkaError]:
             outcomes: dict[TopicPartition, V | KafkaError] = {}
-            by_node: dict[int, dict[TopicPartition, I]] = {}
+            requests: dict[tuple[int, int | None], dict[TopicPartition, I]] = {}
             now = time.monotonic()
             doubted = {node_id for node_id, one in trust.items() if one.in_doubt(now, self._patience_s)}
             for partition, leader in (await self._leaders(pending, asked, doubted, deadline)).items():
                 if isinstance(leader, KafkaError):
                     outcomes[partition] = leader
                 else:
-                    by_node.setdefault(leader, {})[partition] = pending[partition]
+                    item = pending[partition]
+                    requests.setdefault((leader, lowest(item)), {})[partition] = item
 
-            async def ask_node(node_id: int, mine: Mapping[TopicPartition, I]) -> None:
+            async def ask_node(node_id: int, version: int | None, mine: Mapping[TopicPartition, I]) -> None:
                 asked_at = time.monotonic()
                 try:
-                    outcomes.update(read(await self.once(node_id, build(mine), deadline)))
+                    outcomes.update(read(await self.once(node_id, build(mine), deadline, lowest=version)))
                 except KafkaError as error:
                     outcomes.update(dict.fromkeys(mine, error))
                 if any(isinstance(outcomes.get(partition), KafkaError) for partition in mine):
                     trust[node_id].refused(asked_at, time.monotonic(), self._patience_s)
 
             async with anyio.create_task_group() as nodes:
-                for node_id, mine in by_node.items():
-                    nodes.start_soon(ask_node, node_id, mine)
+                for (node_id, version), mine in requests.items():
+                    nodes.start_soon(ask_node, node_id, version, mine)
             return outcomes
 
         return await self.settle(items, ask, BY_LEADER, deadline)
@@ -463,7 +512,10 @@ class Calls:
             deadline.failure = error
         if left_s <= pause_s:
             text = f"not done within {deadline.timeout_ms:g} ms; the last try: {deadline.failure}"
-            raise RequestTimedOutError(text) from deadline.failure
+            late = RequestTimedOutError(text)
+            late.__cause__ = deadline.failure
+            note_unanswered(late, deadline.unanswered)
+            raise late
         self._client.metadata.request_update()
         await anyio.sleep(pause_s)
 

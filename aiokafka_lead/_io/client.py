@@ -168,12 +168,22 @@ class Client(Life["Client"]):
     # --- requests ----------------------------------------------------------------------------------------------------
 
     async def request(
-        self, node_id: int, request: Request[R], *, lane: AnyLane = Lane.CONTROL, timeout_ms: float | None = None
+        self,
+        node_id: int,
+        request: Request[R],
+        *,
+        lane: AnyLane = Lane.CONTROL,
+        timeout_ms: float | None = None,
+        lowest: int | None = None,
     ) -> R:
-        """Return the node's response to a request; ``timeout_ms`` (``request_timeout_ms``) includes connecting."""
+        """Return the node's response to a request; ``timeout_ms`` (``request_timeout_ms``) includes connecting.
+
+        Raises `UnsupportedVersionError` if the node does not know version ``lowest`` of the request.
+        """
         deadline = self._deadline(timeout_ms)
         connection = await self.brokers.get(node_id, lane, timeout_ms=deadline.left_ms())
-        return await connection.request(request, timeout_ms=deadline.left_ms())
+        version = None if lowest is None else connection.versions.version_for(type(request), lowest=lowest)
+        return await connection.request(request, timeout_ms=deadline.left_ms(), version=version)
 
     async def request_any(self, request: Request[R], *, timeout_ms: float | None = None) -> R:
         """Return the least loaded broker's response to a request."""

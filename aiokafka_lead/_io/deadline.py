@@ -11,7 +11,7 @@ from ..errors import KafkaError
 class Deadline:
     """The deadline of a call for all its waits. Its time starts when this object is created."""
 
-    __slots__ = ("at", "failure", "failures", "request_timeout_ms", "timeout_ms")
+    __slots__ = ("at", "failure", "failures", "request_timeout_ms", "timeout_ms", "unanswered")
 
     def __init__(self, timeout_ms: float, request_timeout_ms: float = math.inf) -> None:
         self.timeout_ms = timeout_ms
@@ -24,6 +24,8 @@ class Deadline:
         """Error of the latest attempt, set by callers that retry until the deadline."""
         self.failures = 0
         """Number of failed attempts, set by these callers."""
+        self.unanswered: KafkaError | None = None
+        """Error of the latest attempt that may have been executed without an answer, set by these callers."""
 
     def bring_forward(self, timeout_ms: float) -> bool:
         """Shorten the remaining time to ``timeout_ms``; return False if less time was left."""

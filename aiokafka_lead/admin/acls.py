@@ -230,7 +230,10 @@ class AclCalls(AdminArea):
     async def delete_acls(
         self, filters: Iterable[AclBindingFilter], *, timeout_ms: float | None = None
     ) -> dict[AclBindingFilter, tuple[AclBinding, ...]]:
-        """Delete all rules that match a filter and return them by filter. An empty filter matches every rule."""
+        """Delete all rules that match a filter and return them by filter. An empty filter matches every rule.
+
+        Rules that an attempt without an answer has deleted are missing in the result.
+        """
         wanted = _ACL_FILTERS("filters", filters)
         deadline = self._calls.deadline(timeout_ms)
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import anyio
-
 from .._core.admin import BY_ANYONE, outcome
 from .._io.admin import Route
+from .._io.deadline import Deadline
 from .._options.arguments import list_of, map_of, topic_partition
 from .._options.checks import integer, short_text
 from .._values import NamedTuple
 from .._wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopic,
 )
 from .._wire.messages.describe_log_dirs import (
@@ -26,7 +26,7 @@ from .._wire.messages.describe_log_dirs import (
 )
 from .._wire.messages.unregister_broker import UnregisterBrokerRequest
 from .._wire.messages.unregister_controller import UnregisterControllerRequest
-from ..errors import ConfigTypeError, KafkaError, raise_for_code
+from ..errors import ClusterAuthorizationFailedError, ConfigTypeError, KafkaError, raise_for_code
 from ..types import TopicPartition
 from .base import PARTITIONS, AdminArea, indexes_by_topic
 
@@ -94,23 +94,15 @@ class BrokerCalls(AdminArea):
             )
 
         async def ask(
-            pending: Mapping[int, None],
-        ) -> Mapping[int, dict[str, LogDirDescription | KafkaError] | KafkaError]:
-            found: dict[int, dict[str, LogDirDescription | KafkaError] | KafkaError] = {}
+            broker: int, _: Mapping[int, None], its_deadline: Deadline
+        ) -> Mapping[int, dict[str, LogDirDescription | KafkaError]]:
+            found = _log_dirs(await self._calls.call(broker, DescribeLogDirsRequest(topics=topics), its_deadline))
+            if not found:
+                # Below Kafka 3.2 the response has no error code. Every broker has a directory.
+                raise ClusterAuthorizationFailedError(f"broker {broker} does not show its log directories to this user")
+            return {broker: found}
 
-            async def ask_one(broker: int) -> None:
-                try:
-                    request = DescribeLogDirsRequest(topics=topics)
-                    found[broker] = _log_dirs(await self._calls.once_of_broker(broker, request, deadline))
-                except KafkaError as error:
-                    found[broker] = error
-
-            async with anyio.create_task_group() as asking:
-                for broker in pending:
-                    asking.start_soon(ask_one, broker)
-            return found
-
-        return await self._calls.settle(dict.fromkeys(nodes), ask, BY_ANYONE, deadline)
+        return await self._calls.by_route(dict.fromkeys(nodes), lambda broker: broker, ask, deadline)
 
     async def alter_replica_log_dirs(
         self, moves: Mapping[tuple[TopicPartition, int], str], *, timeout_ms: float | None = None
@@ -123,40 +115,19 @@ class BrokerCalls(AdminArea):
         deadline = self._calls.deadline(timeout_ms)
 
         async def ask(
-            pending: Mapping[tuple[TopicPartition, int], str],
-        ) -> Mapping[tuple[TopicPartition, int], KafkaError | None]:
-            found: dict[tuple[TopicPartition, int], KafkaError | None] = {}
-            by_broker: dict[int, dict[str, dict[TopicPartition, None]]] = {}
-            for (where, broker), path in pending.items():
-                by_broker.setdefault(broker, {}).setdefault(path, {})[where] = None
-
-            async def ask_one(broker: int, paths: Mapping[str, Mapping[TopicPartition, None]]) -> None:
-                dirs = [
-                    AlterReplicaLogDir(
-                        path=path,
-                        topics=indexes_by_topic(
-                            mine,
-                            lambda name, indexes: AlterReplicaLogDirTopic(name=name, partitions=indexes),
-                        ),
-                    )
-                    for path, mine in paths.items()
-                ]
-                try:
-                    response = await self._calls.once_of_broker(broker, AlterReplicaLogDirsRequest(dirs=dirs), deadline)
-                except KafkaError as error:
-                    found.update(dict.fromkeys(((where, broker) for mine in paths.values() for where in mine), error))
-                    return
+            broker: int, mine: Mapping[tuple[TopicPartition, int], str], its_deadline: Deadline
+        ) -> Mapping[tuple[TopicPartition, int], None]:
+            def read(
+                response: AlterReplicaLogDirsResponse,
+            ) -> Iterator[tuple[tuple[TopicPartition, int], KafkaError | None]]:
                 for topic in response.results:
                     for each in topic.partitions:
                         where = TopicPartition(topic.topic_name, each.partition_index)
-                        found[where, broker] = outcome(None, each.error_code, f"{where} on broker {broker}")
+                        yield (where, broker), outcome(None, each.error_code, f"{where} on broker {broker}")
 
-            async with anyio.create_task_group() as asking:
-                for broker, paths in by_broker.items():
-                    asking.start_soon(ask_one, broker, paths)
-            return found
+            return await self._calls.batch(mine, broker, _moves_request, read, its_deadline, BY_ANYONE)
 
-        await self._calls.settle(wanted, ask, BY_ANYONE, deadline)
+        await self._calls.by_route(wanted, lambda replica: replica[1], ask, deadline)
 
     async def unregister_broker(self, broker_id: int, *, timeout_ms: float | None = None) -> None:
         """Unregister a permanently lost broker (Kafka 3.7). Raises `BrokerIdNotRegisteredError`."""
@@ -172,6 +143,23 @@ class BrokerCalls(AdminArea):
         request = UnregisterControllerRequest(controller_id=number)
         response = await self._calls.call(Route.CONTROLLER, request, deadline)
         raise_for_code(response.error_code, response.error_message or "")
+
+
+def _moves_request(moves: Mapping[tuple[TopicPartition, int], str]) -> AlterReplicaLogDirsRequest:
+    by_path: dict[str, list[TopicPartition]] = {}
+    for (where, _), path in moves.items():
+        by_path.setdefault(path, []).append(where)
+    return AlterReplicaLogDirsRequest(
+        dirs=[
+            AlterReplicaLogDir(
+                path=path,
+                topics=indexes_by_topic(
+                    mine, lambda name, indexes: AlterReplicaLogDirTopic(name=name, partitions=indexes)
+                ),
+            )
+            for path, mine in by_path.items()
+        ]
+    )
 
 
 def _log_dirs(response: DescribeLogDirsResponse) -> dict[str, LogDirDescription | KafkaError]:

@@ -166,15 +166,12 @@ class ClusterCalls(AdminArea):
     ) -> FeatureDescription:
         """Return the features that a broker supports, and the levels that all brokers use (KIP-584).
 
-        Asks any broker, or once the broker ``broker_id``; the latter may raise `BrokerIdNotRegisteredError`.
+        Asks any broker, or the broker ``broker_id``, which may raise `BrokerIdNotRegisteredError`.
         """
         number = None if broker_id is None else _ID("broker_id", broker_id)
         deadline = self._calls.deadline(timeout_ms)
         request = ApiVersionsRequest(client_software_name=_SOFTWARE, client_software_version="1")
-        if number is None:
-            response = await self._calls.call(Route.ANY, request, deadline)
-        else:
-            response = await self._calls.once_of_broker(number, request, deadline)
+        response = await self._calls.call(Route.ANY if number is None else number, request, deadline)
         epoch = response.finalized_features_epoch
         return FeatureDescription(
             {each.name: FeatureVersions(each.min_version, each.max_version) for each in response.supported_features},

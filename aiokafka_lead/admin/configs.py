@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import Any
 
-import anyio
-
-from .._core.admin import BY_ANYONE, BY_CONTROLLER, outcome, successes
+from .._core.admin import BY_ANYONE, BY_CONTROLLER, outcome
 from .._io.admin import Route
+from .._io.deadline import Deadline
 from .._options.arguments import list_of, map_of, string
 from .._options.checks import boolean, instance, optional
 from .._values import NamedTuple
@@ -28,10 +27,7 @@ from .._wire.messages.incremental_alter_configs import (
 )
 from .._wire.messages.list_config_resources import ListConfigResourcesRequest
 from ..errors import ConfigError, KafkaError
-from .base import AdminArea, outcomes_of
-
-I = TypeVar("I")  # noqa: E741 - an item, which becomes a V(alue)
-V = TypeVar("V")
+from .base import AdminArea
 
 
 class ConfigResourceType(IntEnum):
@@ -167,11 +163,11 @@ class ConfigCalls(AdminArea):
                 yield resource, outcome(_entries(entry), entry.error_code, _name(resource), entry.error_message)
 
         async def ask(
-            to: Route | int, mine: Mapping[ConfigResource, None]
+            to: Route | int, mine: Mapping[ConfigResource, None], its_deadline: Deadline
         ) -> Mapping[ConfigResource, dict[str, ConfigEntry]]:
-            return await self._calls.batch(mine, to, build, read, deadline, BY_ANYONE)
+            return await self._calls.batch(mine, to, build, read, its_deadline, BY_ANYONE)
 
-        return await _each_route(dict.fromkeys(wanted), Route.ANY, ask)
+        return await self._calls.by_route(dict.fromkeys(wanted), _broker_or(Route.ANY), ask, deadline)
 
     async def incremental_alter_configs(
         self,
@@ -210,11 +206,12 @@ class ConfigCalls(AdminArea):
                 yield resource, outcome(None, entry.error_code, _name(resource), entry.error_message)
 
         async def ask(
-            to: Route | int, mine: Mapping[ConfigResource, list[ConfigChange]]
+            to: Route | int, mine: Mapping[ConfigResource, list[ConfigChange]], its_deadline: Deadline
         ) -> Mapping[ConfigResource, None]:
-            return await self._calls.batch(mine, to, build, read, deadline, BY_CONTROLLER)
+            return await self._calls.batch(mine, to, build, read, its_deadline, BY_CONTROLLER)
 
-        await _each_route({resource: list(mine) for resource, mine in wanted.items()}, Route.CONTROLLER, ask)
+        items = {resource: list(mine) for resource, mine in wanted.items()}
+        await self._calls.by_route(items, _broker_or(Route.CONTROLLER), ask, deadline)
 
     async def list_config_resources(
         self, types: Iterable[ConfigResourceType] | None = None, *, timeout_ms: float | None = None
@@ -239,33 +236,15 @@ class ConfigCalls(AdminArea):
         return [resource.name for resource in found]
 
 
-def _by_route(items: Mapping[ConfigResource, V], others: Route) -> dict[Route | int, dict[ConfigResource, V]]:
-    """Group by destination: a broker's configuration is on that broker, other configurations are at ``others``."""
-    routed: dict[Route | int, dict[ConfigResource, V]] = {}
-    for resource, item in items.items():
-        own = resource.type in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and resource.name.isdigit()
-        routed.setdefault(int(resource.name) if own else others, {})[resource] = item
-    return routed
+def _broker_or(others: Route) -> Callable[[ConfigResource], Route | int]:
+    """Return the destination of a resource: the broker with its configuration, otherwise ``others``."""
 
+    def route(resource: ConfigResource) -> Route | int:
+        own = resource.type in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER)
+        is_id = resource.name.isascii() and resource.name.isdigit()
+        return int(resource.name) if own and is_id else others
 
-async def _each_route(
-    items: Mapping[ConfigResource, I],
-    others: Route,
-    ask: Callable[[Route | int, Mapping[ConfigResource, I]], Awaitable[Mapping[ConfigResource, V]]],
-) -> dict[ConfigResource, V]:
-    """Return each resource's outcome. The failure of a broker does not affect the resources of other brokers."""
-    found: dict[ConfigResource, V | KafkaError] = {}
-
-    async def ask_one(to: Route | int, mine: Mapping[ConfigResource, I]) -> None:
-        try:
-            found.update(await outcomes_of(ask(to, mine)))
-        except KafkaError as error:
-            found.update(dict.fromkeys(mine, error))
-
-    async with anyio.create_task_group() as asking:
-        for to, mine in _by_route(items, others).items():
-            asking.start_soon(ask_one, to, mine)
-    return successes({resource: found[resource] for resource in items})
+    return route
 
 
 def _entries(result: DescribeConfigsResult) -> dict[str, ConfigEntry]:

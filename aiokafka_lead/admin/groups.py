@@ -31,7 +31,7 @@ from .._wire.messages.describe_groups import (
 )
 from .._wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from .._wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from ..errors import GroupIdNotFoundError, KafkaError, MalformedMessageError, UnsupportedVersionError, raise_for_code
+from ..errors import GroupIdNotFoundError, KafkaError, MalformedMessageError, UnsupportedVersionError
 from ..types import TopicPartition
 from .acls import AclOperation, operations_of
 from .base import GROUP_ID, GROUP_IDS, AdminArea, called, outcomes_of
@@ -282,7 +282,8 @@ class GroupCalls(AdminArea):
                 member.reason = why
             request = LeaveGroupRequest(group_id=group_id, members=list(pending.values()))
             response = await connection.request(request, version=version, timeout_ms=deadline.request_ms())
-            raise_for_code(response.error_code)
+            if response.error_code:
+                raise failure(response.error_code, called(group_id))
             # A static member is identified by its instance id; the broker may add its member id.
             by_instance = {each.group_instance_id: each.error_code for each in response.members}
             by_id = {each.member_id: each.error_code for each in response.members}

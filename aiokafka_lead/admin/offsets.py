@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from .._core.admin import outcome, successes
+from .._core.admin import failure, outcome, successes
 from .._core.group.offsets import NO_GROUP
 from .._io.connection.connection import Connection
 from .._io.deadline import Deadline
@@ -26,9 +26,9 @@ from .._wire.messages.offset_fetch import (
     OffsetFetchResponsePartition,
     OffsetFetchResponsePartitions,
 )
-from ..errors import ConfigError, ConfigTypeError, KafkaError, NonEmptyGroupError, UnknownMemberIdError, raise_for_code
+from ..errors import ConfigError, ConfigTypeError, KafkaError, NonEmptyGroupError, UnknownMemberIdError
 from ..types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from .base import GROUP_ID, NAMED_PARTITIONS, PARTITIONS, TOPICS, by_topic, indexes_by_topic
+from .base import GROUP_ID, NAMED_PARTITIONS, PARTITIONS, TOPICS, by_topic, called, indexes_by_topic
 from .partitions import OffsetSpec, PartitionCalls
 from .topics import TopicCalls
 
@@ -110,7 +110,7 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         """Return a group's committed offsets by partition; all of them unless ``partitions`` are given.
 
         A given partition without a committed offset is None, as is every given partition of a missing group.
-        ``require_stable`` waits for transactions that are about to change an offset (KIP-447).
+        ``require_stable`` waits for open transactions that would change an offset (KIP-447).
         """
         GROUP_ID("group_id", group_id)
         named = PARTITIONS("partitions", partitions)
@@ -154,7 +154,8 @@ class OffsetCalls(TopicCalls, PartitionCalls):
             )
             request = OffsetDeleteRequest(group_id=group_id, topics=topics)
             response = await connection.request(request, timeout_ms=deadline.request_ms())
-            raise_for_code(response.error_code)
+            if response.error_code:
+                raise failure(response.error_code, called(group_id))
             return {
                 TopicPartition(topic.name, entry.partition_index): outcome(
                     None, entry.error_code, f"{topic.name}-{entry.partition_index}"
@@ -180,8 +181,9 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         ``to`` is the target: a `datetime` with time zone or milliseconds since 1970 (the first record at or after that
         time, or the end if there is none), a `timedelta` (a time before now), an `OffsetSpec` (``LATEST`` is the end),
         `ToOffset` or `ToShifted` (both limited to existing offsets). ``topics`` and ``partitions`` select partitions;
-        by default, all partitions in which the group has an offset. ``dry_run`` makes no changes. Raises
-        `NonEmptyGroupError`. Java: ``kafka-consumer-groups --reset-offsets``.
+        by default, all partitions in which the group has an offset. ``dry_run`` makes no changes. The call waits for
+        open transactions that would change an offset. Raises `NonEmptyGroupError`. Java:
+        ``kafka-consumer-groups --reset-offsets``.
         """
         GROUP_ID("group_id", group_id)
         target = reset_to("to", to)
@@ -340,8 +342,8 @@ async def _fetch_once(
         request = OffsetFetchRequest(group_id=group_id, topics=topics, require_stable=stable)
     response = await connection.request(request, version=version, timeout_ms=deadline.request_ms())
     for code in (response.error_code, *(group.error_code for group in response.groups)):
-        if code != NO_GROUP:
-            raise_for_code(code)
+        if code not in (0, NO_GROUP):
+            raise failure(code, called(group_id))
     found: dict[TopicPartition, OffsetAndMetadata | KafkaError | None] = {} if wanted is None else dict(wanted)
     for where, entry in _entries(response):
         epoch = entry.committed_leader_epoch if entry.committed_leader_epoch >= 0 else None

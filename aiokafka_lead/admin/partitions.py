@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from .._core.admin import outcome
+from .._core.admin import outcome, successes
 from .._io.admin import Route
 from .._io.deadline import Deadline
 from .._options.arguments import list_of, map_of, topic_partition
@@ -72,6 +72,12 @@ class OffsetSpec(IntEnum):
 
 
 _ELECTION_NOT_NEEDED = 84
+_FIRST_WITH: Mapping[int, int] = {
+    OffsetSpec.MAX_TIMESTAMP: 7,
+    OffsetSpec.EARLIEST_LOCAL: 8,
+    OffsetSpec.LATEST_TIERED: 9,
+}
+"""Lowest versions of ListOffsets. In older ones a broker takes these numbers for times, before all records."""
 _ELECTION = instance(ElectionType, "an ElectionType")
 _REPLICAS = map_of("TopicPartition to broker ids", topic_partition, optional(list_of("broker ids", integer(0))))
 _OFFSETS_AT = map_of("TopicPartition to time or OffsetSpec", topic_partition, integer(-(2**63), INT64_MAX))
@@ -88,17 +94,17 @@ class PartitionCalls(AdminArea):
         election_type: ElectionType = ElectionType.PREFERRED,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, bool]:
-        """Elect leaders for partitions (default: all); the result is False where the right replica already leads.
+        """Elect leaders for partitions (default: all); the result is True for each partition with a new leader.
 
-        Raises `PreferredLeaderNotAvailableError` and similar errors for a given partition.
+        It is False where the right replica already leads; without ``partitions``, such partitions are left out. Raises
+        `PreferredLeaderNotAvailableError` and similar errors.
         """
         named = PARTITIONS("partitions", partitions)
         _ELECTION("election_type", election_type)
         deadline = self._calls.deadline(timeout_ms)
         if named is None:
             request = ElectLeadersRequest(election_type=election_type, topic_partitions=None)
-            everything = dict(_elected(await self._calls.call(Route.CONTROLLER, request, deadline)))
-            return {where: elected for where, elected in everything.items() if isinstance(elected, bool)}
+            return successes(dict(_elected(await self._calls.call(Route.CONTROLLER, request, deadline))))
 
         def build(pending: Mapping[TopicPartition, None]) -> ElectLeadersRequest:
             topics = indexes_by_topic(pending, lambda topic, p: TopicPartitions(topic=topic, partitions=p))
@@ -212,7 +218,7 @@ class PartitionCalls(AdminArea):
                     found = OffsetAndTimestamp(entry.offset, entry.timestamp, epoch) if entry.offset >= 0 else None
                     yield where, outcome(found, entry.error_code, str(where))
 
-        return await self._calls.by_leader(at, build, read, deadline)
+        return await self._calls.by_leader(at, build, read, deadline, _FIRST_WITH.get)
 
 
 def _elected(response: ElectLeadersResponse) -> Iterator[tuple[TopicPartition, bool | KafkaError]]:

@@ -29,7 +29,7 @@ from .._wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponsePartition,
 )
 from .._wire.messages.share_group_describe import DescribedGroup, ShareGroupDescribeRequest, ShareGroupDescribeResponse
-from ..errors import KafkaError, raise_for_code
+from ..errors import KafkaError
 from ..types import TopicPartition
 from .acls import AclOperation, operations_of
 from .base import GROUP_ID, GROUP_IDS, NAMED_TOPICS, PARTITIONS, TOPICS, by_topic, called, indexes_by_topic
@@ -192,7 +192,8 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
             named = [DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in pending]
             request = DeleteShareGroupOffsetsRequest(group_id=group_id, topics=named)
             response = await connection.request(request, timeout_ms=deadline.request_ms())
-            raise_for_code(response.error_code, response.error_message or "")
+            if response.error_code:
+                raise failure(response.error_code, called(group_id), response.error_message)
             return {
                 topic.topic_name: outcome(None, topic.error_code, f"topic {topic.topic_name!r}", topic.error_message)
                 for topic in response.responses
@@ -250,7 +251,8 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
             )
             request = AlterShareGroupOffsetsRequest(group_id=group_id, topics=topics)
             response = await connection.request(request, timeout_ms=deadline.request_ms())
-            raise_for_code(response.error_code, response.error_message or "")
+            if response.error_code:
+                raise failure(response.error_code, called(group_id), response.error_message)
             found: dict[TopicPartition, KafkaError | None] = {}
             for topic in response.responses:
                 for entry in topic.partitions:

@@ -83,6 +83,8 @@ def own_copy(error: E) -> E:
     """Return a copy of a kept error to raise, so that the kept error does not collect tracebacks."""
     own = type(error).__new__(type(error), *error.args)
     own.__dict__.update(error.__dict__)
+    if "__notes__" in own.__dict__:
+        own.__notes__ = list(error.__notes__)
     if error.__cause__ is not None:
         own.__cause__ = error.__cause__
     return own

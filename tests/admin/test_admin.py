@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
@@ -11,6 +12,7 @@ import pytest
 from aiokafka_lead import Producer
 from aiokafka_lead._core.admin import BRIEF_TRIES, failure
 from aiokafka_lead.admin import (
+    AdminClient,
     ConfigChange,
     ConfigOperation,
     ConfigResource,
@@ -23,17 +25,24 @@ from aiokafka_lead.admin import (
     outcomes_of,
 )
 from aiokafka_lead.errors import (
+    BrokerError,
     BrokerIdNotRegisteredError,
     ClientClosedError,
     ClusterAuthorizationFailedError,
     ConfigError,
+    CorruptRecordError,
     InvalidPartitionsError,
+    InvalidRequestError,
     KafkaConnectionError,
     KafkaError,
     LeaderNotAvailableError,
+    ListenerNotFoundError,
+    LogDirNotFoundError,
+    NetworkError,
     NotControllerError,
     NotLeaderOrFollowerError,
     NotStartedError,
+    PreferredLeaderNotAvailableError,
     RequestTimedOutError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
@@ -186,6 +195,19 @@ async def test_preferred_leaders() -> None:
             await admin.elect_leaders([TopicPartition("t", 7)])
 
 
+async def test_failed_elections_are_raised_for_all_partitions_too() -> None:
+    async with EmbeddedCluster(3) as cluster, make_admin(cluster) as admin:
+        await cluster.create_topic("t", assignments=[[1, 2, 3], [2, 3, 1], [3, 1, 2]])
+        await cluster.stop_broker(1)
+        cluster.move_leader("t", 2, to=2)
+        with pytest.raises(PreferredLeaderNotAvailableError, match="t-0") as caught:
+            await admin.elect_leaders()
+        outcomes = caught.value.outcomes
+        assert outcomes is not None
+        assert [where.partition for where in outcomes] == [0, 2]  # the second one is led by its preferred leader
+        assert outcomes[TopicPartition("t", 2)] is True
+
+
 async def test_reassignments() -> None:
     async with EmbeddedCluster(3) as cluster, make_admin(cluster) as admin:
         await cluster.create_topic("t", assignments=[[1]])
@@ -221,6 +243,37 @@ async def test_leaders_that_move_are_followed() -> None:
         found = await admin.list_offsets({where: OffsetSpec.EARLIEST})
         assert found[where] is not None
         assert cluster.requests.count("ListOffsets") == 3
+
+
+@pytest.mark.parametrize("error", [RequestTimedOutError, NetworkError, ListenerNotFoundError])
+async def test_leaders_that_cannot_answer_now_are_asked_again(error: type[BrokerError]) -> None:
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        await cluster.create_topic("t")
+        where = TopicPartition("t", 0)
+        cluster.faults.add("ListOffsets", topic="t", error_code=error, count=2)
+        cluster.faults.add("DeleteRecords", topic="t", error_code=error, count=2)
+        assert (await admin.list_offsets({where: OffsetSpec.EARLIEST}))[where] is not None
+        assert await admin.delete_records({where: 0}) == {where: 0}
+
+
+async def test_a_damaged_batch_is_reported_soon() -> None:
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        await cluster.create_topic("t")
+        cluster.faults.add("ListOffsets", topic="t", error_code=CorruptRecordError)
+        with anyio.fail_after(120), pytest.raises(CorruptRecordError, match="t-0"):
+            await admin.list_offsets({TopicPartition("t", 0): 1000}, timeout_ms=10_000_000)
+        assert cluster.requests.count("ListOffsets") == BRIEF_TRIES
+
+
+async def test_offsets_that_an_old_broker_would_take_for_a_time_are_not_requested() -> None:
+    newest, end = TopicPartition("t", 0), TopicPartition("t", 1)
+    async with EmbeddedCluster(1, max_versions={"ListOffsets": 6}) as cluster, make_admin(cluster) as admin:
+        await cluster.create_topic("t", 2)
+        with pytest.raises(UnsupportedVersionError, match="needs version 7") as caught:
+            await admin.list_offsets({newest: OffsetSpec.MAX_TIMESTAMP, end: OffsetSpec.LATEST})
+        assert caught.value.outcomes is not None
+        assert caught.value.outcomes[end].offset == 0
+        assert cluster.requests.count("ListOffsets") == 1
 
 
 async def test_brokers_that_lag_do_not_hide_a_leader() -> None:
@@ -297,6 +350,105 @@ async def test_the_configurations_of_a_broker_that_does_not_exist(
         change = ConfigChange("log.cleaner.threads", "2")
         with anyio.fail_after(120), pytest.raises(BrokerIdNotRegisteredError, match="no broker 99"):
             await admin.incremental_alter_configs({unknown: [change]}, timeout_ms=10_000_000)
+
+
+async def test_a_name_that_is_no_broker_id_is_left_to_the_cluster() -> None:
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        for name in ("\N{SUPERSCRIPT TWO}", "\N{ARABIC-INDIC DIGIT ONE}", "-1"):
+            with pytest.raises(InvalidRequestError, match=name):
+                await admin.describe_configs([ConfigResource(ConfigResourceType.BROKER, name)])
+
+
+async def test_log_directories() -> None:
+    here, there = TopicPartition("t", 0), TopicPartition("t", 1)
+    async with EmbeddedCluster(2) as cluster, make_admin(cluster) as admin:
+        await cluster.create_topic("t", assignments=[[1], [2]])
+        async with Producer(cluster.bootstrap_servers) as producer:
+            await producer.send_and_wait("t", b"v", partition=0)
+        found = await admin.describe_log_dirs([1, 2])
+        ((path, first),) = found[1].items()
+        assert not isinstance(first, KafkaError)
+        assert list(first.replicas) == [here]
+        assert first.replicas[here].size > 0
+        none = (await admin.describe_log_dirs([2], partitions=[here]))[2][path]
+        assert not isinstance(none, KafkaError)
+        assert none.replicas == {}
+        await admin.alter_replica_log_dirs({(here, 1): path, (there, 2): path})
+        with pytest.raises(LogDirNotFoundError, match="t-0 on broker 1") as caught:
+            await admin.alter_replica_log_dirs({(here, 1): "/elsewhere", (there, 2): path})
+        assert caught.value.outcomes is not None
+        assert caught.value.outcomes[there, 2] is None
+
+
+async def test_brokers_before_3_2_show_no_directories_to_a_user_without_rights() -> None:
+    async with EmbeddedCluster(1, max_versions={"DescribeLogDirs": 2}) as cluster, make_admin(cluster) as admin:
+        cluster.faults.add("DescribeLogDirs", error_code=ClusterAuthorizationFailedError)
+        with pytest.raises(ClusterAuthorizationFailedError, match="broker 1"):
+            await admin.describe_log_dirs([1])
+
+
+OF_A_BROKER: dict[str, tuple[str, Callable[[AdminClient, int], Awaitable[Any]]]] = {
+    "configurations": (
+        "DescribeConfigs",
+        lambda admin, broker: admin.describe_configs([ConfigResource(ConfigResourceType.BROKER, str(broker))]),
+    ),
+    "directories": ("DescribeLogDirs", lambda admin, broker: admin.describe_log_dirs([broker])),
+    "moves": (
+        "AlterReplicaLogDirs",
+        lambda admin, broker: admin.alter_replica_log_dirs({(TopicPartition("t", 0), broker): "/var/lib/kafka"}),
+    ),
+    "features": ("ApiVersions", lambda admin, broker: admin.describe_features(broker_id=broker)),
+}
+
+
+@pytest.mark.parametrize("what", OF_A_BROKER)
+async def test_a_broker_that_is_new_or_moved_or_lost_once_is_asked_again(what: str) -> None:
+    api, ask = OF_A_BROKER[what]
+    async with EmbeddedCluster(2) as cluster, make_admin(cluster) as admin:
+        await admin.describe_cluster()
+        new = await cluster.add_broker()
+        await cluster.create_topic("t", assignments=[[1, 2, new]])
+        await ask(admin, new)
+        await cluster.change_address(2)
+        await ask(admin, 2)
+        cluster.faults.add(api, broker=1, disconnect=True, count=1)
+        await ask(admin, 1)
+
+
+@pytest.mark.parametrize("what", OF_A_BROKER)
+async def test_a_broker_is_asked_before_the_client_knows_any(what: str) -> None:
+    _, ask = OF_A_BROKER[what]
+    async with EmbeddedCluster(2) as cluster:
+        await cluster.create_topic("t", assignments=[[1, 2]])
+        admin = make_admin(cluster)
+        await admin.start(wait=False)
+        try:
+            await ask(admin, 2)
+        finally:
+            await admin.stop()
+
+
+async def test_a_broker_of_a_cluster_that_cannot_be_reached() -> None:
+    async with EmbeddedCluster(1) as cluster:
+        await cluster.stop_broker(1)
+        admin = make_admin(cluster)
+        await admin.start(wait=False)
+        try:
+            with pytest.raises(RequestTimedOutError, match=f"{cluster.bootstrap_servers}: cannot connect"):
+                await admin.describe_log_dirs([1], timeout_ms=500)
+        finally:
+            await admin.stop()
+
+
+async def test_brokers_that_are_down_have_errors_of_their_own() -> None:
+    async with EmbeddedCluster(3) as cluster, make_admin(cluster) as admin:
+        await admin.describe_cluster()
+        for broker in (1, 2):
+            cluster.faults.add("DescribeLogDirs", broker=broker, disconnect=True)
+        found = await outcomes_of(admin.describe_log_dirs([1, 2, 3], timeout_ms=1500))
+        for broker in (1, 2):
+            assert f"[broker {broker} (" in str(found[broker])
+        assert not isinstance(found[3], KafkaError)
 
 
 @pytest.mark.parametrize("max_versions", OLD_AND_NEW)
@@ -379,6 +531,35 @@ async def test_a_lost_connection_is_tried_again() -> None:
         resource = ConfigResource(ConfigResourceType.TOPIC, "t")
         await cluster.create_topic("t")
         assert resource in await admin.describe_configs([resource])
+
+
+async def test_an_error_after_a_lost_answer_tells_of_it() -> None:
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        await cluster.create_topic("old")
+        cluster.faults.add("CreateTopics", disconnect=True, after=True, count=1)
+        with pytest.raises(TopicAlreadyExistsError, match="'new'") as caught:
+            await admin.create_topics([NewTopic("new"), NewTopic("old")])
+        (lost, failed) = caught.value.__notes__
+        assert lost.startswith(
+            "an earlier attempt got no answer and may have been executed: CreateTopics was in flight"
+        )
+        assert failed == "failed: new, old (0 others succeeded)"
+        assert caught.value.outcomes is not None
+        assert [error.__notes__ for error in caught.value.outcomes.values()] == [[lost], [lost]]
+        with pytest.raises(TopicAlreadyExistsError) as answered:
+            await admin.create_topics([NewTopic("new")])
+        assert not hasattr(answered.value, "__notes__")
+
+
+async def test_a_call_that_runs_out_of_time_tells_of_a_lost_answer() -> None:
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        cluster.faults.add("CreateTopics", disconnect=True, after=True, count=1)
+        cluster.faults.add("CreateTopics", error_code=NotControllerError, skip=1)
+        with pytest.raises(RequestTimedOutError, match="within 1500 ms") as caught:
+            await admin.create_topics([NewTopic("t")], timeout_ms=1500)
+        assert isinstance(caught.value.__cause__, NotControllerError)
+        assert "may have been executed: CreateTopics was in flight" in caught.value.__notes__[0]
+        assert cluster.topic_names() == ["t"]
 
 
 async def test_a_call_that_gets_no_answer_ends_in_time() -> None:

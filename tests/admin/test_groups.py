@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from aiokafka_lead import Consumer, OffsetAndMetadata, ShareConsumer, TopicPartition
+from aiokafka_lead import Consumer, OffsetAndMetadata, Producer, ShareConsumer, TopicPartition
 from aiokafka_lead.admin import (
     AdminClient,
     ConfigChange,
@@ -176,13 +176,75 @@ async def test_offsets_are_altered_listed_and_deleted() -> None:
         assert caught.value.outcomes is not None
         assert caught.value.outcomes[T0] is None
         assert (await admin.list_consumer_group_offsets("g"))[T0] == OffsetAndMetadata(5)
-        with pytest.raises(GroupIdNotFoundError):
+        with pytest.raises(GroupIdNotFoundError, match="'nobody'"):
             await admin.delete_consumer_group_offsets("nobody", [T0])
         await admin.alter_streams_group_offsets("g", {T0: 6, T1: 7})
         await admin.delete_streams_group_offsets("g", [T0])
         assert await admin.list_streams_group_offsets("g") == {T1: OffsetAndMetadata(7)}
         await admin.delete_streams_groups(["g"])
         assert await admin.list_streams_group_offsets("g") == {}
+
+
+@pytest.mark.parametrize("call", ["named", "all", "reset"])
+async def test_open_transactions_are_waited_for(call: str) -> None:
+    async with (
+        EmbeddedCluster(1) as cluster,
+        make_admin(cluster) as admin,
+        Producer(cluster.bootstrap_servers, transactional_id="tx") as producer,
+    ):
+        cluster.create_topic("t", partitions=2)
+        await admin.alter_consumer_group_offsets("g", {T0: 1, T1: 7})
+        await producer.begin_transaction()
+        await producer.send_offsets_to_transaction({T0: 2}, "g")
+        cluster.requests.clear()
+        found: Any = None
+
+        async def commit_later() -> None:
+            await cluster.requests.wait_for("OffsetFetch", count=3, timeout_ms=60_000)
+            await producer.commit_transaction()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(commit_later)
+            if call == "reset":
+                changes = await admin.reset_consumer_group_offsets("g", OffsetSpec.LATEST, dry_run=True)
+                found = {where: change.before for where, change in changes.items()}
+            else:
+                partitions = [T0, T1] if call == "named" else None
+                found = await admin.list_consumer_group_offsets("g", partitions, require_stable=True)
+        assert found == {T0: OffsetAndMetadata(2), T1: OffsetAndMetadata(7)}
+
+
+async def test_an_open_transaction_is_the_reason_of_a_timeout() -> None:
+    async with (
+        EmbeddedCluster(1) as cluster,
+        make_admin(cluster) as admin,
+        Producer(cluster.bootstrap_servers, transactional_id="tx") as producer,
+    ):
+        cluster.create_topic("t", partitions=2)
+        await producer.begin_transaction()
+        await producer.send_offsets_to_transaction({T0: 2}, "g")
+        with pytest.raises(RequestTimedOutError, match="t-0: An open transaction") as caught:
+            await admin.list_consumer_group_offsets("g", [T0, T1], require_stable=True, timeout_ms=300)
+        assert caught.value.outcomes is not None
+        assert caught.value.outcomes[T1] is None
+        assert await admin.list_consumer_group_offsets("g", [T0]) == {T0: None}
+
+
+async def test_only_groups_whose_answer_was_lost_are_in_doubt() -> None:
+    async with EmbeddedCluster(2) as cluster, make_admin(cluster) as admin:
+        cluster.create_topic("t", partitions=2)
+        coordinators = {name: cluster.coordinator(name) for name in ("a", "b", "c", "d", "e")}
+        mine = min(coordinators)
+        other = next(name for name, broker in coordinators.items() if broker != coordinators[mine])
+        await admin.alter_consumer_group_offsets(mine, {T0: 0})
+        cluster.faults.add("DeleteGroups", broker=coordinators[mine], disconnect=True, after=True, count=1)
+        with pytest.raises(GroupIdNotFoundError) as caught:
+            await admin.delete_consumer_groups([mine, other])
+        found = caught.value.outcomes
+        assert found is not None
+        assert "may have been executed: DeleteGroups was in flight" in found[mine].__notes__[0]
+        assert isinstance(found[other], GroupIdNotFoundError)
+        assert not hasattr(found[other], "__notes__")
 
 
 async def test_offsets_of_brokers_without_batches() -> None:

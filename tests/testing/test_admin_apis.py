@@ -168,6 +168,7 @@ async def test_configs() -> None:
         for wrong in (("nothing", 0, "1"), ("retention.ms", 2, "1"), ("max.message.bytes", 0, "many")):
             assert await alter(wrong) == errors.InvalidConfigError.code
         assert await alter(("retention.ms", 0, "1"), name="no") == errors.UnknownTopicOrPartitionError.code
+        assert await alter(("retention.ms", 0, "1"), ("retention.ms", 0, "2")) == errors.InvalidRequestError.code
         replaced = ReplacedResource(
             resource_type=2, resource_name="t", configs=[ReplacedConfig(name="retention.ms", value="5")]
         )

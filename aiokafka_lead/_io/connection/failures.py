@@ -25,10 +25,14 @@ def in_flight_error(entry: InFlight, error: KafkaError, label: str, *, ready: bo
     """
     text = f"{entry.request_class.NAME} was in flight: {error.message}"
     if isinstance(error, MalformedMessageError) and ready:
-        return _caused_by(error, KafkaConnectionError(text, broker=label))
-    if isinstance(error, KafkaConnectionError):
-        return _caused_by(error, type(error)(text, broker=label))
-    return own_copy(error)
+        failure: KafkaError = KafkaConnectionError(text, broker=label)
+    elif isinstance(error, KafkaConnectionError):
+        failure = type(error)(text, broker=label)
+    else:
+        return own_copy(error)
+    if ready:
+        failure.api = entry.request_class.NAME
+    return _caused_by(error, failure)
 
 
 def with_broker(error: KafkaError, label: str) -> KafkaError:

@@ -18,6 +18,7 @@ _MODULES = (
     "fetch",
     "group_admin",
     "list_offsets",
+    "log_dirs",
     "metadata",
     "offsets",
     "produce",

@@ -197,6 +197,7 @@ def incremental_alter_configs(
         )
         response.responses.append(result)
         try:
+            _each_once([config.name for config in resource.configs])
             owner = _owner(context, resource.resource_type, resource.resource_name)
             merged = dict(owner.overrides)
             for config in resource.configs:
@@ -212,6 +213,11 @@ def incremental_alter_configs(
         if not request.validate_only:
             apply()
     return response
+
+
+def _each_once(names: list[str]) -> None:
+    if len(set(names)) < len(names):
+        raise InvalidRequestError("Error due to duplicate config keys")
 
 
 def _operate(owner: _Owner, config: AlterableConfig) -> str | None:
@@ -243,6 +249,7 @@ def alter_configs(context: RequestContext, request: AlterConfigsRequest) -> Alte
         )
         response.responses.append(result)
         try:
+            _each_once([config.name for config in resource.configs])
             owner = _owner(context, resource.resource_type, resource.resource_name)
             apply = owner.checked(
                 {config.name: config.value for config in resource.configs if config.value is not None}

@@ -338,11 +338,12 @@ async def _broker(session: Session, broker: Broker, cluster_id: str | None, loca
             round_trip_ms = await _round_trip_ms(admin, broker.node_id)
         if answering is None:
             await _checked(session, where, broker.node_id)
-    except MisroutedConnectionError:
-        answering = "another broker"
     except KafkaError as error:
-        findings.append(await login_failure(error, session.config(), where, broker.host, broker.port))
-        return False
+        reason = error.__cause__ if isinstance(error.__cause__, KafkaError) else error  # of the last attempt
+        if not isinstance(reason, MisroutedConnectionError):
+            findings.append(await login_failure(reason, session.config(), where, broker.host, broker.port))
+            return False
+        answering = "another broker"
     if answering is not None:
         findings.error(
             f"{called} {where} leads to {answering}",
@@ -362,7 +363,7 @@ async def _round_trip_ms(admin: AdminClient, broker_id: int) -> float:
     times = []
     for _ in range(_ROUND_TRIPS):
         began = time.perf_counter()
-        await admin.describe_features(broker_id=broker_id)
+        await admin.describe_features(broker_id=broker_id, timeout_ms=_PATIENCE_S * 1000)
         times.append((time.perf_counter() - began) * 1000)
     return min(times)
 
@@ -374,7 +375,8 @@ async def _answering(admin: AdminClient, broker_id: int) -> str | None:
     right to describe the cluster's configurations.
     """
     try:
-        await admin.describe_configs([ConfigResource(ConfigResourceType.BROKER, str(broker_id))], names=["node.id"])
+        resource = ConfigResource(ConfigResourceType.BROKER, str(broker_id))
+        await admin.describe_configs([resource], names=["node.id"], timeout_ms=_PATIENCE_S * 1000)
     except InvalidRequestError as error:
         named = re.search(r"expected (\d+)", error.message)
         return f"broker {named[1]}" if named else "another broker"
@@ -384,10 +386,10 @@ async def _answering(admin: AdminClient, broker_id: int) -> str | None:
 
 
 async def _checked(session: Session, where: str, broker_id: int) -> None:
-    """Raise `MisroutedConnectionError` if another broker answers there (KIP-1242, from Kafka 4.4 on)."""
+    """Raise an error if another broker answers there (KIP-1242, from Kafka 4.4 on)."""
     checks = {"metadata_cluster_check_enable": True, "metadata_recovery_strategy": "rebootstrap"}
     async with session.admin(bootstrap_servers=where, **checks) as admin:
-        await admin.describe_features(broker_id=broker_id)
+        await admin.describe_features(broker_id=broker_id, timeout_ms=_PATIENCE_S * 1000)
 
 
 def _is_local(host: str) -> bool:

@@ -185,7 +185,10 @@ async def outlets(
     unlimited = {"max_request_size": INT32_MAX, "buffer_memory": INT32_MAX}
 
     async def compressing() -> Producer[Any, Any]:
-        return await stack.enter_async_context(Producer._beside(client, compression_type="gzip", **unlimited))
+        producer = Producer._beside(client, compression_type="gzip", **unlimited)
+        await producer.start(wait=False)  # a run that goes on waits for brokers only in `send`
+        stack.push_async_exit(producer)
+        return producer
 
     found: DeadLetters | None = None
     async with AsyncExitStack() as stack:

@@ -64,8 +64,8 @@ def receiving(numbers: Iterable[signal.Signals] = STOP) -> Iterator[Received]:
     _receivers.append(received)
     try:
         for number in numbers:
-            if number not in _before:
-                _before[number] = signal.signal(number, _arrived)
+            if signal.getsignal(number) is not _arrived:  # an event loop may have replaced it
+                _before.setdefault(number, signal.signal(number, _arrived))
         yield received
     finally:
         _receivers.remove(received)

@@ -69,6 +69,15 @@ def outcome(value: V, code: int, what: str, message: str | None = None) -> V | K
     return value if code == 0 else failure(code, what, message)
 
 
+_READS = ("Describe", "FindCoordinator", "List", "Metadata", "OffsetFetch")
+"""Beginnings of the names of requests that change nothing."""
+
+
+def changes(api: str | None) -> bool:
+    """Return True if a request of this name may have changed the cluster."""
+    return api is not None and not api.startswith(_READS)
+
+
 def note_unanswered(error: KafkaError, unanswered: KafkaError | None) -> None:
     """Add a note to a call's final error if an attempt, which ended with ``unanswered``, may have been executed."""
     if unanswered is None or unanswered is error or unanswered is error.__cause__:

@@ -18,6 +18,7 @@ from .._core.admin import (
     BY_LEADER,
     UNKNOWN_TOPIC_OR_PARTITION,
     RetryRule,
+    changes,
     failure,
     note_unanswered,
     successes,
@@ -93,8 +94,8 @@ class Calls:
                 if not error.retriable:
                     note_unanswered(error, deadline.unanswered)
                     raise
-                if error.api == request.NAME:
-                    deadline.unanswered = error
+                if error.api == request.NAME and changes(error.api):
+                    deadline.unanswered = deadline.unanswered or error  # the last may not even have been sent
                 failures += 1
                 if not exists and failures >= BRIEF_TRIES and to not in self._client.brokers.nodes:
                     exists = await self._exists(cast(int, to), deadline)
@@ -197,8 +198,8 @@ class Calls:
                     retry.allows(outcome, tries) or _is_cut_short(outcome, deadline)
                 ):
                     again = outcome
-                    if outcome.api is not None:
-                        unanswered[key] = outcome
+                    if changes(outcome.api):
+                        unanswered.setdefault(key, outcome)
                     continue
                 if key not in outcomes:
                     outcome = KafkaError(f"{key}: the broker's answer does not speak of it")

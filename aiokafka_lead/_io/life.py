@@ -58,8 +58,9 @@ L = TypeVar("L", bound="Life[Any]")
 CANCELLED_WITHIN_MS = 2000.0
 """Time limit of the orderly part of a cancelled stop or a failed start, for example to commit and to leave a group."""
 
-_waiting: ContextVar[frozenset[Life[Any]]] = ContextVar("kafka_clients_whose_stop_waits", default=frozenset())
-"""Clients whose stop waits for the code that runs in this context, as it does for handlers."""
+_waiting: ContextVar[tuple[set[Life[Any]], ...]] = ContextVar("kafka_clients_whose_stop_waits", default=())
+"""Clients whose stop waits for the code that runs in this context, as it does for handlers: a set for each block of
+`Life.handling`, empty after its end, since tasks that a handler has started keep the context."""
 
 CLOSE_WITHIN_MS = 100.0
 """Minimum time for cancelled tasks to end, even if the stop has no time left."""
@@ -237,7 +238,7 @@ class Life(Generic[L]):
         self.check_loop()
         self.kind.check_stop()
         within_ms = self.kind.stop_within_ms if timeout_ms is None else timeout_ms
-        if self in _waiting.get():
+        if any(self in clients for clients in _waiting.get()):
             if self._stopped is None:
                 self._stopped_aside = True
                 spawn_host(partial(self._end_stop_aside, self._begin_stop(within_ms)), name="kafka stop by a handler")
@@ -253,12 +254,14 @@ class Life(Generic[L]):
         After the block wait for the end of a stop that was begun so.
         """
         clients = [client for client in (self, self.parent, self.owner) if client is not None]
+        waiting = set(clients)
         before = _waiting.get()
-        _waiting.set(before.union(clients))
+        _waiting.set((*before, waiting))
         try:
             yield
         finally:
             _waiting.set(before)
+            waiting.clear()
         if self._stopped is not None and any(client._stopped_aside for client in clients):
             await self._stopped.wait()
 
@@ -266,7 +269,7 @@ class Life(Generic[L]):
         await self._end_stop(self._begin_stop(timeout_ms))
 
     async def _end_stop_aside(self, stopped: Waiter[None]) -> None:
-        _waiting.set(frozenset())
+        _waiting.set(())
         await self._end_stop(stopped)
 
     def _begin_stop(self, timeout_ms: float) -> Waiter[None]:

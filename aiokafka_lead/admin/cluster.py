@@ -166,7 +166,8 @@ class ClusterCalls(AdminArea):
     ) -> FeatureDescription:
         """Return the features that a broker supports, and the levels that all brokers use (KIP-584).
 
-        Asks any broker, or the broker ``broker_id``, which may raise `BrokerIdNotRegisteredError`.
+        Asks any broker, or the broker ``broker_id``, and waits for it until the timeout if it is down. Raises
+        `BrokerIdNotRegisteredError` if there is no such broker.
         """
         number = None if broker_id is None else _ID("broker_id", broker_id)
         deadline = self._calls.deadline(timeout_ms)

@@ -97,7 +97,8 @@ class PartitionCalls(AdminArea):
         """Elect leaders for partitions (default: all); the result is True for each partition with a new leader.
 
         It is False where the right replica already leads; without ``partitions``, such partitions are left out. Raises
-        `PreferredLeaderNotAvailableError` and similar errors.
+        `PreferredLeaderNotAvailableError` and similar errors if an election fails; the other partitions have their
+        leaders then, and the error's ``outcomes`` has all results.
         """
         named = PARTITIONS("partitions", partitions)
         _ELECTION("election_type", election_type)

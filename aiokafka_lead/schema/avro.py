@@ -47,6 +47,8 @@ def _errors_of_schema() -> Iterator[None]:
     """Raise `InvalidSchemaError` in place of the errors of using a schema that is none."""
     try:
         yield
+    except InvalidSchemaError:
+        raise
     except (SchemaParseException, UnknownType, ValueError, TypeError, KeyError, RecursionError) as error:
         raise InvalidSchemaError(f"this is no Avro schema: {type(error).__name__}: {shown(str(error))}") from None
 

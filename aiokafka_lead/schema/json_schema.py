@@ -8,6 +8,7 @@ import importlib
 import json
 import logging
 import math
+import re
 import uuid
 from collections.abc import Collection, Iterator, Mapping
 from enum import Enum
@@ -142,6 +143,8 @@ class _Validator:
             kind.check_schema(schema, format_checker=FormatChecker(()))  # patterns are checked here
             parts = {name: self._resource(json.loads(each.text), kind) for name, each in resolved.references}
             schema = self._with_patterns(schema)
+            if isinstance(schema, dict):
+                schema.pop("$schema", None)  # else a reference to the root has another validator
         except (SchemaError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise InvalidSchemaError(f"this is no JSON Schema: {shown(str(error))}") from None
         if strict and self.unchecked:
@@ -167,7 +170,7 @@ class _Validator:
         """Raise `SchemaContentError` for the first mismatch."""
         try:
             found = next(self._validator.iter_errors(content), None)
-        except Unresolvable as error:
+        except (Unresolvable, re.error) as error:
             raise InvalidSchemaError(f"the JSON Schema cannot be used: {shown(str(error))}") from None
         except RecursionError:
             if is_deeper(content, _SHALLOW):
@@ -187,7 +190,13 @@ def _exact(kind: Any) -> Any:
     """Return a validator that divides decimal numbers, like Java's: 19.99 is a multiple of 0.01, not so in floats."""
 
     def multiple_of(validator: Any, divisor: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
-        if validator.is_type(value, "number") and (Fraction(repr(value)) / Fraction(repr(divisor))).denominator != 1:
+        if not validator.is_type(value, "number"):
+            return
+        if type(value) is type(divisor) is int:
+            rest: Any = value % divisor
+        else:
+            rest = Fraction(repr(value)) % Fraction(repr(divisor))
+        if rest:
             yield ValidationError(f"{value!r} is not a multiple of {divisor!r}")
 
     return extend(kind, {"multipleOf": multiple_of})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+import warnings
 from collections.abc import Iterator
 from functools import cache
 from itertools import groupby
@@ -21,6 +22,9 @@ _LAST = (0x323AF, 0xE01EF)
 
 _ELSEWHERE = ("enum", "const", "default", "examples")
 """Keywords whose content is data."""
+_BY_NAME = ("properties", "definitions", "$defs", "dependencies", "dependentSchemas")
+"""Keywords that hold schemas by name, and any name is possible."""
+_INTERSECTION = re.compile(r"\[(?:\\.|[^\]\\])*&&")
 
 
 def python_pattern(pattern: str) -> str | None:
@@ -29,7 +33,7 @@ def python_pattern(pattern: str) -> str | None:
     Python lacks the Unicode categories ``\\p{L}``, groups of the form ``(?<name>...)``, and a plain ``-`` after ``\\w``
     within brackets.
     """
-    if "&&[" in pattern:  # Java's intersection, which Python takes for characters
+    if _INTERSECTION.search(pattern):  # Python takes Java's intersection for characters
         return None
     if _compiles(pattern):
         return pattern
@@ -71,6 +75,8 @@ def with_python_patterns(schema: Any) -> tuple[Any, dict[str, str], list[str]]:
                 content[name] = {found: made(inner[each]) for each, found in found_ones.items() if found is not None}
                 if None in found_ones.values():
                     content[name] |= {"^": True}
+            elif name in _BY_NAME and isinstance(inner, dict):
+                content[name] = {each: made(part) for each, part in inner.items()}
             else:
                 content[name] = inner if name in _ELSEWHERE else made(inner)
         return content
@@ -80,8 +86,10 @@ def with_python_patterns(schema: Any) -> tuple[Any, dict[str, str], list[str]]:
 
 def _compiles(pattern: str) -> bool:
     try:
-        re.compile(pattern)
-    except (re.error, OverflowError, RecursionError, FutureWarning):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # Python may read "--", "||" and "~~" differently one day
+            re.compile(pattern)
+    except (re.error, OverflowError, RecursionError):
         return False
     return True
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from .secrets import Secret, hidden
@@ -16,7 +16,7 @@ from .secrets import Secret, hidden
 _NAMES = "config.providers"
 _VARIABLE = re.compile(r"\$\{([^}:]*):(?:([^}]*):)?([^}:]*)\}")
 _END = re.compile(r"\r\n|\r|\n")
-_CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:\r\n|\r|\n)[ \t\f]*")
+_CONTINUES = re.compile(r"(?<!\\)(?:\\\\)*\\$")
 _LINE = re.compile(r"\s*((?:\\.|[^\s=:\\])+)\s*[=:]?\s*(.*)", re.DOTALL)
 _ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 
@@ -82,13 +82,29 @@ def _from_directory(path: str, key: str) -> str:
 def _from_properties(path: str, key: str) -> str:
     """Return a value from a file of Java's ``key=value`` lines; a trailing backslash continues a line."""
     found = None
-    for line in _END.split(_CONTINUED.sub(r"\1", Path(path).read_bytes().decode())):
+    for line in _logical(_END.split(Path(path).read_bytes().decode())):
         match = _LINE.fullmatch(line)
-        if match is not None and match[1][0] not in "#!" and _unescaped(match[1]) == key:
+        if match is not None and _unescaped(match[1]) == key:
             found = match[2]  # of several, Java takes the last
     if found is None:
         raise KeyError(key)
     return _unescaped(found)
+
+
+def _logical(lines: Iterable[str]) -> Iterator[str]:
+    """Join lines that are continued. A comment is not."""
+    begun = ""
+    for line in lines:
+        text = line.lstrip(" \t\f")
+        if not begun and text.startswith(("#", "!")):
+            continue
+        begun += text
+        if _CONTINUES.search(text):
+            begun = begun[:-1]
+        else:
+            yield begun
+            begun = ""
+    yield begun
 
 
 def _unescaped(text: str) -> str:

@@ -169,8 +169,9 @@ def client_options(options: Mapping[str, str], config: type[ClientConfig]) -> di
     found: dict[str, Any] = {}
     for name, text in settings.items():
         own = name.replace(".", "_")
-        # Names are Java's or have its form: another spelling would be read here, but not by the planner.
-        convert = None if "_" in name else _converter(own, types.get(own))
+        convert = _converter(own, types.get(own))
+        if convert is not None and "_" in name:  # it would be read here, but not by the planner
+            raise ValueError(f"option '{PREFIX}{name}': write {PREFIX}{own.replace('_', '.')}")
         if convert is not None:
             found[own] = convert(f"{PREFIX}{name}", type(text)(text.strip()))
         elif not _READ_APART.fullmatch(name):

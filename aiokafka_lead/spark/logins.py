@@ -55,8 +55,10 @@ def login_options(settings: Mapping[str, str], given: Mapping[str, Any]) -> dict
 
     ``given`` are the options made from other settings. Raises ValueError, which names the setting.
     """
-    handlers = {_class_name(settings, name) for name in _HANDLERS}
     jaas = settings.get("sasl.jaas.config", "")
+    by_token = given.get("sasl_mechanism") in ("OAUTHBEARER", "AWS_MSK_IAM")
+    # Of other mechanisms, this client does the work of any handler, or misses its user and password.
+    handlers = {_class_name(settings, name) for name in _HANDLERS} if by_token else ()
     entries = _entries(jaas)
     if given.get("sasl_mechanism") == "AWS_MSK_IAM" or "IAMLoginModule" in jaas or _MSK in handlers:
         return _tokens(_msk_iam(_region(settings, entries)))

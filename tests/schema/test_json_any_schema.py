@@ -143,6 +143,16 @@ def test_multiples_are_decimal(place: str) -> None:
             JsonReader(whole, validate=True).read(bad.encode(), 0, None)
 
 
+def test_multiples_are_decimal_where_a_schema_refers_to_itself() -> None:
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "properties": {"inner": {"$ref": "#"}, "price": HUNDREDTHS, "count": {"multipleOf": 7}},
+    }
+    assert written(schema, {"inner": {"price": 19.99, "count": 14}}) is not None
+    assert written(schema, {"inner": {"price": 19.995}}) is None
+    assert written(schema, {"inner": {"count": 15}}) is None
+
+
 @pytest.mark.parametrize(
     ("pattern", "good", "bad"),
     [
@@ -155,6 +165,7 @@ def test_multiples_are_decimal(place: str) -> None:
         (r"^[\w-.]+$", "a-b.c", "a b"),
         (r"^[[(?<y>]\p{L}$", "[a", "aa"),
         (r"^\\p{2}(?<a>x)$", "\\ppx", "x"),
+        ("^[a||b]$", "|", "c"),
     ],
 )
 def test_patterns_of_java_and_javascript_are_checked(pattern: str, good: str, bad: str) -> None:
@@ -162,6 +173,7 @@ def test_patterns_of_java_and_javascript_are_checked(pattern: str, good: str, ba
         ({"pattern": pattern}, good, bad),
         ({"patternProperties": {pattern: {"type": "null"}}, "additionalProperties": False}, {good: None}, {bad: None}),
         ({"propertyNames": {"anyOf": [{"pattern": pattern}]}}, {good: 1}, {bad: 1}),
+        ({"properties": {"default": {"pattern": pattern}}}, {"default": good}, {"default": bad}),
     ):
         assert written(schema, fits) is not None
         assert written(schema, other) is None
@@ -170,7 +182,7 @@ def test_patterns_of_java_and_javascript_are_checked(pattern: str, good: str, ba
     assert repr(pattern) in str(raised.value)
 
 
-@pytest.mark.parametrize("pattern", [r"^\h+$", "[a-z&&[^b]]", r"\p{IsLatin}", "(", r"\p{Co}", r"\p{Lx}"])
+@pytest.mark.parametrize("pattern", [r"^\h+$", "[a-z&&[^b]]", "[a&&b]", r"\p{IsLatin}", "(", r"\p{Co}", r"\p{Lx}"])
 def test_an_unknown_pattern_makes_no_record_unreadable(pattern: str, caplog: pytest.LogCaptureFixture) -> None:
     """The rest of the schema is checked, and writing by it refused."""
     schema = {

@@ -36,7 +36,7 @@ def test_files_of_a_directory(tmp_path: Path) -> None:
 def test_properties_files(tmp_path: Path) -> None:
     file = tmp_path / "some.properties"
     file.write_text(
-        "# password = no\n! key: no\n\npassword = s;c=ret\nkey=one\\n\\\n   two\n"
+        "# C:\\\npassword = no\n # password = no\n! key: no\n\npassword = s;c=ret\nkey=one\\n\\\n   two\n"
         "plain value of it\ncolon:c\nback=a\\\\\nempty=\n"
     )
     found = kafka_settings(

@@ -140,6 +140,11 @@ def _parameters(handler: Handler, *, transactional: bool, model: Any) -> list[in
         if each.name in chosen:
             # Behind one that keeps its default, arguments have to be named.
             kind = each.kind if len(wanted) == number else inspect.Parameter.KEYWORD_ONLY
+            if kind is not each.kind and each.kind is inspect.Parameter.POSITIONAL_ONLY:
+                raise ConfigTypeError(
+                    f"handler {name_of(handler)}, parameter {each.name}: it cannot be passed by name, and "
+                    f"{found[number - 1].name} before it keeps its default"
+                )
             wanted.append(each.replace(kind=kind, annotation=_evaluated(each, function)))
     return wanted
 

@@ -78,7 +78,7 @@ def outgoing(route: Route, result: Any, key: Any, *, as_bytes: bool) -> Iterator
         return
     for each in result if isinstance(result, list) else (result,):
         chosen = key if route.key is None else route.key(each)
-        if isinstance(chosen, (uuid.UUID, enum.Enum)):
+        if as_bytes and isinstance(chosen, (uuid.UUID, enum.Enum)):
             chosen = _plain(chosen)  # as text, and not in quotes as in JSON
         yield (encoded(each), encoded(chosen)) if as_bytes else (each, chosen)
 

@@ -122,7 +122,7 @@ class Judge(Generic[R]):
             delays = 0 if self.retry_topics is None else self.retry_topics.delays(record)
             verdict = self.config.verdict(error, attempts, delays)
         fate, failed = verdict.fate, verdict.failure
-        own = fate == "dead_letter" and self._is_dead_letter(record)
+        own = fate == "dead_letter" and self.is_dead_letter(record)
         if own or fate == "raise":
             fate = "raise"
             self._give_up(record, error)
@@ -141,7 +141,7 @@ class Judge(Generic[R]):
             self.tracing.retried(record, error, attempts)
         return verdict
 
-    def _is_dead_letter(self, record: Any) -> bool:
+    def is_dead_letter(self, record: Any) -> bool:
         """Return True if the record is in the dead-letter topic, or waits for its next attempt there."""
         later = self.retry_topics
         topic = record.topic if later is None else later.original(record.topic)
@@ -470,11 +470,14 @@ class WorkersRun(ABC, Generic[S, R]):
     def _smaller(self, sending: Sending) -> Sending | None:
         """Return how to send a record that is too large with its headers, or None.
 
-        It was not too large without them. One that is too large for its retry topic becomes a dead letter.
+        It was not too large without them. A record that is too large for its retry topic becomes a dead letter, and a
+        dead letter loses the description of its error.
         """
         if sending.error is None or sending.brief or self._dead_letters is None:
             return None
-        return sending._replace(verdict=Verdict("dead_letter"), brief=True)
+        if self._judge.is_dead_letter(sending.record):
+            return None
+        return sending._replace(verdict=Verdict("dead_letter"), brief=sending.verdict.fate == "dead_letter")
 
     async def _send_later(self, sending: Sending, delay_s: float) -> None:
         await anyio.sleep(delay_s)

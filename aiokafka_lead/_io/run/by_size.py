@@ -47,6 +47,7 @@ class BySize:
         headers: list[Header] | None = None,
     ) -> Delivery:
         """Send a record; see `Producer.send`."""
-        sender = await self.sender(len(value or b"") + len(key or b""))
+        size = len(value or b"") + len(key or b"") + sum(len(content or b"") for _, content in headers or ())
+        sender = await self.sender(size)
         delivery: Delivery = await sender.send(topic, value, key, partition, timestamp_ms, headers)
         return delivery

@@ -122,7 +122,8 @@ class Routing:
             if txn:
                 sender = txn[0]
             else:  # one for all of them, which keeps their order
-                sender = await self.producer.sender(max((len(value or b"") for value, _ in records), default=0))
+                sizes = [len(value or b"") + len(key or b"") for value, key in records]
+                sender = await self.producer.sender(max(sizes, default=0))
             sent = [await sender.send(route.to, value, key) for value, key in records]
             if not txn:
                 for delivery in sent:

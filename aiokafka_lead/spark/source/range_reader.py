@@ -263,20 +263,22 @@ class RangeReader:
 
     async def _doubt(self, topic: str) -> None:
         """End the topic's ranges if it was recreated; go on with them if only a broker lags."""
-        for _ in range(ANSWERS - 1):
-            self._consumer._client.metadata.request_update()
+        metadata = self._consumer._client.metadata
+        enough = metadata.full_answers + ANSWERS - 1
+        while (another := self._is_another(topic)) and metadata.full_answers < enough:
+            self._check_time_left()
+            metadata.request_update()
             await anyio.sleep(ASK_AGAIN_S)
-            if not self._is_another(topic):
-                break
-        else:
+        if another:
             self._lost(recreation(topic))
+            self._advanced()
         for tp in [tp for tp in self._current if tp.topic == topic]:
-            if self._is_another(topic):
+            if another:
                 del self._later[tp]
                 self._next_range(tp)
             else:
                 self._seek(tp, self._reached[tp])  # what was fetched is the other topic's
-        self._advanced()
+        self._check_time_left()
 
     async def _give_up_absent(self) -> None:
         """End the ranges of partitions that the cluster lacks. A partition without a leader still exists."""

@@ -177,8 +177,7 @@ async def outlets(
         yield None
         return
     # Imported here, so that runs without dead letters and results do not pay for it.
-    from ._io.run.by_size import BySize
-    from ._io.run.dead_letters import DeadLetters, check_writable
+    from ._io.run.dead_letters import BySize, DeadLetters, check_writable
     from .producer import Producer
 
     # Records may be larger than the limits for new ones: they were taken by brokers before.

@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from .secrets import Secret, hidden
+from .._options.checks import Secret
+from .secrets import hidden
 
 _NAMES = "config.providers"
 _VARIABLE = re.compile(r"\$\{([^}:]*):(?:([^}]*):)?([^}:]*)\}")

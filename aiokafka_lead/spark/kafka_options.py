@@ -19,7 +19,6 @@ from .._options.tls.material import TlsMaterial
 from ..config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
 from ..errors import ConfigError, ConfigTypeError
 from .config_providers import with_variables
-from .java_settings import JAVA_SETTINGS
 from .logins import login_options
 
 _log = logging.getLogger("aiokafka_lead.spark")
@@ -89,6 +88,34 @@ _NO_TEXT = ("tuple", "Serializer", "Deserializer", "Partitioner", "Context", "Pr
 """Words in the types of options that cannot be set from a text."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _KNOWN_PREFIXES = (PREFIX, "kafkaconsumer.cache.")
+_JAVA_SETTINGS = frozenset(
+    """
+    auto.include.jmx.reporter bootstrap.controllers buffer.memory.allocation.strategy client.dns.lookup
+    compression.gzip.level compression.lz4.level compression.zstd.level config.providers enable.metrics.push
+    interceptor.classes internal.leave.group.on.close internal.throw.on.fetch.stable.offset.unsupported metric.reporters
+    metrics.num.samples metrics.recording.level metrics.sample.window.ms partitioner.class receive.buffer.bytes
+    sasl.client.callback.handler.class sasl.jaas.config sasl.kerberos.kinit.cmd
+    sasl.kerberos.min.time.before.relogin sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
+    sasl.login.callback.handler.class sasl.login.class sasl.login.connect.timeout.ms sasl.login.read.timeout.ms
+    sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
+    sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
+    sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
+    sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
+    sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase
+    sasl.oauthbearer.assertion.template.file sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience
+    sasl.oauthbearer.expected.issuer sasl.oauthbearer.jwks.endpoint.refresh.ms
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.ms
+    sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class
+    sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name security.providers send.buffer.bytes
+    share.acknowledgement.mode share.acquire.mode ssl.cipher.suites ssl.enabled.protocols
+    ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.key.password ssl.keymanager.algorithm
+    ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type
+    ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
+    ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type
+    transaction.two.phase.commit.enable
+    """.split()  # noqa: SIM905 (a list would be a page)
+)
+"""Java's settings that this client has no option for. It accepts them; other names are misspelt."""
 _OPTION_NAMES = """
     assign batchId checkpointLocation commitGroupId dataLossTimeoutMs deadLetterTopic endingOffsets
     endingOffsetsByTimestamp endingTimestamp exactlyOnce failOnDataLoss fetchOffset.numRetries
@@ -184,8 +211,6 @@ def client_options(options: Mapping[str, str], config: type[ClientConfig]) -> di
         if "sasl_oauth_token_provider" in login:  # Java's handler ignores these settings, too
             found = {name: value for name, value in found.items() if name not in FLAT_OPTIONS}
         found.update(login)
-        if "Krb5LoginModule" in settings.get("sasl.jaas.config", ""):
-            found.setdefault("sasl_mechanism", "GSSAPI")  # Java's default
     if found.get("security_protocol", "").endswith("SSL"):
         found.update(tls_options(settings))
     _adjust(found, config)
@@ -315,5 +340,5 @@ def _warn_of_unknown(given: str) -> None:
 def _known() -> dict[str, str]:
     """Return the names of all options and settings, by name in lower case."""
     fields = (config.__dataclass_fields__ for config in (AdminConfig, ConsumerConfig, ProducerConfig))
-    settings = JAVA_SETTINGS.union(name.replace("_", ".") for names in fields for name in names)
+    settings = _JAVA_SETTINGS.union(name.replace("_", ".") for names in fields for name in names)
     return {name.lower(): name for name in (*_OPTION_NAMES, *(f"{PREFIX}{name}" for name in settings))}

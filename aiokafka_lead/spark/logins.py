@@ -66,7 +66,7 @@ def login_options(settings: Mapping[str, str], given: Mapping[str, Any]) -> dict
         return _tokens(_google_token)
     if "OAuthBearerLoginModule" in jaas or given.get("sasl_mechanism") == "OAUTHBEARER":
         return _oauth(entries, given)
-    return _login(jaas, entries) if jaas else {}
+    return _login(jaas, entries, given) if jaas else {}
 
 
 def _class_name(settings: Mapping[str, str], name: str) -> str:
@@ -91,18 +91,22 @@ def _entries(jaas: str) -> dict[str, str]:
     return hidden(found)
 
 
-def _login(jaas: str, entries: dict[str, str]) -> dict[str, Any]:
+def _login(jaas: str, entries: dict[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options in a JAAS line of Java's PlainLoginModule, ScramLoginModule or Krb5LoginModule."""
+    found: dict[str, Any]
     if "Krb5LoginModule" in jaas:
         if entries.get("useKeyTab") != "true":
             entries.pop("keyTab", None)
-        return {own: entries[name] for name, own in _KERBEROS.items() if name in entries}
+        mechanism = given.get("sasl_mechanism", "GSSAPI")  # Java's default
+        return {"sasl_mechanism": mechanism} | {
+            own: entries[name] for name, own in _KERBEROS.items() if name in entries
+        }
     module = _MODULE.match(jaas)
     if module is not None and module[1] not in ("PlainLoginModule", "ScramLoginModule") and "password" not in entries:
         raise ValueError(f"option 'kafka.sasl.jaas.config': there is no equivalent of Java's {module[1]}")
     if module is None or not {"username", "password"} <= entries.keys():
         raise ValueError("option 'kafka.sasl.jaas.config' must name a LoginModule with username and password")
-    found: dict[str, Any] = {"sasl_plain_username": entries["username"], "sasl_plain_password": entries["password"]}
+    found = {"sasl_plain_username": entries["username"], "sasl_plain_password": entries["password"]}
     if entries.get("tokenauth") == "true":
         found["sasl_delegation_token"] = True
     return found

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 
 from .._options.checks import Secret
 
-__all__ = ["Secret", "hidden"]
-
 _NAMES = re.compile(r"pass|secret|token(?!.*url$)|jaas|keystore\.key|access.?key|proxy\.url", re.IGNORECASE)
 _URL_WITH_LOGIN = re.compile(r"://[^/\s]*@")
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Iterable
 from typing import Any
 
+from .._core.chance import choice
 from .._io.client import Client
 from ..config import ClientConfig
 from ..errors import KafkaConnectionError
@@ -72,7 +72,7 @@ class AIOKafkaClient:
     def get_random_node(self) -> int | None:
         """Return the id of a random broker, or None while none is known."""
         known = [node_id for node_id in self._native.metadata.snapshot.brokers if node_id >= 0]
-        return random.choice(known) if known else None
+        return choice(known) if known else None
 
     async def ready(self, node_id: int, *, group: object = None) -> bool:
         """Return True if a connection to the broker is open or can be made."""

@@ -7,7 +7,6 @@ is cooperative.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from random import random
 from typing import Any
 
 from ..._options.logs import client_log
@@ -27,6 +26,7 @@ from ...errors import (
     UnknownMemberIdError,
 )
 from ...types import TopicPartition
+from ..chance import random
 from ..metadata.types import ClusterSnapshot
 from .assignors import NO_GENERATION, GroupAssignor, MemberSubscription, decode_assignment
 from .classic_protocol import (

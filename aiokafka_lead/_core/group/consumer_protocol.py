@@ -8,7 +8,6 @@ table of its phases.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from random import random
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -19,6 +18,7 @@ from ..._wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatReq
 from ...config import ConsumerConfig
 from ...errors import InvalidRegularExpressionError, KafkaError, UnreleasedInstanceIdError, UnsupportedVersionError
 from ...types import TopicPartition
+from ..chance import random
 from ..metadata.types import ClusterSnapshot
 from .classic_protocol import rebalance_timeout_ms, revoke_timeout_s
 from .heartbeat_member import OWNING, Event, HeartbeatMember, HeartbeatSchedule, Phase

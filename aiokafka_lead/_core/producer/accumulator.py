@@ -8,12 +8,12 @@ reads no clock: callers pass ``now`` in monotonic seconds. `drain` returns the `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from random import random
 
 from ..._records.compression import compresses_slowly
 from ..._records.encoder import BatchBuilder, estimated_size
 from ...config import ProducerConfig
 from ...errors import ConfigError, KafkaError, MessageTooLargeError
+from ..chance import random
 from ..leadership.patience import RetryPolicy
 from ..metadata.types import ClusterSnapshot
 from .batches import PartitionQueue, ProducerBatch, Record, TopicBuffer

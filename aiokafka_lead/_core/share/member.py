@@ -8,7 +8,6 @@ fetch. Several members may have the same partition, so partitions are neither gi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from random import random
 from typing import Any
 from uuid import UUID
 
@@ -17,6 +16,7 @@ from ..._wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from ...config.share import ShareConsumerConfig
 from ...errors import KafkaError
 from ...types import TopicPartition
+from ..chance import random
 from ..group.heartbeat_member import SHARING, Event, HeartbeatMember, HeartbeatSchedule, Phase
 from ..metadata.types import ClusterSnapshot
 

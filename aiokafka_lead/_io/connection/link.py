@@ -15,7 +15,7 @@ import anyio
 from ..._core.backoff import Backoff
 from ..._core.connection.foreign import HANDSHAKE_MAX_BYTES
 from ..._core.metadata.reachability import Endpoint, NodeState, Reachability
-from ..._options.addresses import Search
+from ..._options.addresses import Search, without_root
 from ..._options.logs import ClientLog
 from ..._values import NamedTuple
 from ..._wire import ApiVersions, Request
@@ -448,7 +448,7 @@ class Link:
             connection.stage = "the TLS handshake"
         with anyio.fail_after(connection.patience_s):
             transport = await dialled.open(
-                self.endpoint[0],
+                without_root(self.endpoint[0]),
                 ssl_context=tls,
                 handler=connection,
                 max_frame_bytes=min(HANDSHAKE_MAX_BYTES, self._context.settings.receive_max_bytes),

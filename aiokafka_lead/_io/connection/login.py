@@ -13,6 +13,7 @@ from typing import Protocol
 
 from ..._core.connection.sasl import Credentials, SaslMechanism
 from ..._core.connection.sasl.plain import Plain
+from ..._options.addresses import without_root
 from ..._options.logs import ClientLog
 from ..._wire import ApiVersions
 from ..._wire.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -171,7 +172,7 @@ async def authenticate(connection: Connection, versions: ApiVersions, login: Log
         raise IllegalSaslStateError(text, broker=connection.label)
     raise_for_code(handshake.error_code, "the broker refused SaslHandshake", connection.label)
 
-    exchange = login.exchange(connection.endpoint[0])
+    exchange = login.exchange(without_root(connection.endpoint[0]))
     version = versions.version_for(SaslAuthenticateRequest)
     # No variable holds the raw messages, because tracebacks show variables.
     request = SaslAuthenticateRequest(auth_bytes=await exchange.start())

@@ -49,6 +49,10 @@ class Exchange(Protocol):
         """Return the answer to the broker's message; undefined once ``done``."""
         ...
 
+    def refused(self, reason: str) -> None:
+        """Record that the broker has refused the login, which ends the exchange."""
+        ...
+
 
 class Login(Protocol):
     """Credentials for all connections of a client."""
@@ -83,6 +87,9 @@ class ComputedExchange:
 
     async def respond(self, challenge: bytes) -> bytes:
         return self._mechanism.respond(challenge)
+
+    def refused(self, reason: str) -> None:
+        pass
 
 
 class _PlainLogin:
@@ -180,8 +187,10 @@ async def authenticate(connection: Connection, versions: ApiVersions, login: Log
         asked_at = time.monotonic()
         response = await connection.exchange(request, version)
         if response.error_code:
-            reason = f": {shown(response.error_message)}" if response.error_message else ""
-            text = f"the broker refused the login with {login.mechanism}{reason}"
+            reason = shown(response.error_message or "")
+            if response.error_code == SaslAuthenticationFailedError.code:
+                exchange.refused(reason)
+            text = f"the broker refused the login with {login.mechanism}{f': {reason}' if reason else ''}"
             raise_for_code(response.error_code, text, connection.label)
         request = SaslAuthenticateRequest(auth_bytes=await exchange.respond(response.auth_bytes))
         if exchange.done:

@@ -130,9 +130,9 @@ class TransactionControls:
 
     @property
     def marker_delay_ms(self) -> float | None:
-        """Time from the answer to EndTxn to the markers, by default 0. None holds them until `write_markers`.
+        """Milliseconds from the response to EndTxn until the markers are written (0); None waits for `write_markers`.
 
-        Until the markers are written, the transactional id's next requests get CONCURRENT_TRANSACTIONS, and the records
+        Until then the transactional id's next requests get CONCURRENT_TRANSACTIONS, and the records of the transaction
         stay beyond the last stable offset.
         """
         return self._engine.transactions.marker_delay_ms

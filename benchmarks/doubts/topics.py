@@ -25,8 +25,7 @@ KEYED = 20
 
 
 async def deleted(trial: Trial, protocol: str) -> Outcome:
-    """A topic is deleted after a member has read it uncommitted. Measures until a second member gets its first
-    record."""
+    """A topic is deleted after a member has read it. Measures until a second member gets a record of another topic."""
     cluster = await trial.cluster(groups=QUICK_GROUPS)
     cluster.create_topic("t", 2)
     cluster.create_topic("gone")

@@ -200,7 +200,7 @@ class PartitionState:
         return self._position
 
     def advance(self, offset: int, leader_epoch: int) -> None:
-        """Record that all records before this offset have been handed out, or do not exist."""
+        """Set the position to this offset: every existing record before it has been handed out."""
         self._position = Position(offset, leader_epoch)
 
     def move(self, offset: int, leader_epoch: int = -1) -> None:

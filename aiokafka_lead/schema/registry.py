@@ -304,8 +304,8 @@ class SchemaRegistry:
     def deserializer(self, into: Any = None, *, schema: Any = None, validate: bool = True) -> SchemaDeserializer[Any]:
         """Return a deserializer of keys or values for consumers. Each value is read with its schema, of any kind.
 
-        - ``into``: a pydantic model, a dataclass, a class of Protobuf messages, a list of such classes, or a function,
-          to which values are converted.
+        - ``into``: convert values to this pydantic model, dataclass or class of Protobuf messages, to the matching
+          class of a list, or with this function.
         - ``schema``: read Avro as this schema (text or parsed JSON), by Avro's rules of schema resolution.
         - ``validate`` (True): check JSON against its schema.
         """

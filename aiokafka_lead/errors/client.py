@@ -173,7 +173,7 @@ class EncodeError(KafkaError, ValueError):
 
 
 class CommitFailedError(KafkaError):
-    """The consumer does not own these partitions, or not any longer. Their new owner will get the records again."""
+    """The consumer does not own these partitions, or has lost them. Their new owner will get the records again."""
 
 
 class AssignorError(KafkaError):

@@ -1,7 +1,7 @@
 """Latency of one awaited record at a time, with a linger of 0: ``python -m benchmarks latency``.
 
-Prints the milliseconds from the call to the acknowledgement, and those of a bare round trip: the same request, prepared
-in advance, over a blocking socket.
+Prints the milliseconds from the call to the acknowledgement, and the time of a bare round trip: the same request,
+prepared in advance, over a blocking socket.
 """
 
 from __future__ import annotations

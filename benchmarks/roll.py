@@ -2,7 +2,7 @@
 
 ``python -m benchmarks roll [--real] [--shape high|low] [--per-second N] [--minutes M] [--acks all|1] [--linger-ms L]
 [--hints on|off] [--separate]``: uses the embedded cluster, in a separate process, or starts three brokers of Apache
-Kafka. The shapes are those of the KIP:
+Kafka. The shapes are taken from the KIP:
 
 - ``high``: one topic of 9,000 partitions, 60 producers, three groups of 60 consumers, 23,400 records/s of 512 bytes;
 - ``low``: one topic of 108 partitions, 6 producers, three groups of 6 consumers, 234,000 records/s.

@@ -50,7 +50,7 @@ _TOGETHER = {
 }
 """Groups of tests that share something slow to start, such as the largest cluster or Spark. One process runs each."""
 _LONGEST = ("Kafka", "Spark", "other Kafka", "Spark's programs", "registries")
-"""Groups in the order in which they start, before all other tests, so that none of them runs alone at the end."""
+"""Groups in the order in which they start, before all other tests, so that no group runs alone at the end."""
 _HERE = Path(__file__).parent
 
 

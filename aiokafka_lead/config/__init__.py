@@ -1,7 +1,7 @@
 """Options of the clients: public types (`options`), defaults, checks, and frozen configurations.
 
 An option has its name in aiokafka, if it exists there, or else its name in the Java client, in snake case. Defaults are
-those of the Java client (4.x). Values are checked when a client is created, so that it reports mistakes before it
+the same as in the Java client (4.x). Values are checked when a client is created, so that it reports mistakes before it
 connects.
 """
 

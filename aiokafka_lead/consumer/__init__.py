@@ -451,9 +451,9 @@ class Consumer(ConsumerBase[K, V]):
     ) -> None:
         """Commit these offsets for ``group_id``, by default the positions of all assigned partitions.
 
-        In `run`, the default is the offsets of finished records. Each offset is that of the next record to read.
-        Earlier records count as done, so a rebalance does not wait for them. Returns when the offsets are stored, if
-        necessary after a rebalance.
+        In `run`, the default is the offsets of finished records. An offset names the next record to read. Earlier
+        records count as done, so a rebalance does not wait for them. Returns when the offsets are stored, if necessary
+        after a rebalance.
 
         Raises `CommitFailedError` if the consumer does not own the partitions any longer. Without ``offsets``, it first
         stores the offsets of the partitions that it still owns, and raises if other partitions were taken away since

@@ -275,10 +275,10 @@ class Producer(Facade, Generic[K, V]):
     ) -> None:
         """Commit these offsets of a consumer group as part of the open transaction (KIP-98, KIP-447).
 
-        Each offset is that of the next record to read. ``group_metadata`` is the result of `Consumer.group_metadata`,
-        so that a member removed from the group cannot commit. For a consumer that uses `Consumer.assign`, it is the
-        group's name. Raises `CommitFailedError` for a removed member, or another `KafkaError`. After an error or a
-        cancellation the transaction can only be aborted.
+        An offset names the next record to read. ``group_metadata`` is the result of `Consumer.group_metadata`, so that
+        a member removed from the group cannot commit. For a consumer that uses `Consumer.assign`, it is the group's
+        name. Raises `CommitFailedError` for a removed member, or another `KafkaError`. After an error or a cancellation
+        the transaction can only be aborted.
         """
         from .._core.transactions.additions import OFFSETS, checked_group
 

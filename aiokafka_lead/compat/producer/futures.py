@@ -25,7 +25,7 @@ _new: Any = tuple.__new__
 class RecordFuture:
     """Future of a record or a batch: its result is a `RecordMetadata`, or None with ``acks=0``.
 
-    A batch's future is done when all its records are. Its result is that of the first record, or the error of the first
+    A batch's future is done when all its records are. It has the result of the first record, or the error of the first
     record that failed. `RecordFuture` has the methods of an `asyncio.Future`, except those that set a result. A record
     is sent even if its future is cancelled.
     """

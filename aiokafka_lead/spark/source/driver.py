@@ -39,7 +39,8 @@ class Settled:
 
     def __init__(self, ends: Progress, losses: list[str], in_doubt: Collection[TopicPartition]) -> None:
         self.ends = ends
-        """End of each known partition, except partitions that are no longer read and those of recreated topics."""
+        """End of each known partition, except partitions that are no longer read, and partitions of recreated
+        topics."""
         self.losses = losses
         """Descriptions of new losses since the last call."""
         self.in_doubt = in_doubt

@@ -5,7 +5,8 @@
 CHECKOUT is a clone of aiokafka's repository; the command does not fetch it. The tests run on an embedded cluster; with
 ``--kafka``, on this many brokers of a real Apache Kafka, and then include TLS, SASL and access control lists.
 ``--client aiokafka`` runs the same tests on the installed aiokafka, for comparison. Tests that use or replace internals
-of aiokafka are left out, since they do not apply to another implementation (``--list`` names them with the internals).
+of aiokafka are left out, since they do not apply to another implementation (``--list`` prints their names and the
+internals).
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class Copiers:
         )
 
     def trouble(self, *, hard: bool) -> None:
-        """End one member, by SIGKILL or SIGTERM, and have another take its place and its transactional id."""
+        """End one member, with SIGKILL or SIGTERM, and start another with its transactional id."""
         number = self._rng.randrange(len(self._members))
         member = self._members[number]
         if hard:

@@ -335,7 +335,7 @@ class PartitionState:
     def back_off(self, now: float, leader_epoch: int, retry: RetryPolicy, *, lagging_leader: bool = False) -> None:
         """Delay the next request after a failure; a leader epoch after ``leader_epoch`` ends the delay.
 
-        ``lagging_leader`` is True if the broker itself has said that it lags behind its election.
+        ``lagging_leader`` is True if the broker has reported that it has not processed its election yet.
         """
         self.patience.failed(now, leader_epoch, retry, True, lagging_leader)
         self.looked_up = False

@@ -1,4 +1,4 @@
-"""Defaults and checks of the options in `config.run`, and the fate of a record whose handler has failed."""
+"""Defaults and checks of the options in `config.run`, and the decision about a record whose handler has failed."""
 
 from __future__ import annotations
 

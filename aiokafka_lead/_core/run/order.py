@@ -114,7 +114,7 @@ class Lanes:
 
 SHARE_S = 0.2
 """Seconds that the handlers of one key may take within `WINDOW_S`, or two such windows. After that, its records wait
-aside of others: otherwise they would get a handler in each of their turns, however many other keys wait."""
+apart from others. Otherwise they would get a handler in each of their turns, whatever the number of other keys."""
 
 WINDOW_S = 2.0
 

@@ -148,7 +148,7 @@ class Stdout:
         self._kept += content
 
     def write_json(self, text: str) -> None:
-        """Keep a JSON document: ASCII only for encodings other than UTF-8, which any parser reads."""
+        """Keep a JSON document. For encodings other than UTF-8, it is pure ASCII, which any parser reads."""
         if self._terminal:
             text = _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
         self._kept += text.encode("utf-8" if self._is_utf8 else "ascii", JSON_ESCAPES)

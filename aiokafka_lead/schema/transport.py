@@ -85,7 +85,7 @@ class _Spawner:
 
 
 class Transport:
-    """Sends requests to the registries, first to the last that answered. Works on several event loops, in turn."""
+    """Sends requests to the registries, starting with the last that answered. Works on several event loops in turn."""
 
     def __init__(self, config: RegistryConfig) -> None:
         self._config = config

@@ -177,7 +177,7 @@ class Suite:
 
 
 def main() -> int:
-    """Run the tests; return the number of failed ones."""
+    """Run the tests; return the number of failed tests."""
     parser = argparse.ArgumentParser(prog="python -m tests.compat.aiokafka_suite", description=__doc__)
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--kafka", type=int, metavar="BROKERS", help="so many brokers of a real Apache Kafka")

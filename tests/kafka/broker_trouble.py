@@ -22,7 +22,7 @@ KEEP_ACKNOWLEDGED = {"transaction.state.log.min.isr": "2"}
 
 
 class BrokerTrouble:
-    """Causes a fault of one broker at a time, and the next one when all replicas are in sync again."""
+    """Causes a fault of one broker at a time, and the next fault when all replicas are in sync again."""
 
     def __init__(self, kafka: KafkaCluster, topics: list[str], seed: int, kinds: Sequence[str] = ENDS) -> None:
         """``kinds``: chosen one at a time; repeating a name makes it more likely."""

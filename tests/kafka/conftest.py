@@ -169,7 +169,7 @@ def telemetry_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def kafka_alone(telemetry_file: Path) -> Iterator[KafkaCluster]:
-    """One broker with special features, for all tests that need one of them, because starting a broker takes long.
+    """One broker with all special features that tests need, because starting a broker for each takes long.
 
     It enforces access rules (ACLs), and allows its anonymous users everything; it receives metrics of clients
     (KIP-714) and topologies of streams groups (KIP-1331); and there is an additional controller that does not vote yet.

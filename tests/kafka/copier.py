@@ -144,8 +144,7 @@ def _wait(member: subprocess.Popen[str]) -> int:
 async def read_copies(bootstrap: str, topic: str, counts: list[int], timeout_s: float, begun: anyio.Event) -> list[str]:
     """Read committed records during the run; return the errors in them.
 
-    ``counts``: expected number of records, numbered from 0, in each partition. ``begun`` is set when the first one
-    comes.
+    ``counts``: expected number of records, numbered from 0, in each partition. ``begun`` is set with the first record.
     """
     seen: list[list[int]] = [[] for _ in counts]
     wanted = [TopicPartition(topic, partition) for partition in range(len(counts))]

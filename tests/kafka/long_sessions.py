@@ -253,7 +253,7 @@ def part_of(found: list[float], part: float) -> float:
 
 
 def own_ms(record: Sent) -> float:
-    """Return a record's time without waits for a processor: of two threads, which may wait at the same time."""
+    """Return a record's time, without the waits of two threads for a processor, which may coincide."""
     return max(0.0, record.took_ms - record.waited_ms)
 
 

@@ -55,7 +55,7 @@ async def _transaction(
     journal: Journal,
     rng: random.Random,
 ) -> bool:
-    """Run one transaction; return False if the producer cannot be used again, for example because it was fenced."""
+    """Run one transaction; return False if the producer cannot be used again, for example after it was fenced."""
     txn = producer.transaction()
     try:
         async with txn:

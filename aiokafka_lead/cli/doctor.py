@@ -89,7 +89,7 @@ class _Refusals:
         self._reasons.append(os.strerror(code).lower() if code else error.message)
 
     def __str__(self) -> str:
-        """Each reason once."""
+        """Return each reason once."""
         return ", ".join(dict.fromkeys(self._reasons))
 
 

@@ -133,7 +133,7 @@ class Processes:
 
 
 def link(span: Span, every: Sequence[Headers]) -> None:
-    """Link a span to the spans in which records with these headers were sent, if those are sampled, each once."""
+    """Link a span, once each, to the sampled spans in which records with these headers were sent."""
     seen: set[bytes] = set()
     links = 0
     for headers in every:

@@ -85,6 +85,8 @@ class ClassicMember:
         """In SYNCING: assignments to send to the coordinator; None until the leader has decided."""
         self._target = NOTHING
         """In CHECKING and ADOPTING: partitions to own."""
+        self._giving_up = NOTHING
+        """In JOINING: partitions being given up, which goes on even if the subscription changes back."""
         self._adopted_for: frozenset[str] | None = None
         """Topics of the subscription for which the last adopted assignment was made."""
         self._asked: Ask | None = None
@@ -236,8 +238,9 @@ class ClassicMember:
         assert self._wanted is not None  # or it would be OUT
         topics = self._wanted.topics
         kept = frozenset(tp for tp in self.owned if tp.topic in topics) if self._cooperative else NOTHING
-        if kept != self.owned:
-            return Revoke(self.owned - kept, self._schedule.revoke_s)
+        self._giving_up |= self.owned - kept
+        if self._giving_up:
+            return Revoke(self._giving_up, self._schedule.revoke_s)
         until = None if self._wanted.pattern is None else self._news.waits_until(self._snapshot, now)
         if until is not None:
             return Wait(until, refresh=True)
@@ -299,6 +302,7 @@ class ClassicMember:
                 self._take(Event.ADOPTED)
             return
         self.owned -= step.partitions
+        self._giving_up -= step.partitions
         if isinstance(step, Revoke) and self._phase is Phase.ADOPTING:
             self._rejoin = "partitions were given up"  # only now may other members get them (KIP-429)
 

@@ -175,6 +175,10 @@ class ConsumerProtocolMember(HeartbeatMember):
         """Step in progress towards the target; a newer target waits for its end (Java: reconciliation in progress)."""
         self._assigning: Mapping[TopicPartition, UUID] = {}
         """Partitions owned once the `Assign` in progress is done."""
+        self._answered = 0
+        """Number of the last heartbeat that was answered, of `heartbeats`."""
+        self._gave_up_at = -1
+        """Number of heartbeats sent before partitions were last given up."""
         self._lost = ""
         """Reason that the owned partitions are lost, or empty."""
         self._leaving = ""
@@ -201,6 +205,9 @@ class ConsumerProtocolMember(HeartbeatMember):
         if self._phase is Phase.JOINED:
             if not self._target.known or self._schedule.probing or self._subscribed != self._subscription.subscribed:
                 return "an assignment from the coordinator"
+            if self._answered <= self._gave_up_at and self._resolved() == self._owned:
+                # Its answer assigns other partitions, which it holds back until these have been given up.
+                return "the coordinator to learn that partitions were given up"
             if self._target.unnamed:
                 return "metadata of the topics that it was assigned"
             return None if self._resolved() == self._owned else "the assignment to be carried out"
@@ -323,6 +330,7 @@ class ConsumerProtocolMember(HeartbeatMember):
         if isinstance(step, Revoke):
             for tp in step.partitions:
                 self._owned.pop(tp, None)
+            self._gave_up_at = self.heartbeats
         elif step == self._step:
             self._owned = dict(self._assigning)
         self._step = None
@@ -349,6 +357,7 @@ class ConsumerProtocolMember(HeartbeatMember):
         if response.member_id:
             self.member_id = response.member_id
         self._subscribed = self._sent_subscribed
+        self._answered = self.heartbeats
         super()._accepted(response)
 
     def _owned_topics(self) -> Iterable[UUID]:

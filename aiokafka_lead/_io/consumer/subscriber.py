@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.reading import Reading
 from ..._core.consumer.reset_policy import EARLIEST, LATEST, ResetPolicy
-from ..._core.consumer.subscription import Subscription, SubscriptionKind
+from ..._core.consumer.subscription import Subscription, SubscriptionKind, for_brokers
 from ..._core.metadata.types import ClusterSnapshot, Moved
 from ...types import TopicPartition
 from ..client import Client
@@ -171,7 +171,7 @@ class Subscriber:
         if subscription.pattern is None:
             wanted = Wanted(subscription.topics)
         else:
-            wanted = Wanted(frozenset(subscription.matched(snapshot)), subscription.pattern.pattern)
+            wanted = Wanted(frozenset(subscription.matched(snapshot)), for_brokers(subscription.pattern))
         self._topics.heard_of(wanted.topics, snapshot)
         group.subscribe(wanted, subscription.listener)
 

@@ -428,7 +428,6 @@ class ConsumerProtocolMember(HeartbeatMember):
 
     def _drop_out(self, event: Event, reason: str | None) -> None:
         super()._drop_out(event, reason)
-        self._schedule.forgive()
         if self._owned:
             self._lost = reason or self._leaving
 

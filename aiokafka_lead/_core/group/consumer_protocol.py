@@ -17,7 +17,13 @@ from ..._values import NamedTuple
 from ..._wire import Request, Response
 from ..._wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, RequestTopicPartitions
 from ...config import ConsumerConfig
-from ...errors import InvalidRegularExpressionError, KafkaError, UnreleasedInstanceIdError, UnsupportedVersionError
+from ...errors import (
+    InvalidRegularExpressionError,
+    KafkaError,
+    TopicAuthorizationFailedError,
+    UnreleasedInstanceIdError,
+    UnsupportedVersionError,
+)
 from ...types import TopicPartition
 from ..metadata.types import ClusterSnapshot
 from .classic_protocol import rebalance_timeout_ms, revoke_timeout_s
@@ -261,6 +267,8 @@ class ConsumerProtocolMember(HeartbeatMember):
         """Join again, after `leave` or an error that may have passed."""
         if self._phase in (Phase.FENCED, Phase.RELEASING, Phase.PARTING):
             self._come_back = True
+        elif self._phase is Phase.JOINED:
+            self.error = None
         elif self._phase is Phase.OUT and self._subscription.wanted is not None:
             self.error = None
             if self._lost:
@@ -353,7 +361,7 @@ class ConsumerProtocolMember(HeartbeatMember):
         return self._fields.heartbeat(self.member_id, self.epoch, self._sent_subscribed, self._owned)
 
     def _accepted(self, response: Any) -> None:
-        self._unreleased_since = None
+        self.error = self._unreleased_since = None
         if response.member_id:
             self.member_id = response.member_id
         self._subscribed = self._sent_subscribed
@@ -369,6 +377,10 @@ class ConsumerProtocolMember(HeartbeatMember):
     def _bears_with(self, error: KafkaError, now: float) -> bool:
         if self._subscription.pattern_refused(error):
             self._schedule.due_at = now
+            return True
+        if isinstance(error, TopicAuthorizationFailedError) and self._phase is Phase.JOINED:
+            # As in Java, it remains a member, which can still read its other topics, and may get the permission.
+            self.error = error
             return True
         return self._may_be_released(error, now)
 

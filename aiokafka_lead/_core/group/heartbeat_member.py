@@ -316,7 +316,7 @@ class HeartbeatMember(ABC):
         self._sent: Request[Any] | None = None
         """Heartbeat in flight."""
         self.error: KafkaError | None = None
-        """Error that ended the membership, if it must be reported to the application."""
+        """Error that must be reported to the application, which mostly has ended the membership."""
 
     @property
     def unknown_topics(self) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..._values import NamedTuple
 from ...types import TopicPartition
 from ..metadata.types import NO_LEADER, ClusterSnapshot
-from .partition_state import PartitionState
+from .partition_state import FetchState, PartitionState
 
 if TYPE_CHECKING:
     from ...health import ConsumerHealth
@@ -191,6 +191,8 @@ class Standstill:
         return None if error is None else f"broker {node_id} cannot be reached: {error}"
 
     def _why(self, state: PartitionState, snapshot: ClusterSnapshot, now: float) -> str:
+        if state.state is FetchState.INITIALIZING and state.failure is not None:
+            return str(state.failure)  # of the group's coordinator
         trouble = self._trouble(state, snapshot)
         if trouble is not None:
             return trouble

@@ -339,3 +339,60 @@ async def test_who_vanishes_has_committed_what_it_had_committed(cluster: Embedde
     await vanish(one)
     async with member(cluster, "events") as two, reading(two):
         await until(lambda: two.assignment() == ALL)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("how", ["unsubscribe", "assign", "subscribe"])
+async def test_who_gives_up_its_partitions_itself_is_not_waited_for(
+    cluster: EmbeddedCluster, protocol: str, how: str
+) -> None:
+    """It may never read again, and by default others would wait for four minutes."""
+    cluster.create_topic("other")
+    await fill(cluster, 1)
+    async with starting(member(cluster, "events", group_protocol=protocol)) as one:
+        with anyio.fail_after(20):
+            record = await one.getone()
+        assert record is not None
+        match how:
+            case "unsubscribe":
+                one.unsubscribe()
+            case "assign":
+                one.assign([TopicPartition("other", 0)])
+            case "subscribe":
+                one.subscribe(["other"])
+        if how != "unsubscribe":
+            await one.wait_ready(20_000)
+            assert one.assignment() == {TopicPartition("other", 0)}
+        async with starting(member(cluster, "events", group_protocol=protocol)) as two, reading(two) as got:
+            await until(lambda: len(got) == 6)
+        assert any((each.partition, each.offset) == (record.partition, 0) for each in got), "it was not done"
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_a_topic_that_is_subscribed_to_again_at_once_is_read_on(cluster: EmbeddedCluster, protocol: str) -> None:
+    cluster.create_topic("other")
+    await fill(cluster, 2, partitions=1)
+    async with member(cluster, "events", "other", group_protocol=protocol) as consumer:
+        with anyio.fail_after(20):
+            assert (await consumer.getone()) is not None
+        consumer.subscribe(["other"])
+        await anyio.lowlevel.checkpoint()
+        consumer.subscribe(["events", "other"])
+        async with reading(consumer) as got:
+            await until(lambda: 1 in {record.offset for record in got})
+            await until(lambda: consumer.assignment() == ALL | {TopicPartition("other", 0)})
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_a_commit_in_flight_ends_before_its_consumer(cluster: EmbeddedCluster, protocol: str) -> None:
+    await fill(cluster, 1)
+    consumer = member(cluster, "events", client_id="one", group_protocol=protocol, enable_auto_commit=False)
+    await consumer.start()
+    held = cluster.faults.add("OffsetCommit", client_id="one", hold=True, count=1)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(consumer.commit, dict.fromkeys(ALL, 1))
+        await until(lambda: held.struck == 1)
+        tasks.start_soon(consumer.stop, 60_000)
+        await anyio.wait_all_tasks_blocked()
+        held.remove()
+    assert await committed(cluster) == {tp.partition: 1 for tp in ALL}

@@ -32,6 +32,22 @@ class SubscriptionKind(Enum):
     """The application gives a pattern for topic names."""
 
 
+_INLINE_FLAGS = {re.IGNORECASE: "i", re.MULTILINE: "m", re.DOTALL: "s"}
+"""Flags that brokers take within a pattern (RE2)."""
+
+_WITHOUT_EFFECT = re.UNICODE | re.ASCII | re.DEBUG
+"""Flags that do not matter for topic names, which are ASCII."""
+
+
+def for_brokers(pattern: re.Pattern[str]) -> str | None:
+    """Return the pattern with its flags as text for brokers to match (KIP-848); None if only Python can match it."""
+    flags = pattern.flags & ~_WITHOUT_EFFECT
+    inline = "".join(letter for flag, letter in _INLINE_FLAGS.items() if flags & flag)
+    if flags & ~sum(_INLINE_FLAGS):
+        return None
+    return f"(?{inline}){pattern.pattern}" if inline else pattern.pattern
+
+
 class Subscription:
     """The current choice: `assign`, `subscribe` and `match` replace the previous choice."""
 

@@ -234,6 +234,39 @@ async def test_a_member_that_unsubscribes_while_it_joins_again_commits_in_the_ne
             assert await committed(cluster) == {tp.partition: 5 for tp in ALL}
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_no_more_records_of_topics_that_were_left(cluster: EmbeddedCluster, protocol: str) -> None:
+    """Although the group takes their partitions away only later, and some of their records are buffered."""
+    cluster.create_topic("others")
+    await fill(cluster, 5)
+    await fill(cluster, 5, "others", partitions=1)
+    async with member(cluster, "events", group_protocol=protocol) as consumer:
+        with anyio.fail_after(20):
+            first = await consumer.getone()
+            assert first is not None
+            consumer.subscribe(["others"])
+            assert [(await consumer.getone()).topic for _ in range(3)] == ["others"] * 3
+            assert {tp.topic: len(records) for tp, records in (await consumer.getmany()).items()} == {"others": 2}
+    assert await committed(cluster) == {tp.partition: 0 for tp in ALL} | {first.partition: 1}
+
+
+async def test_topics_that_were_left_and_are_subscribed_to_again(cluster: EmbeddedCluster) -> None:
+    cluster.create_topic("others")
+    await fill(cluster, 5)
+    async with member(cluster, "events") as consumer:
+        joining = cluster.faults.add("JoinGroup", hold=True)
+        consumer.subscribe(["events", "others"])
+        await until(lambda: joining.struck == 1)
+        for topics in (["others"], ["events", "others"]):
+            consumer.subscribe(topics)
+            with anyio.fail_after(20):
+                assert bool(await consumer.getmany(timeout_ms=200, max_records=1)) is ("events" in topics)
+        joining.remove()
+        joining.release()
+        async with reading(consumer) as got:
+            await until(lambda: len(got) == 29)
+
+
 async def test_who_is_cancelled_leaves_the_group_too(cluster: EmbeddedCluster) -> None:
     await fill(cluster, 5)
     partition = -1

@@ -60,6 +60,8 @@ class Subscription:
         self.pattern: re.Pattern[str] | None = None
         self.listener: object | None = None
         """The application's listener, if any: called at a group's rebalances."""
+        self.waits_for_topics = False
+        """True if a topic that does not exist is no error, however long that lasts."""
         self._exclude_internal = exclude_internal_topics
         self._patience_s = patience_s
         """Seconds for which a topic may be unknown before that is an error."""
@@ -133,6 +135,8 @@ class Subscription:
         former, self._tell_at = self._tell_at, {}
         found: list[tuple[str, KafkaError]] = []
         for name, kind in self._unreadable(snapshot):
+            if kind.retriable and self.waits_for_topics:
+                continue
             patience_s, apart_s = (self._patience_s,) * 2 if kind.retriable else (0.0, REFUSALS_APART_S)
             tell_at = former.get(name, now + patience_s)
             if now >= tell_at:

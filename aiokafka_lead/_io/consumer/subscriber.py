@@ -103,6 +103,9 @@ class Subscriber:
         by_group = membership is not None and subscription.by_topics
         if membership is not None:
             self._abandon_unwanted()
+        # Records of topics that were left are not handed out while the group takes them away, as in Java.
+        named = by_group and subscription.kind is SubscriptionKind.TOPICS
+        self._reading.read_only(subscription.topics if named else None)
         if started and membership is not None and not by_group:
             membership.task.unsubscribe()
             if not membership.standing.out:

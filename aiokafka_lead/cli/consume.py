@@ -183,8 +183,8 @@ async def consume(
         typer.Option(
             "--offset",
             "-o",
-            help="Where to begin: beginning (default with --until), end (default without), an offset, -N (the last N), "
-            "@2h (ago), @2026-11-23T10:00.",
+            help="Where to begin: beginning (default with --until), end (default without), an offset, -N "
+            "(N before the end), @2h (ago), @2026-11-23T10:00.",
         ),
     ] = None,
     until: Annotated[

@@ -12,6 +12,7 @@ from fastavro.read import LOGICAL_READERS
 from ..errors import InvalidSchemaError
 from .avro import AvroReader, parsed
 from .avro_bounds import DecimalType, decimal_of, named_of, settled
+from .avro_resolution import OWN_TYPES
 from .resolved import ResolvedSchema, rewritten
 
 _PRIMITIVES: dict[str, Any] = {
@@ -90,8 +91,8 @@ def _counted(resolved: ResolvedSchema, *, converted: bool = False) -> ResolvedSc
     return rewritten(resolved, without)
 
 
-_CONVERTED = "aiokafka-lead-converted"
-"""The logical type, in this process, of times that may have another unit in the reader's schema."""
+_CONVERTED = f"{OWN_TYPES}converted"
+"""The logical type of times that may have another unit in the reader's schema."""
 _PER_SECOND = {"millis": 10**3, "micros": 10**6, "nanos": 10**9}
 
 

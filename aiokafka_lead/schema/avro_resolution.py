@@ -126,35 +126,45 @@ _NESTED = frozenset((dict, list, tuple, _New))
 
 # --- logical types ---
 
-_AS_READER = "aiokafka-lead-as-reader"
-"""The logical type, in this process, of fields that have one only in the reader's schema."""
-_PLAIN = ("int", "long", "bytes", "string")
+OWN_TYPES = "aiokafka-lead-"
+"""The start of the names of logical types that only this process knows."""
+_AS_READER = f"{OWN_TYPES}as-reader"
+"""The logical type of fields that may have another one in the reader's schema."""
+_BEFORE = "writersLogicalType"
+"""The attribute with the logical type in the writer's schema."""
+_PRIMITIVES = ("int", "long", "bytes", "string")
 
 
 def with_logical_types(writer: ResolvedSchema, reader: ResolvedSchema) -> ResolvedSchema:
-    """Return a writer's schema whose values get the logical types that only the reader's schema has.
+    """Return a writer's schema whose values get the logical types of the reader's schema, or none, as in Java.
 
-    fastavro goes by the writer's, though a field is often given its logical type later.
+    fastavro goes by the writer's, although a field is often given its logical type later.
     """
     schemas = [json.loads(each.text) for each in (reader.schema, *(each for _, each in reader.references))]
-    names = {name for schema in schemas for name in _names_with_logical(schema)}
-    if _is_logical(schemas[0]):
-        names.add("")
-    return rewritten(writer, lambda schema: _marked(schema, names, "" in names)) if names else writer
+    names: dict[bool, set[str]] = {False: set(), True: set()}
+    names[_is_logical(schemas[0])].add(_TOP)
+    for schema in schemas:
+        for name, is_logical in _fields(schema):
+            names[is_logical].add(name)
+    return rewritten(writer, lambda schema: _marked(schema, names, _TOP))
 
 
-def _names_with_logical(node: Any) -> Iterator[str]:
-    """Yield the names of all fields with a logical type, and their aliases."""
+_TOP = ""
+"""In place of a field's name, for a schema itself."""
+
+
+def _fields(node: Any) -> Iterator[tuple[str, bool]]:
+    """Yield the names and aliases of all fields, with True if the field's type is logical."""
     if isinstance(node, list):
         for each in node:
-            yield from _names_with_logical(each)
+            yield from _fields(each)
     elif isinstance(node, dict):
         for field in node.get("fields", ()):
-            if _is_logical(field["type"]):
-                yield from (field["name"], *field.get("aliases", ()))
-            yield from _names_with_logical(field["type"])
+            is_logical = _is_logical(field["type"])
+            yield from ((name, is_logical) for name in (field["name"], *field.get("aliases", ())))
+            yield from _fields(field["type"])
         for part in ("type", "items", "values"):
-            yield from _names_with_logical(node.get(part))
+            yield from _fields(node.get(part))
 
 
 def _is_logical(node: Any) -> bool:
@@ -166,30 +176,34 @@ def _is_logical(node: Any) -> bool:
     return "logicalType" in node or any(_is_logical(node.get(part)) for part in ("type", "items", "values"))
 
 
-def _marked(node: Any, names: set[str], is_wanted: bool) -> Any:
-    """Return a type with the logical type `_AS_READER` on plain types in fields with these names."""
+def _marked(node: Any, names: dict[bool, set[str]], field: str) -> Any:
+    """Return a type with the logical type `_AS_READER` where the reader's, in a field of this name, may differ."""
     if isinstance(node, list):
-        return [_marked(each, names, is_wanted) for each in node]
+        return [_marked(each, names, field) for each in node]
     if isinstance(node, str):
-        return {"type": node, "logicalType": _AS_READER} if is_wanted and node in _PLAIN else node
+        return _marked({"type": node}, names, field) if node in _PRIMITIVES and field in names[True] else node
     if not isinstance(node, dict):
         return node
     parts = ["items", "values", *(["type"] if not isinstance(node["type"], str) else [])]
-    made = node | {part: _marked(node[part], names, is_wanted) for part in parts if part in node}
+    made = node | {part: _marked(node[part], names, field) for part in parts if part in node}
     if "fields" in node:
-        made["fields"] = [
-            field | {"type": _marked(field["type"], names, field["name"] in names)} for field in node["fields"]
-        ]
-    elif is_wanted and node["type"] in (*_PLAIN, "fixed") and "logicalType" not in node:
-        made["logicalType"] = _AS_READER
+        made["fields"] = [each | {"type": _marked(each["type"], names, each["name"])} for each in node["fields"]]
+        return made
+    logical = node.get("logicalType")
+    is_known = isinstance(logical, str) and logical.startswith(OWN_TYPES)
+    if node["type"] in (*_PRIMITIVES, "fixed") and field in names[logical is None] and not is_known:
+        made |= {"logicalType": _AS_READER, _BEFORE: logical}
     return made
 
 
-def _as_reader(value: Any, _writer: Any, reader: Any = None) -> Any:
-    """Return a value of a plain type as the reader's type, which may be logical."""
+def _as_reader(value: Any, writer: Any, reader: Any = None) -> Any:
+    """Return a value as the reader's type has it."""
     described = reader if isinstance(reader, dict) else {"type": reader}
-    kind = described["type"]
-    read = LOGICAL_READERS.get(f"{kind}-{described.get('logicalType')}")
+    kind, logical, before = described["type"], described.get("logicalType"), writer[_BEFORE]
+    if before is not None and logical is not None:  # the writer's may be of another unit or scale
+        read = LOGICAL_READERS.get(f"{writer['type']}-{before}")
+        return value if read is None else read(value, writer, reader)
+    read = LOGICAL_READERS.get(f"{kind}-{logical}")
     if read is not None:
         return read(value, described, described)
     if kind in ("float", "double"):  # fastavro promotes no value that has a logical type
@@ -199,4 +213,4 @@ def _as_reader(value: Any, _writer: Any, reader: Any = None) -> Any:
     return value.decode() if kind == "string" and isinstance(value, bytes) else value
 
 
-LOGICAL_READERS.update({f"{kind}-{_AS_READER}": _as_reader for kind in (*_PLAIN, "fixed")})
+LOGICAL_READERS.update({f"{kind}-{_AS_READER}": _as_reader for kind in (*_PRIMITIVES, "fixed")})

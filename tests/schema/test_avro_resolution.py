@@ -17,6 +17,7 @@ from aiokafka_lead.schema.resolved import ResolvedSchema
 OLD: dict[str, Any] = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
 MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
+MICROS = {"type": "long", "logicalType": "timestamp-micros"}
 DATE = {"type": "int", "logicalType": "date"}
 TEXT_UUID = {"type": "string", "logicalType": "uuid"}
 INNER = {
@@ -109,16 +110,29 @@ def test_a_default_that_does_not_match_its_type_is_given_as_it_is() -> None:
         ({"type": "array", "items": "int"}, [1], {"type": "array", "items": DATE}, [datetime.date(1970, 1, 2)]),
         ({"type": "map", "values": {"type": "int"}}, {"k": 1}, {"type": "map", "values": DATE}, {"k": EPOCH_DAY}),
         ("int", 2, ["null", MILLIS], datetime.datetime(1970, 1, 1, 0, 0, 0, 2000, tzinfo=datetime.UTC)),
-        (MILLIS, MOMENT, {"type": "long", "logicalType": "timestamp-micros"}, MOMENT),
+        (MILLIS, MOMENT, MICROS, MOMENT),
+        ({**MONEY, "scale": 1}, Decimal("2.5"), MONEY, Decimal("2.5")),
+        # The writer's schema has got a logical type, which the reader's does not have yet.
+        (MILLIS, MOMENT, "long", 1_795_428_000_000),
+        (["null", MILLIS], MOMENT, ["null", "long"], 1_795_428_000_000),
+        (MONEY, Decimal("2.56"), "bytes", b"\x01\x00"),
+        (TEXT_UUID, UUID(SOME_UUID), "string", SOME_UUID),
+        (DATE, EPOCH_DAY, "double", 1.0),
         # The reader's other branches are plain, and values are promoted as usual.
         ("int", 2, [MONEY, "double"], 2.0),
         ("string", "ab", ["bytes", DATE], b"ab"),
         ("bytes", b"ab", ["string", DATE], "ab"),
     ],
 )
-def test_logical_types_that_only_the_reader_has(writer: Any, value: Any, reader: Any, expected: Any) -> None:
-    found = read(with_field(writer), {"a": 1, "v": value}, with_field(reader))["v"]
+def test_logical_types_are_the_readers(writer: Any, value: Any, reader: Any, expected: Any) -> None:
+    found = read(with_field(writer), {"a": 1, "v": value}, {**with_field(reader), "doc": "another schema"})["v"]
     assert (found, type(found)) == (expected, type(expected))
     renamed = {"type": "record", "name": "R", "fields": [{"name": "w", "type": reader, "aliases": ["v"]}]}
     assert read(with_field(writer), {"a": 1, "v": value}, renamed) == {"w": expected}
     assert read(writer, value, reader) == expected
+    # A field of the same name elsewhere has another type.
+    other = {"type": "record", "name": "Other", "fields": [{"name": "v", "type": ["long", MONEY, DATE, "string"]}]}
+    plain = {"type": "record", "name": "Plain", "fields": [{"name": "v", "type": "string"}]}
+    both = [{"name": each["name"], "type": ["null", each], "default": None} for each in (other, plain)]
+    wide = with_field(reader)
+    assert read(with_field(writer), {"a": 1, "v": value}, {**wide, "fields": [*wide["fields"], *both]})["v"] == expected

@@ -195,6 +195,7 @@ async def writer_of(registry: SchemaRegistry, given: str, topic: str, *, is_key:
 
 def _avro_values(resolved: ResolvedSchema) -> Callable[[str], Any]:
     """Return a function that reads values for Avro's writer from JSON."""
+    keep_odd_times()  # they are shown as numbers, which the writer would refuse
     return AvroJson(json.loads(resolved.schema.text), [json.loads(each.text) for _, each in resolved.references]).value
 
 

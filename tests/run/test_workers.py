@@ -55,7 +55,7 @@ async def test_a_task_that_has_not_begun_has_not_been_at_work_since_ever() -> No
 
 
 async def test_a_claim_for_a_place_is_granted_by_a_worker_that_was_letting_others_run() -> None:
-    """A batch would wait for its place until another record comes."""
+    """Otherwise a batch would wait for its place until another record arrives."""
     work: Any = NoRecords()
     async with anyio.create_task_group() as tasks:
         workers: Workers[Any, None] = Workers(tasks, work, 1, nobody, nobody, nobody)

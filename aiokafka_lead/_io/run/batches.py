@@ -237,7 +237,7 @@ class Batches(Gatherer):
         return await self._wait(slot, verdict.wait_s)
 
     async def _wait(self, slot: HandlerSlot, delay_s: float) -> bool:
-        """Wait before the record is handled again. Return False if its partition is given up, and so is the record."""
+        """Wait before the record is handled again. Return False if its partition, and so the record, is given up."""
         assert slot.partition is not None
         if slot.partition.closed:
             self._work.given_up(slot)
@@ -252,7 +252,7 @@ class Batches(Gatherer):
 async def raised(
     handle: Callable[[list[Any]], Awaitable[object]], items: list[Any], timeout_ms: float | None
 ) -> BaseException | None:
-    """Call a handler of batches; return the error that it has raised, or None."""
+    """Call a handler of batches; return the error that it raises, or None."""
     try:
         await timed(handle, timeout_ms)(items)
     except Exception as error:

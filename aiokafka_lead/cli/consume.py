@@ -15,6 +15,7 @@ import typer
 from .._records.record import ConsumerRecord
 from ..consumer import Consumer
 from ..errors import CommitFailedError, ConfigError
+from ..errors.shown import some_of
 from ..types import TopicPartition
 from .failures import Failed
 from .matching import HeaderMatch, KeyMatch, MatchBytes, ValueMatch, Wanted, Where, matching
@@ -365,6 +366,8 @@ async def _read(
             task = None if progress is None else progress.add_task(", ".join(topics), total=part.total)
             left = count
             while part.open and left != 0:
+                if new := part.grow(consumer):
+                    session.out.note(f"new partitions are read as well: {some_of(list(map(str, new)))}")
                 records = await part.batch(consumer)
                 try:
                     await selection.prepare(records)

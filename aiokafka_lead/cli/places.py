@@ -116,9 +116,16 @@ class Part:
     If ``last`` is None, it has no end. ``open`` contains the partitions that have not been read to their end yet.
     """
 
-    def __init__(self, first: Mapping[TopicPartition, int], last: Mapping[TopicPartition, int] | None) -> None:
+    def __init__(
+        self,
+        first: Mapping[TopicPartition, int],
+        last: Mapping[TopicPartition, int] | None,
+        counts: Mapping[str, int] | None = None,
+    ) -> None:
+        """``counts``: the numbers of partitions of the topics whose later partitions belong to the part as well."""
         self.first = first
         self.last = last
+        self._counts = dict(counts or {})
         self.open = {where for where in first if last is None or first[where] < last[where]}
         self.total = None if last is None else sum(last[where] - first[where] for where in self.open)
         """Number of offsets, some of which may have no record."""
@@ -128,6 +135,21 @@ class Part:
         consumer.assign(self.open)
         for where in self.open:
             consumer.seek(where, self.first[where])
+
+    def grow(self, consumer: Consumer[Any, Any]) -> list[TopicPartition]:
+        """Make the consumer also read partitions that were created since the start; return them."""
+        topics = consumer._client.metadata.snapshot.topics
+        new: list[TopicPartition] = []
+        for name, before in self._counts.items():
+            now = len(topics[name].partitions) if name in topics else 0
+            new += [TopicPartition(name, number) for number in range(before, now)]
+            self._counts[name] = max(before, now)
+        if new:
+            self.open.update(new)
+            consumer.assign(self.open)
+            for where in new:
+                consumer.seek(where, 0)
+        return new
 
     async def batch(self, consumer: Consumer[Any, Any]) -> list[Record]:
         """Return the next records before the end, or an empty list if none arrive within half a second."""
@@ -180,7 +202,10 @@ async def part_of(
         first = await _beginnings(reading, offset, ends)
         last = None if until is None else await _endings(reading, until, ends)
         first = {where: first[where] for where in reading.partitions}
-        return Part(first, last and {where: last[where] for where in reading.partitions})
+        if last is None:
+            grows = numbers is None
+            return Part(first, None, {name: len(each.partitions) for name, each in described.items() if grows})
+        return Part(first, {where: last[where] for where in reading.partitions})
 
 
 class _Reading:

@@ -199,6 +199,30 @@ def test_a_topic_that_is_deleted_while_it_is_read_is_named(cli: CommandLine, clu
         assert process.wait(PATIENCE_S) == 143
 
 
+@pytest.mark.parametrize("chosen", [(), ("--partition", "0")])
+def test_partitions_that_are_created_while_it_reads_are_read(
+    cli: CommandLine, cluster: ClusterThread, chosen: tuple[str, ...]
+) -> None:
+    topic = f"growing-{len(chosen)}"
+    cluster.create_topic(topic, 1)
+    cli.fine("produce", topic, stdin="1\n")
+    reading = ("consume", topic, "-o", "beginning", "-X", "metadata_max_age_ms=100", "-f", "%p %v\\n", *chosen)
+    with begun(cli, *reading) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"0 1\n"
+        cluster.add_partitions(topic, 3)
+        cli.fine("produce", topic, "--partition", "2", stdin="2\n")
+        if not chosen:
+            assert process.stdout.readline() == b"2 2\n"
+        cli.fine("produce", topic, "--partition", "0", stdin="3\n")
+        assert process.stdout.readline() == b"0 3\n"
+        process.terminate()
+        assert process.wait(PATIENCE_S) == 143
+        said = f"new partitions are read as well: {topic}-1, {topic}-2\n".encode()
+        assert process.stderr.read() == (b"" if chosen else said)
+
+
 def test_a_broker_that_is_frozen_is_named(cli: CommandLine) -> None:
     with ClusterThread(EmbeddedCluster(1)) as alone:
         alone.create_topic("frozen", 1)

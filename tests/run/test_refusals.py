@@ -277,6 +277,32 @@ async def test_a_dead_letter_that_is_refused_is_sent_again(cluster: EmbeddedClus
     assert [record.value for record in cluster.records("letters")] == [b"bad"]
 
 
+@pytest.mark.parametrize(
+    ("api", "topic", "options"),
+    [
+        ("Metadata", "letters", {"dead_letter_topic": "letters"}),
+        ("CreateTopics", None, {"retry_topics": ["1s"]}),
+        ("Metadata", "letters", {"dead_letter_topic": "letters", "exactly_once": True}),
+    ],
+)
+async def test_the_beginning_of_a_run(
+    cluster: EmbeddedCluster, api: str, topic: str | None, options: dict[str, Any]
+) -> None:
+    values = Values()
+    async with (
+        Producer(cluster.bootstrap_servers, linger_ms=0) as producer,
+        Producer(cluster.bootstrap_servers, transactional_id="t") as own,
+        Consumer("events", bootstrap_servers=cluster.bootstrap_servers, group_id="g", **CLASSIC) as consumer,
+    ):
+        if "exactly_once" in options:
+            options = {**options, "exactly_once": own}
+        fault = cluster.faults.add(api, topic=topic, error_code=TOPIC, count=2)
+        async with running(consumer, lambda values: consumer.run(values.handle, **options, **PATIENT), values):
+            await producer.send_and_wait("events", b"1")
+            await values.until(b"1")
+        assert fault.struck == 2
+
+
 async def test_the_option_is_checked(cluster: EmbeddedCluster) -> None:
     async with Consumer("events", bootstrap_servers=cluster.bootstrap_servers, group_id="g") as consumer:
         with pytest.raises(ConfigError, match="refusal_patience_ms"):

@@ -17,6 +17,7 @@ from ._options.logs import client_log
 from .errors import (
     ClientClosedError,
     ConfigError,
+    IllegalStateError,
     InvalidPartitionsError,
     KafkaError,
     MessageTooLargeError,
@@ -54,6 +55,8 @@ async def run_consumer(
     from ._core.run.options import RunConfig
 
     own, client, subscription = engine.config, engine.client, engine.subscription
+    if engine.run.called:  # checked first: its end would end the reading of retry topics
+        raise IllegalStateError("run() is under way already")
     defaults: RunOptions = {} if own.dead_letter_topic is None else {"dead_letter_topic": own.dead_letter_topic}
     if own.on_bad_record != "raise":
         defaults["on_bad_record"] = own.on_bad_record
@@ -81,10 +84,12 @@ async def run_consumer(
             async with outlets(client, config, own.group_id, steps, routing, later=later) as dead_letters:
                 await run(engine, config, routing, dead_letters)
 
+    engine.run.called = True
     engine.progress.waits()  # the application has no records before the run begins
     try:
         await attended(consumer, own.close_timeout_ms, config, work)
     finally:
+        engine.run.called = False
         engine.progress.progressed(time.monotonic())
 
 

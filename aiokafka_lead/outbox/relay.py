@@ -221,14 +221,20 @@ class Relay:
 
     async def _look(self) -> None:
         """Query for shards that have rows, every ``poll_ms``."""
+        failures = 0
         while True:
+            pause_s = self._config.poll_ms / 1000
             try:
                 self._waiting = await self._store.waiting()
             except Exception as error:
                 self._database_failed(error)
+                failures += 1
+                pause_s = max(pause_s, self._backoff.delay_s(failures))
+            else:
+                failures = 0
             for shard in self._waiting.keys() & self._held.keys():
                 self._held[shard].wake()
-            with anyio.move_on_after(self._config.poll_ms / 1000):
+            with anyio.move_on_after(pause_s):
                 await self._awoken.wait()
             self._awoken = anyio.Event()
 

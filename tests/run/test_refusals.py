@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from aiokafka_lead import Consumer, Producer, ShareConsumer, TransactionPipeline
+from aiokafka_lead import Consumer, Handlers, Producer, ShareConsumer, TransactionPipeline
 from aiokafka_lead.errors import (
     ConfigError,
     GroupAuthorizationFailedError,
@@ -275,6 +275,39 @@ async def test_a_dead_letter_that_is_refused_is_sent_again(cluster: EmbeddedClus
                 await cluster.wait_for_requests("OffsetCommit", count=cluster.requests.count("OffsetCommit") + 1)
         assert fault.struck == 2
     assert [record.value for record in cluster.records("letters")] == [b"bad"]
+
+
+@pytest.mark.parametrize("batches", [{}, {"max_records": 5}])
+async def test_results_that_are_refused_are_not_the_record_s_fault(
+    cluster: EmbeddedCluster, batches: dict[str, Any]
+) -> None:
+    handlers = Handlers()
+
+    @handlers.on("events", to="copies", **batches)
+    async def copy(given):  # type: ignore[no-untyped-def]
+        return b"copied"
+
+    options: dict[str, Any] = {"retries": 1, "retry_backoff_ms": 5, "dead_letter_topic": "letters"}
+    async with (
+        Producer(cluster.bootstrap_servers, linger_ms=0) as producer,
+        Consumer("events", bootstrap_servers=cluster.bootstrap_servers, group_id="g", **CLASSIC) as consumer,
+    ):
+        fault = cluster.faults.add("Produce", topic="copies", error_code=TOPIC, count=5)
+        async with running(consumer, lambda _: consumer.run(handlers, **options, **PATIENT), Values()):
+            await producer.send_and_wait("events", b"1")
+            await until(lambda: cluster.records("copies"))
+        assert fault.struck == 5
+        assert [record.value for record in cluster.records("copies")] == [b"copied"]
+        assert cluster.records("letters") == []
+        cluster.faults.add("Produce", topic="copies", error_code=TOPIC)
+        await producer.send_and_wait("events", b"2")
+    options["refusal_patience_ms"] = 100
+    async with (
+        Consumer("events", bootstrap_servers=cluster.bootstrap_servers, group_id="g", **CLASSIC) as consumer,
+        running(consumer, lambda _: consumer.run(handlers, **options), Values()),
+    ):
+        await until(lambda: cluster.records("letters"))
+    assert [record.value for record in cluster.records("letters")] == [b"2"]
 
 
 @pytest.mark.parametrize(

@@ -110,9 +110,24 @@ class Judge(Generic[R]):
         self.refusals.passed(now)
         self.outages.passed(now)
 
-    def outage(self, record: Any, error: BaseException, attempts: int) -> Verdict:
-        """Judge a record that waits for a schema registry. Up to a time limit, it waits without counting an attempt."""
-        wait_s = self.outages.bear(record, error, time.monotonic())
+    def is_passing(self, error: BaseException) -> bool:
+        """Return True for an error that is not the record's fault and may pass, so that its attempt does not count.
+
+        A schema registry is unavailable, or brokers refuse what a handler sends and the run tolerates refusals.
+        """
+        return is_outage(error) or self.refusals.concerns(error)
+
+    def passing(self, record: Any, error: BaseException, attempts: int) -> Verdict:
+        """Judge a record with an error that may pass. Up to a time limit, it waits without counting an attempt."""
+        now = time.monotonic()
+        wait_s: float | None
+        if isinstance(error, REFUSALS):
+            try:
+                wait_s = self.refusals.bear(error, now)
+            except REFUSALS:  # for too long: perhaps because of this record, which may have named what is refused
+                return self.judge(record, error, max(1, attempts), self.config.given_up)
+        else:
+            wait_s = self.outages.bear(record, error, now)
         if wait_s is not None:
             if self.tracing is not None:
                 self.tracing.retried(record, error, attempts)
@@ -417,7 +432,8 @@ class WorkersRun(ABC, Generic[S, R]):
         if isinstance(error, NoAwaitableError):
             self._end(slot, ConfigTypeError(str(error)))
             return
-        verdict = (self._judge.outage if is_outage(error) else self._judge.judge)(record, error, attempts)
+        judge = self._judge
+        verdict = (judge.passing if judge.is_passing(error) else judge.judge)(record, error, attempts)
         if verdict.failure is not None:
             self._end(slot, verdict.failure)
         elif verdict.fate == "retry":

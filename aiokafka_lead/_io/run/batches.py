@@ -17,7 +17,6 @@ from ..._core.run.following import Following
 from ..._core.run.gathering import Gathered, Gathering
 from ..._core.run.handler import NoAwaitableError
 from ..._core.run.options import HandlingConfig
-from ..._core.run.refusals import is_outage
 from ..._core.run.work import HandlerSlot, PartitionWork, Work
 from ..._records import ConsumerRecord
 from ..._values import NamedTuple
@@ -228,12 +227,13 @@ class Batches(Gatherer):
         return 0 if later is None else later.attempts(record)
 
     async def _waits_out(self, slot: HandlerSlot, record: Record, error: BaseException) -> bool:
-        """If the error is an outage of a schema registry, wait; return True if the record should be tried again."""
-        if not is_outage(error):
+        """If the error may pass, wait; return True if the record should be tried again."""
+        if not self._judge.is_passing(error):
             return False
-        verdict = self._judge.outage(record, error, 0)
+        verdict = self._judge.passing(record, error, 0)
         if verdict.wait_s is None:
-            self._settle(slot, record, error, 0)
+            if verdict.failure is not None:
+                self._settle(slot, record, error, 0)
             return False
         return await self._wait(slot, verdict.wait_s)
 

@@ -330,7 +330,7 @@ class ExactlyOnceRun:
         delay_s = self._attempts.delay_s(failures)
         for record, verdict, error, attempts in failures:
             if is_outage(error):
-                verdict = self._judge.outage(record, error, attempts)
+                verdict = self._judge.passing(record, error, attempts)
             else:
                 verdict = self._judge.judge(record, error, attempts, verdict)
             if verdict.failure is not None:

@@ -43,21 +43,24 @@ class Client(Facade):
             async with client.producer() as producer, client.consumer("events", group_id="g") as consumer:
                 ...
 
-    Each broker has one connection for produce requests, one for fetches, and so on, for any number of clients. Fetches
-    of consumers are merged. While a broker is slow, producers of the same partitions have separate connections. A share
-    consumer has a separate connection to each leader from which it takes records, because brokers bind its locks to the
-    connection; it shares all other connections. All clients share one view of the cluster, so a leader found by one
-    client is known to all. The clients are `Producer`, `TransactionPipeline`, `Consumer`, `ShareConsumer` and
-    `AdminClient`. They are started and stopped separately, in any order. They can be created, but not started, before
-    this client is started.
+    The clients are `Producer`, `TransactionPipeline`, `Consumer`, `ShareConsumer` and `AdminClient`. They are started
+    and stopped separately, in any order. They can be created, but not started, before this client is started. All of
+    them share one view of the cluster, so a leader found by one client is known to all.
+
+    Any number of clients share one connection to each broker for produce requests, one for fetches, and so on. Fetches
+    of several consumers are merged into one request. There are three exceptions:
+
+    - While a broker is slow, producers of the same partitions have separate connections.
+    - Consumers share connections for fetching only if ``isolation_level``, ``client_rack``, ``fetch_min_bytes``,
+      ``fetch_max_wait_ms`` and ``max_partition_fetch_bytes`` are equal.
+    - A share consumer has a separate connection to each leader from which it takes records, because brokers bind its
+      locks to the connection.
 
     The options, described in `ClientOptions`, apply to all clients. If an option is also passed to a client, its value
     must be the same, or the client raises `ConfigError`. A client may have a separate ``close_timeout_ms`` and a
     separate ``client_id``, which names it in the log and in metrics; brokers see the ``client_id`` of the connections.
-    Consumers share connections for fetching if ``isolation_level``, ``client_rack``, ``fetch_min_bytes``,
-    ``fetch_max_wait_ms`` and ``max_partition_fetch_bytes`` are equal; otherwise they need one more connection to each
-    broker. Producers share ``max_in_flight_requests_per_connection``. The memory for records prefetched by consumers is
-    limited to the sum of their ``fetch_max_bytes``.
+    Producers share ``max_in_flight_requests_per_connection``. The memory for records prefetched by consumers is limited
+    to the sum of their ``fetch_max_bytes``.
     """
 
     @discreet
@@ -70,7 +73,7 @@ class Client(Facade):
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
-        """Connect to the cluster; without ``wait``, in the background until a broker can be reached.
+        """Connect to the cluster. Without ``wait``, return immediately and keep trying to connect in the background.
 
         Raises `KafkaConnectionError`, with the reason for each bootstrap server, if none could be used within
         ``timeout_ms`` (``request_timeout_ms``). Raises authentication and TLS errors unchanged.
@@ -80,9 +83,9 @@ class Client(Facade):
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Stop every running client on these connections with its `stop`, then disconnect.
 
-        Consumers are stopped first, since their handlers may use the other clients. Ends within ``timeout_ms``; without
-        it, each client takes the time of its own `stop`. May be called again. Afterwards every call of these clients
-        raises `ClientClosedError`.
+        Consumers are stopped first, since their handlers may use the other clients. The call ends within
+        ``timeout_ms``. Without it, each client has the default time limit of its `stop`. May be called again.
+        Afterwards every call of these clients raises `ClientClosedError`.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 

@@ -113,7 +113,7 @@ class _Consuming:
         self.exactly_once = exactly_once
         self.consumer: AnyConsumer | None = None
         self.ended: str | None = None
-        """Reason why its records are no longer handled."""
+        """Reason why its records are no longer handled; None while they are."""
 
     async def run(self, consumer: AnyConsumer) -> None:
         """Handle records until the consumer is stopped."""
@@ -132,7 +132,7 @@ class _Consuming:
 
 
 def _kind(error: Exception) -> str:
-    """Return the class of an error, and the place of its record, without the text, which may quote anything."""
+    """Return the class of an error and the position of its record, without the text, which may quote the record."""
     if isinstance(error, HandlerError) and error.__cause__ is not None:
         return f"{place_of(error.record)}: {class_name(blamed(error.__cause__))}"
     return class_name(error)
@@ -144,7 +144,7 @@ class _Relaying:
     def __init__(self, make: Callable[[Client], Relay]) -> None:
         self.dependency = Dependency(make)
         self.ended: str | None = None
-        """Reason why the outbox is no longer published."""
+        """Reason why the outbox is no longer published; None while it is."""
 
     async def run(self, relay: Relay) -> None:
         """Publish until the relay is stopped."""
@@ -168,8 +168,8 @@ class Kafka:
         async def accept(order: bytes, producer: Annotated[Producer, Depends(orders)]): ...
 
     The app starts even if Kafka is down (but see ``wait``), and is ready once Kafka has been reachable. When it stops,
-    running handlers finish and commit, and sent records are acknowledged, within ``close_timeout_ms`` (10000). Each run
-    of the app has new clients, and so does each worker process.
+    running handlers finish and commit, and pending records are sent, within ``close_timeout_ms`` (10000). Each run of
+    the app creates new clients, in each worker process.
     """
 
     @discreet
@@ -223,14 +223,14 @@ class Kafka:
             async def bill(record): ...
 
         This uses `Consumer.run` with the options ``run``, except ``stop_on_signals``: the app's server handles signals.
-        Instead of a function, it takes `Handlers`, with their batches and results; without ``topics``, it reads those
-        of the handlers, which may be added until the app starts.
+        The result may also be called with `Handlers`, with their batches and results. Without ``topics``, the consumer
+        then subscribes to the topics that the handlers have when the app starts.
 
             kafka.consumer(group_id="billing")(handlers)
 
-        ``exactly_once`` is the result of `producer` with a
-        ``transactional_id``, or of `transaction_pipeline`. The handler then also receives a transaction, and no other
-        code or consumer may use that client. Each process of the app needs a different ``transactional_id``.
+        ``exactly_once`` is the result of `producer` with a ``transactional_id``, or of `transaction_pipeline`. The
+        handler then also receives a transaction, and no other code or consumer may begin a transaction with that
+        client. Each process of the app needs a different ``transactional_id``.
 
             copies = kafka.producer(transactional_id=f"copies-{socket.gethostname()}-{os.getpid()}")
 
@@ -325,7 +325,7 @@ class Kafka:
 
     @asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
-        """Use as ``FastAPI(lifespan=kafka.lifespan)``, or enter it in another lifespan function."""
+        """Start and stop the clients. Pass as ``FastAPI(lifespan=kafka.lifespan)``, or enter it in another lifespan."""
         if self._client is not None:
             raise IllegalStateError("these clients are those of another app that runs: make another Kafka")
         client = self._client = self._new_client()
@@ -363,8 +363,8 @@ class Kafka:
             self._client = self._scrapes = None
 
     async def _stop(self, client: Client) -> None:
-        """Stop everything within ``close_timeout_ms``. Relays use the client's producers, so they stop first, in half
-        of it.
+        """Stop everything within ``close_timeout_ms``. Relays use the client's producers, so they are stopped first,
+        within half of that time.
         """
         timeout_ms = self._close_timeout_ms
         deadline = None if timeout_ms is None else Deadline(timeout_ms)
@@ -378,10 +378,10 @@ class Kafka:
     def router(self, prefix: str = "") -> APIRouter:
         """Return the routes ``GET /health/live``, ``GET /health/ready`` and ``GET /metrics``.
 
-        Health routes answer 200, or 503 with ``problems``. The app is live if no client has failed permanently and
-        every consumer is live (`ConsumerHealth.live`). It is ready if, in addition, a broker has been reached once and
-        the app is not being stopped. A temporary outage of the cluster does not make the app unready; its requests get
-        503. Metrics come from `KafkaCollector`. Without the ``prometheus`` extra there is no route for them.
+        Health routes return status 200, or 503 with ``problems``. The app is live if no client has failed permanently
+        and every consumer is live (`ConsumerHealth.live`). It is ready if, in addition, a broker has been reached once
+        and the app is not being stopped. A temporary outage of the cluster does not make the app unready, but its
+        requests get 503. Metrics come from `KafkaCollector`; without the ``prometheus`` extra there is no such route.
         """
         router = APIRouter(prefix=prefix)
 
@@ -438,11 +438,14 @@ class Kafka:
                 yield consuming.consumer
 
     def handle_errors(self, app: FastAPI) -> None:
-        """Answer requests that fail with a `KafkaError` with 413, 500, or 503 with Retry-After.
+        """Let requests that fail with a `KafkaError` return status 413, 500, or 503 with Retry-After.
 
-        413 is for a record that is too large. 500 is for mistakes of the program: wrong arguments, and a record that
-        cannot be serialized, unless a schema registry is unreachable. Brokers' texts, which name hosts and principals,
-        are only logged. After a 503 the record may or may not be stored, so clients should send an id with it.
+        - 413: the record is too large.
+        - 500: a mistake of the program, such as wrong arguments or a record that cannot be serialized.
+        - 503: any other error, also if a serializer cannot reach the schema registry. The record may or may not be
+          stored, so clients should send an id with it.
+
+        Brokers' texts, which name hosts and principals, are only logged.
         """
         app.add_exception_handler(MessageTooLargeError, _too_large)
         app.add_exception_handler(KafkaError, _unavailable)
@@ -459,7 +462,7 @@ class Kafka:
         return found + [relaying.ended for relaying in self._relaying if relaying.ended is not None]
 
     def _page(self, problems: list[str]) -> JSONResponse:
-        """Return 503 if there are problems. Stuck partitions are shown, but a new process would not solve them."""
+        """Return status 503 if there are problems. Stuck partitions are shown, but a new process would not help."""
         consumers = [] if self._stopping else [each.consumer for each in self._consuming]
         healths = [consumer.health() for consumer in consumers if consumer is not None]
         stuck = [why for health in healths if health.reachable for why in health.stuck.values()]
@@ -471,7 +474,7 @@ class Kafka:
 
 @asynccontextmanager
 async def _tasks() -> AsyncIterator[TaskGroup]:
-    """Provide a task group that propagates an error of the block unchanged. anyio's would raise an exception group."""
+    """Provide a task group that propagates an error of the block unchanged, not in an exception group as anyio does."""
     failure: BaseException | None = None
     async with anyio.create_task_group() as tasks:
         try:
@@ -497,7 +500,7 @@ async def _unavailable(request: Request, error: Exception) -> JSONResponse:
 
 
 def _is_mistake(error: Exception) -> bool:
-    """Return True for an error of the program, which no retry of the request cures."""
+    """Return True for a mistake of the program, which a retry of the request cannot cure."""
     if isinstance(error, RecordSerializationError):
         return not is_outage(error)
     return isinstance(error, ConfigError | ConfigTypeError | IllegalStateError) and not isinstance(

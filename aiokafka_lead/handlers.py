@@ -53,10 +53,11 @@ class Handlers:
         The names and annotations of its parameters determine its arguments (see `Consumer.run`). ``model`` is the type
         of the value for a function without annotations.
 
-        ``to`` is the topic for the function's results. None sends no record, a list sends a record for each item, and
-        any other result sends one record. bytes and str are sent unchanged, other values as JSON. A result has the key
-        of the handled record, unless the function ``key`` returns another key for it. The handled record is done once
-        all results are acknowledged. With ``exactly_once`` the results are part of the transaction.
+        ``to`` is the topic for the function's results. If the result is None, no record is sent; if it is a list, a
+        record is sent for each item; any other result is sent as one record. bytes and str are sent unchanged, other
+        values as JSON. A result has the key of the handled record, unless the function ``key`` returns another key for
+        it. The handled record is done once all results are acknowledged. With ``exactly_once`` the results are part of
+        the transaction.
 
         With ``in_thread``, for a plain function, each call runs in a separate thread, up to ``concurrency`` at once.
 

@@ -1,4 +1,4 @@
-"""State of each kind of client at a moment, for probes and gauges."""
+"""Snapshots of the state of each kind of client, for probes and gauges."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ClientHealth", "ConsumerHealth", "ConsumerLag", "ProducerHealth", "T
 
 
 class ProducerHealth(Frozen):
-    """State of a producer at a moment. Times are in milliseconds, and None before the first such event."""
+    """Snapshot of a producer's state. Times are in milliseconds, and None before the first such event."""
 
     problems: tuple[str, ...]
     """Reasons why the producer is unhealthy, as text."""
@@ -82,7 +82,7 @@ class ConsumerLag(Frozen):
 
 
 class ConsumerHealth(Frozen):
-    """State of a consumer at a moment. Times are in milliseconds, and None before the first such event."""
+    """Snapshot of a consumer's state. Times are in milliseconds, and None before the first such event."""
 
     problems: tuple[str, ...]
     """Reasons why the consumer is unhealthy, as text."""
@@ -93,7 +93,8 @@ class ConsumerHealth(Frozen):
     joined: bool | None
     """True if the consumer is a member of its group; None if no group assigns its partitions."""
     kept_out: str | None
-    """Reason why the group does not admit the consumer yet, which keeps trying. A problem after the session timeout."""
+    """Reason why the group does not admit the consumer yet; None otherwise. The consumer keeps trying. After the
+    session timeout this is one of the ``problems``."""
     coordinator: int | None
     """Node id of the group coordinator, if known."""
     handler_ms: float | None
@@ -117,8 +118,8 @@ class ConsumerHealth(Frozen):
 
     coordinator_doubted_ms: float | None = None
     """Time since a broker last acted as the group's coordinator; None while a broker does, or may soon. Beyond
-    ``request_timeout_ms`` this is one of the ``problems``, with the answer of each broker that was asked, but not of
-    the ``own_problems``."""
+    ``request_timeout_ms`` this is one of the ``problems``, with the response of each broker that was asked. It is never
+    one of the ``own_problems``."""
 
     @property
     def healthy(self) -> bool:
@@ -132,7 +133,7 @@ class ConsumerHealth(Frozen):
 
 
 class ClientHealth(Frozen):
-    """State of a shared client at a moment."""
+    """Snapshot of a shared client's state."""
 
     connected: bool
     """True if a broker has returned metadata since the start."""

@@ -5,7 +5,7 @@
 
     REGISTRY.register(KafkaCollector(producer, consumer))
 
-Needs the ``prometheus`` extra. This adds no counting: the clients count in any case, and are read at each scrape.
+Needs the ``prometheus`` extra. A collector adds no cost between scrapes: it reads counts that the clients keep anyway.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Seen(NamedTuple):
 
 
 _Rows = Callable[[_Seen], Iterable[tuple[tuple[str, ...], Any]]]
-"""Values of a client, each with the values of its labels other than ``client_id``."""
+"""Function that returns a client's values, each with the values of its labels other than ``client_id``."""
 
 
 class KafkaMetric(NamedTuple):
@@ -225,7 +225,7 @@ class KafkaCollector(Collector):
                 yield metric.family(seen)
 
     def _free_name(self, client: Single) -> str:
-        """Return a label that no other client of its kind has, since clients of a kind have the same metric names."""
+        """Return a label for the client that no other client of its kind has."""
         taken = {name for other, name in self._names.items() if _kind(other) is _kind(client)}
         numbered = (f"{client.client_id}-{number}" for number in itertools.count(2))
         return next(name for name in itertools.chain((client.client_id,), numbered) if name not in taken)

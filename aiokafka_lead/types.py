@@ -88,7 +88,7 @@ class RecordMetadata(NamedTuple):
 class SerializationContext(NamedTuple):
     """Describes a record to a serializer or deserializer, in addition to the key or value.
 
-    A serializer receives it if it has a second positional parameter that has no default or is called ``context``.
+    A serializer or deserializer receives it if its second positional parameter has no default or is called ``context``.
 
         def to_json(order: Order, context: SerializationContext) -> bytes: ...
 
@@ -128,8 +128,8 @@ class ConsumerGroupMetadata(Frozen):
     member_id: str = ""
     group_instance_id: str | None = None
     topic_ids: Mapping[str, UUID] = field(default_factory=dict, compare=False, repr=False)
-    """Ids of the topics that the consumer reads, by name. They let a broker refuse offsets of a topic that has been
-    deleted and recreated since (KIP-1319, Kafka 4.4). Without ids, the new topic gets these offsets."""
+    """Ids of the topics that the consumer reads, by name. With them, a broker can refuse offsets of a topic that has
+    been deleted and recreated since (KIP-1319, Kafka 4.4). Without ids, the offsets are stored for the new topic."""
 
 
 class RebalanceListener:
@@ -146,11 +146,11 @@ class RebalanceListener:
     """
 
     def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
-        """Called before the first record of these partitions is returned; may seek."""
+        """Called with newly assigned partitions, before their first record is returned. It may seek."""
 
     def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
-        """Called before these partitions are given up; their positions can still be committed."""
+        """Called with revoked partitions, before the consumer gives them up. Their positions can still be committed."""
 
     def on_partitions_lost(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
-        """Called when other members may already own these partitions. By default calls `on_partitions_revoked`."""
+        """Called with partitions that other members may already own. By default calls `on_partitions_revoked`."""
         return self.on_partitions_revoked(partitions)

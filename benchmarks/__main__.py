@@ -1,6 +1,6 @@
-"""``python -m benchmarks NAME [OPTIONS]``: run one benchmark; without a name, list them.
+"""Run one benchmark: ``python -m benchmarks NAME [OPTIONS]``. Without a name, list the benchmarks.
 
-``all``: every comparison with other clients in turn, with the same options; about an hour.
+The name ``all`` runs every comparison with other clients in turn, with the same options. This takes about an hour.
 """
 
 from __future__ import annotations

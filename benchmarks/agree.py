@@ -1,12 +1,13 @@
-"""Agreement of several runs of ``each_move``, and a leader move's cost beside hints off and beside each peer.
+"""Compare several runs of ``each_move``, and this client with each other client and with its leader hints turned off.
 
-``python -m benchmarks agree RUN RUN ...``: each RUN is the JSON of a run of ``each_move``, or the CSV of a published
-one (``benchmarks/results/each_move.csv``). For each condition and backoff there are three tables of a move's time
-beyond the brokers' own time for that very move (or, with ``--measure behind``, beyond a client that knew of the move at
-once and waits in the same queues of busy brokers): the time of each client; this client's ratio to each other one; and
-the difference in milliseconds. Each figure covers one run, and the last one all moves together, with its 95 %
-confidence interval (percentile bootstrap over moves, drawn for each client separately). Runs agree if their intervals
-have a point in common. There is no ratio if the other client's figure may well be 0.
+``python -m benchmarks agree RUN RUN ...``: each RUN is the JSON file of a run of ``each_move``, or the CSV file of a
+published run (``benchmarks/results/each_move.csv``). For each condition and backoff there are three tables: each
+client's time, this client's ratio to every other client, and the difference in milliseconds. The time of a move is
+counted beyond the brokers' own time for the same move. With ``--measure behind`` it is counted beyond an ideal client
+that learns of the move at once, and waits in the same queues of busy brokers. The columns are the runs, followed by all
+moves together. Each figure has its 95 % confidence interval (percentile bootstrap over moves, drawn for each client
+separately). Runs agree if their intervals overlap. There is no ratio if the interval of the other client's figure
+contains 0.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ def rows(runs: Sequence[Run], case: Case, figure: Figure) -> list[list[object]]:
 
 
 def _verdict(figures: Sequence[Estimate | None]) -> str:
-    """Return "yes" if the intervals of all runs that have one share a point, else "NO"; "" for fewer than two."""
+    """Return "yes" if all intervals overlap, otherwise "NO"; "" if fewer than two runs have an interval."""
     known = [each for each in figures if each is not None]
     if len(known) < 2:
         return ""
@@ -129,12 +130,12 @@ def _verdict(figures: Sequence[Estimate | None]) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Parse the command line, read, print."""
+    """Read the runs, and print the tables."""
     parser = argparse.ArgumentParser(
         "benchmarks agree", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
-    parser.add_argument("--measure", choices=list(MEASURES), default="over", help="of a move; see above")
+    parser.add_argument("--measure", choices=list(MEASURES), default="over", help="time of a move, as described above")
     options = parser.parse_args(arguments)
     try:
         runs = [read(path, options.measure) for path in options.runs]

@@ -1,9 +1,9 @@
-"""Other producers that keep the brokers busy, until Metadata answers become slow: KIP-951's own condition.
+"""Producers that load the brokers until Metadata responses become slow, the condition for which KIP-951 was written.
 
-``python -m benchmarks.busy --bootstrap A,B,C --topic T --connections N`` keeps one batch on its way on each of N
-connections to every broker, until it is killed. Each broker has one request handler left (``num.io.threads``) and
-flushes each batch to its disk (``flush.messages``), which takes 10 ms (`slow_disks`): all other requests wait in line
-behind those Produce requests, while the processors, which brokers and clients share here, are free.
+``python -m benchmarks.busy --bootstrap A,B,C --topic T --connections N`` keeps one batch in flight on each of N
+connections to every broker, until it is killed. Each broker has a single request handler (``num.io.threads``) and
+flushes each batch to its disk (``flush.messages``), which takes 10 ms (`slow_disks`). All other requests wait behind
+those Produce requests, while the processors, which brokers and clients share, are mostly idle.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ BROKERS = ConfigResource(ConfigResourceType.BROKER, "")
 PARTITIONS = 30
 BATCH = 1_000
 HANDLERS = (4, 2, 1)
-"""Steps from a broker's eight request handlers to one: a change may at most halve their number."""
+"""Successive numbers of request handlers, from the default of 8 down to 1: a change may at most halve the number."""
 WATCH_S = 4.0
 _VERSION = 9
 
 
 @contextmanager
 def slow_disks() -> Iterator[None]:
-    """Make brokers started meanwhile take `FLUSH_MS` to flush writes that `busy_brokers` causes. Needs gcc."""
+    """Delay each flush of brokers started in the block by `FLUSH_MS`, if `busy_brokers` caused it. Needs gcc."""
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder, "slow_disk.so")
         subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", library, SLOW_DISK, "-ldl"], check=True)
@@ -62,7 +62,7 @@ def slow_disks() -> Iterator[None]:
 
 @asynccontextmanager
 async def busy_brokers(bootstrap: str) -> AsyncIterator[float]:
-    """Load the brokers until Metadata takes `SLOW_MS`; yield the median milliseconds that it then takes.
+    """Load the brokers until Metadata takes at least `SLOW_MS`; yield its median time in milliseconds.
 
     Raises `RuntimeError` if they do not become that slow.
     """
@@ -77,7 +77,7 @@ async def busy_brokers(bootstrap: str) -> AsyncIterator[float]:
         await admin.create_topics([NewTopic(topic, PARTITIONS, 1, topic_configs=config)])
         for handlers in HANDLERS:
             await admin.incremental_alter_configs({BROKERS: [ConfigChange("num.io.threads", str(handlers))]})
-            await asyncio.sleep(1)  # until every broker has applied it: the next change is checked against it
+            await asyncio.sleep(1)  # every broker must have applied it, because the next change is checked against it
     while connections <= LAST_CONNECTIONS:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "benchmarks.busy", "--bootstrap", bootstrap, "--topic", topic,
@@ -97,7 +97,7 @@ async def busy_brokers(bootstrap: str) -> AsyncIterator[float]:
 
 
 async def metadata_ms(bootstrap: str, seconds: float) -> float:
-    """Return the median time that the brokers take to answer Metadata."""
+    """Return the brokers' median response time to Metadata, in milliseconds."""
     took: list[float] = []
     async with asyncio.TaskGroup() as tasks:
         for server in bootstrap.split(","):
@@ -121,7 +121,7 @@ async def _ask(server: str, seconds: float, took: list[float]) -> None:
 
 
 async def keep_busy(options: argparse.Namespace) -> None:
-    """Send batches on each connection, each after the previous one's answer."""
+    """Send a batch on each connection as soon as the previous batch is answered."""
     async with AdminClient(options.bootstrap) as admin:
         described = (await admin.describe_topics([options.topic]))[options.topic].partitions
         brokers = {each.node_id: (each.host, each.port) for each in (await admin.describe_cluster()).brokers}
@@ -153,7 +153,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--topic", required=True)
-    parser.add_argument("--connections", type=int, default=FIRST_CONNECTIONS, help="to each broker")
+    parser.add_argument("--connections", type=int, default=FIRST_CONNECTIONS, help="connections to each broker")
     asyncio.run(keep_busy(parser.parse_args()))
 
 

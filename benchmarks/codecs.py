@@ -1,9 +1,9 @@
-"""Cost of each implementation of lz4 and zstd: CPU us a batch, compressing and decompressing.
+"""Cost of each implementation of lz4 and zstd: microseconds of CPU time to compress and decompress a batch.
 
     python -m benchmarks.codecs [--seconds 0.3]
 
-This determines the order of implementations in `CODECS`, and so which implementation a client uses. Figures are the
-best of several rounds, at the default level, with lines of JSON.
+The order of implementations in `CODECS`, from which a client uses the first that is installed, follows these results.
+Figures are the best of several rounds, at the default level, for lines of JSON.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def lines(size: int) -> bytes:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=0.3, help="for each figure")
+    parser.add_argument("--seconds", type=float, default=0.3, help="time spent on each figure")
     seconds = parser.parse_args(arguments).seconds
     rows: list[list[object]] = []
     for codec in ("lz4", "zstd"):

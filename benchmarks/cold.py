@@ -1,9 +1,9 @@
-"""The first seconds on brokers that have just been started, client by client.
+"""Latency in the first seconds after the brokers have started, by client.
 
-``python -m benchmarks cold [--rounds 2] [--clients lead confluent ...]``: three brokers of the newest Apache Kafka are
-started for each client, which at once writes 300 records a second to 30 partitions, with ``acks=all`` and no linger.
-Young brokers take long for a request, and serve one of a connection after the other, so that this shows what a client
-adds by putting requests into line. Times are from `send` to the acknowledgement.
+``python -m benchmarks cold [--rounds 2] [--clients lead confluent ...]``: starts three brokers of the newest Apache
+Kafka for each client, which immediately writes 300 records/s to 30 partitions, with ``acks=all`` and no linger. Brokers
+that have just started are slow, and serve the requests of a connection one after another. This shows the delay that a
+client adds by queueing requests. Times are from `send` to the acknowledgement.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Cost of programs written for aiokafka on `aiokafka_lead.compat`, beside the same programs on aiokafka.
+"""Cost of programs written for aiokafka, on `aiokafka_lead.compat` and on aiokafka.
 
-``python -m benchmarks compat``: client CPU a record of the same programs, unchanged but for one line, on a sink broker.
-They produce and consume with aiokafka's own calls, and with FastStream where that is installed: then also on a client
-that does nothing, which shows what FastStream itself takes. Each run is a process of its own.
+``python -m benchmarks compat``: client CPU time per record on a sink broker. The programs differ in one line, the
+import. They produce and consume with aiokafka's calls, and with FastStream if it is installed. FastStream also runs on
+a client that does nothing, which shows the cost of FastStream itself. Each run is a separate process.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ NOTHING = "nothing"
 AT_ONCE = 500
 """Number of records in flight before a program waits for them."""
 IN_BATCH = 100
-"""Records of a batch."""
+"""Number of records in a batch."""
 VALUE = bytes(100)
 
 
 class Meter:
-    """CPU time per record, without the first tenth, which includes imports and the first metadata."""
+    """Measures the CPU time per record, except the first tenth, which includes imports and the first metadata."""
 
     def __init__(self, records: int) -> None:
         self._warm = records // 10
@@ -41,7 +41,7 @@ class Meter:
         self.seen = 0
 
     def count(self, records: int = 1) -> bool:
-        """Count further records; return True once there are enough."""
+        """Count records; return True once there are enough."""
         before, self.seen = self.seen, self.seen + records
         if before < self._warm <= self.seen:
             self._warm = self.seen
@@ -174,7 +174,9 @@ PROGRAMS: dict[str, tuple[Program, int]] = {
 def main(arguments: list[str]) -> None:
     """Run every program on both clients in turn, and print a table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks compat", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="how often each is run; the median counts (default: 3)")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="runs of each program; the table shows medians (default: 3)"
+    )
     parser.add_argument("--run", nargs=4, metavar=("CLIENT", "PROGRAM", "BOOTSTRAP", "TOPIC"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.run:
@@ -214,7 +216,7 @@ def _run(client: str, program: str, bootstrap: str, topic: str) -> None:
     if client != "aiokafka":
         import aiokafka_lead.compat
 
-        aiokafka_lead.compat.install()  # the one line
+        aiokafka_lead.compat.install()  # the line in which the programs differ
     if client == NOTHING:
         _do_nothing()
     run, records = PROGRAMS[program]

@@ -1,12 +1,12 @@
-"""Time that each client spends on servers that keep answering wrongly and never recover.
+"""Time that each client needs to recover from servers that permanently give wrong answers.
 
-``python -m benchmarks doubt [--clients lead confluent aiokafka] [--only WORDS] [--rounds 1] [--csv FILE]``: seconds
-from a fault to the first progress after it, for each client in a process of its own, with its own defaults, on an
-embedded cluster of its own. Progress means that a record written since the fault is read or acknowledged, unless the
-row says otherwise. ``> 30`` is no progress within the bound, ``-`` a client without the feature, ``lost`` records that
-the client gave up, ``ended`` an error raised by the client's own loop, as it ends a program. Another table has the
-number of requests a second that the brokers see from a client that all of them refuse, each after 10 ms. Takes five
-minutes; needs gcc, for names with several addresses.
+``python -m benchmarks doubt [--clients lead confluent aiokafka] [--only WORDS] [--rounds 1] [--csv FILE]``: prints the
+seconds from a fault to the first progress after it. Each client runs in a separate process, with its default options,
+on a separate embedded cluster. Progress means that a record written since the fault is read or acknowledged, unless the
+row says otherwise. ``> 30`` means no progress within the bound, ``-`` that the client lacks the feature, ``lost`` that
+the client gave up records, and ``ended`` that the client's loop raised an error, which would end a program. A second
+table shows how many requests per second a client sends while every broker refuses all of them, each after 10 ms. The
+benchmark takes five minutes. It needs gcc, for names with several addresses.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from .stats import table
 
 CLIENTS = {"lead": "aiokafka_lead", "confluent": "confluent-kafka", "aiokafka": "aiokafka"}
 AT_ONCE = 6
-"""Number of concurrent trials, which mostly wait."""
+"""Number of concurrent trials. Most of their time is spent waiting."""
 SAME_S = 0.2
-"""Smaller differences are noise: records are written every 50 ms."""
+"""Smaller differences, in seconds, are noise, because records are written every 50 ms."""
 Found = dict[Row, dict[str, list[Outcome]]]
-"""The outcomes of each row, by client, in the rounds' order."""
+"""Outcomes by row and client, in the order of the rounds."""
 
 
 async def meet(client: str, row: Row, bound_s: float) -> Outcome:
@@ -130,9 +130,11 @@ def main(arguments: list[str]) -> None:
         "benchmarks doubt", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--clients", nargs="+", choices=list(CLIENTS), default=list(CLIENTS))
-    parser.add_argument("--only", nargs="+", default=[], metavar="WORDS", help="rows in whose names one of these is")
-    parser.add_argument("--rounds", type=int, default=1, help="tables have the medians")
+    parser.add_argument(
+        "--only", nargs="+", default=[], metavar="WORDS", help="run only rows with one of these in their name"
+    )
+    parser.add_argument("--rounds", type=int, default=1, help="runs of each row; the tables show medians")
     parser.add_argument("--bound-s", type=float, default=30)
-    parser.add_argument("--at-once", type=int, default=AT_ONCE, help="trials that run at the same time")
+    parser.add_argument("--at-once", type=int, default=AT_ONCE, help="number of concurrent trials")
     parser.add_argument("--csv", type=Path, default=Path("build/benchmarks/doubt.csv"))
     asyncio.run(run(parser.parse_args(arguments)))

@@ -1,19 +1,26 @@
-"""Cost of one leader move, move by move, beside the time that the brokers themselves needed for that very move.
+"""Cost of each leader move for a client, beyond the time that the brokers themselves needed for the same move.
 
-``python -m benchmarks each_move [--rounds 10] [--moves 20] [--busy]``: three brokers of the newest Apache Kafka, and
-one client at a time, in random order within each round. Each writes at a steady rate to a partition whose leader moves
-repeatedly (its replicas are reordered, and the preferred one is elected), while a consumer of the same client reads it.
-A move's figure is the time between the last acknowledgement before it and the first one after it, less the time that
-the brokers themselves needed for that move: the time in which a prober that sends a record to every broker every 2 ms
-got none acknowledged (a new leader waits for its followers), and, in another table, the time in which no broker led the
-partition. A third table compares with a client that knew of the move at once: the first acknowledgement after the gap,
-less that for the first record that the prober sent to the new leader once the old one had stopped; so both wait in the
-same queue if brokers are busy. The consumer's figure is the time from that acknowledgement until the first record of
-the new leader reaches it; with ``--group`` it is the single member of a group instead of being assigned the partition.
-Medians and percentiles come with 95 % confidence intervals (percentile bootstrap over moves). With ``--busy`` other
-producers load the brokers until their answer to Metadata takes 50 ms or more: KIP-951's own condition. ``agree``
-compares the results of several runs. With ``--traces HOST:PORT`` the times of every record and of every move go to
-topics there, from which ``spark_moves`` makes the same tables.
+``python -m benchmarks each_move [--rounds 10] [--moves 20] [--busy]``: starts three brokers of the newest Apache Kafka,
+and runs one client at a time, in random order within each round. The client writes at a steady rate to a partition, and
+a consumer of the same client reads it. The partition's leader moves repeatedly: its replicas are reordered, and the
+preferred replica is elected.
+
+The tables differ in what is subtracted from the time between the last acknowledgement before a move and the first
+acknowledgement after it:
+
+- The brokers' own time: a prober sends a record to every broker every 2 ms, and this is the time in which none of its
+  records was acknowledged. It includes the new leader's wait for its followers.
+- The time in which no broker led the partition.
+- The time until an ideal client, which learns of the move at once, is acknowledged: the acknowledgement of the first
+  record that the prober sent to the new leader after the old leader had stopped. Both clients wait in the same queue if
+  brokers are busy.
+
+The consumer's figure is the time from the first acknowledgement by the new leader until the consumer receives that
+record. With ``--group`` the consumer is the only member of a group; otherwise it is assigned the partition. Medians and
+percentiles have 95 % confidence intervals (percentile bootstrap over moves). With ``--busy`` other producers load the
+brokers until their response to Metadata takes 50 ms or more, the condition for which KIP-951 was written. ``agree``
+compares the results of several runs. With ``--traces HOST:PORT`` the times of every record and every move are written
+to topics there, from which ``spark_moves`` computes the same tables.
 """
 
 from __future__ import annotations
@@ -41,16 +48,16 @@ from .stats import estimate, percentile, quantile, table
 from .traces import MOVES, TRACES, prepare_topic, write_traces
 
 GROUPS = {"classic": set(CLIENTS), "consumer": {"lead", "lead-no-hints", "confluent", "java"}}
-"""The protocols of groups, and the clients that support them."""
+"""Group protocols, with the clients that support them."""
 SETTLE_S = 1.5
 EVERY_S, BUSY_EVERY_S = 0.5, 2.5
 """Seconds from one move to the next: longer than any client needs, with idle and with busy brokers."""
 BACKOFFS = 2.5
-"""Minimum time between two moves, in retry backoffs: a client that waits for a backoff is back before the next move."""
+"""Minimum time between two moves, in retry backoffs, so that a client's backoff ends before the next move."""
 WARM_UP_MOVES = 40
-"""Number of moves that do not count: new JVMs compile for half a minute, and use both cores."""
+"""Number of moves that do not count, because new JVMs compile on both cores for half a minute."""
 BUSY_CONNECTIONS = 32
-"""Connections of the probers to each busy broker, so that they still get an answer every few milliseconds."""
+"""Connections of the probers to each busy broker, so that they still get a response every few milliseconds."""
 
 
 # --- a round ---------------------------------------------------------------------------------------------------------
@@ -118,7 +125,7 @@ async def measure(client: str, bootstrap: str, backoff_ms: int, options: argpars
 
 
 def end(process: asyncio.subprocess.Process) -> None:
-    """Kill the process if it runs, after a failed run."""
+    """Kill the process if it is still running, as after a failed run."""
     if process.returncode is None:
         process.kill()
 
@@ -128,7 +135,7 @@ def end(process: asyncio.subprocess.Process) -> None:
 
 @asynccontextmanager
 async def condition(bootstrap: str, busy: bool) -> AsyncIterator[str]:
-    """Leave the brokers as they are, or load them; yield the condition's name."""
+    """Load the brokers if ``busy``; yield the name of the condition."""
     if not busy:
         yield IDLE
         return
@@ -140,14 +147,14 @@ async def run(options: argparse.Namespace) -> None:
     """Run every client in every round, in random order."""
     found: dict[tuple[int, str], list[Figures]] = defaultdict(list)
     warm_up = argparse.Namespace(**{**vars(options), "moves": WARM_UP_MOVES, "busy": False})
-    began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())  # the topics may have other runs
+    began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())  # the topics may contain other runs
     if options.traces:
         for topic in (TRACES, MOVES):
             await prepare_topic(options.traces, topic)
     async with AsyncExitStack() as started:
         with slow_disks() if options.busy else nullcontext():
             cluster = await started.enter_async_context(apache())
-        await measure("lead", cluster.bootstrap, options.backoff_ms[0], warm_up)  # discarded: the JVM is young
+        await measure("lead", cluster.bootstrap, options.backoff_ms[0], warm_up)  # discarded: the JVMs are cold
         async with condition(cluster.bootstrap, options.busy) as name:
             for number in range(options.rounds):
                 cases = [(backoff_ms, client) for backoff_ms in options.backoff_ms for client in options.clients]
@@ -196,12 +203,12 @@ def main(arguments: list[str]) -> None:
     )
     every: list[str] = [client for client in CLIENTS if client not in FOREIGN or client in available()]
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--moves", type=int, default=20, help="of each client in each round")
+    parser.add_argument("--moves", type=int, default=20, help="moves for each client in each round")
     parser.add_argument("--clients", nargs="+", choices=list(CLIENTS), default=every)
     parser.add_argument("--backoff-ms", nargs="+", type=int, default=[100, 1000])
     parser.add_argument("--rate", type=float, default=300)
-    parser.add_argument("--busy", action="store_true", help="other producers load the brokers")
-    parser.add_argument("--group", choices=list(GROUPS), help="consumers are members of groups, by this protocol")
-    parser.add_argument("--traces", metavar="HOST:PORT", help="a cluster that takes the times of records and moves")
+    parser.add_argument("--busy", action="store_true", help="let other producers load the brokers")
+    parser.add_argument("--group", choices=list(GROUPS), help="let consumers join groups with this protocol")
+    parser.add_argument("--traces", metavar="HOST:PORT", help="cluster to write the times of records and moves to")
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks"))
     asyncio.run(run(parser.parse_args(arguments)))

@@ -1,11 +1,11 @@
-"""A broker goes, after a burst of leader moves or without: how long its partitions wait.
+"""Longest wait of a record when a broker is killed or stopped, with and without leader moves just before.
 
 ``python -m benchmarks failover [--runs 20] [--real] [--how kill stop]``: each run starts a producer and a consumer of
-one client on a cluster of three brokers, lets them write and read at a steady rate, moves leaders or does not, and
-then kills a broker, or stops it in order. A run's figure is the longest time from `send` to the acknowledgement, and
-to the consumer, of the records sent around that moment. Clients, with and without moves, take turns in random order.
-The embedded cluster runs in a process of its own, and takes a killed broker for alive for 100 ms; on Apache Kafka the
-brokers' own time without a leader stands beside each run.
+one client on a cluster of three brokers, which write and read at a steady rate. Half of the runs then move leaders. At
+the end a broker is killed, or stopped in order. A run's figures are the longest times from `send` to the
+acknowledgement, and to the consumer, for records sent around that moment. The cases take turns in random order. The
+embedded cluster runs in a separate process, and notices a killed broker after 100 ms. With Apache Kafka, the brokers'
+own time without a leader is shown for each run.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ BROKERS = 3
 MOVES = 30
 MOVES_TAKE_S = 2.0
 SETTLE_S = 1.0
+"""Seconds of steady load before the first event."""
 EARLIER_S = 0.05
 """Records sent this many seconds before the broker stops may still be in flight."""
-"""Seconds of steady load before the first event."""
 NOTICED_AFTER_MS = 100.0
 """Time in milliseconds until the embedded cluster notices that a broker was killed."""
 EMBEDDED_WATCH_S = 2.0
-"""Time for which records are sent after the broker went."""
+"""Time in seconds for which records are sent after the broker has gone."""
 APACHE_WATCH_S = 6.0
 PROBER_STARTS_S = 3.0
 REAL_PROPERTIES = {
@@ -52,7 +52,7 @@ REAL_PROPERTIES = {
     "replica.fetch.backoff.ms": "20",
     "replica.fetch.wait.max.ms": "20",
 }
-"""The controller notices a killed broker after two seconds; followers are quick, as in `leader_move`."""
+"""Lets the controller notice a killed broker after two seconds, and followers fetch quickly, as in `leader_move`."""
 SENT_AT = struct.Struct(">d")
 
 
@@ -65,7 +65,7 @@ class Trouble(Protocol):
         """Move leaders, one by one, for `MOVES_TAKE_S`."""
 
     async def remove(self, broker: int, how: str, topic: str, partitions: int) -> float:
-        """Kill or stop a broker and wait until it has ended; return the ms for which the brokers had no leader."""
+        """Kill or stop a broker and wait for its end; return the milliseconds for which the brokers had no leader."""
         ...
 
     async def restore(self, broker: int) -> None:
@@ -116,7 +116,7 @@ async def embedded() -> AsyncIterator[Trouble]:
 
 
 async def serve() -> None:
-    """Follow the commands on standard input, until it ends."""
+    """Execute the commands from standard input, until it is closed."""
     async with EmbeddedCluster(BROKERS, failover_delay_ms=NOTICED_AFTER_MS) as cluster:
         print(cluster.bootstrap_servers, flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):
@@ -201,7 +201,7 @@ async def reading(consumer: AsyncIterable[Any], note: Callable[[bytes], None]) -
 
 @asynccontextmanager
 async def lead(bootstrap: str, topic: str, partitions: int, note: Callable[[bytes], None]) -> AsyncIterator[Send]:
-    """Run this client, with default options except for the linger."""
+    """Run this client with default options, except for the linger."""
     async with (
         Producer(bootstrap, linger_ms=0) as producer,
         Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer,
@@ -243,7 +243,7 @@ class Times:
 
     def __init__(self) -> None:
         self.acknowledged: list[tuple[float, float]] = []
-        """The time of each send, and the milliseconds to the acknowledgement."""
+        """Time of each send, and milliseconds until the acknowledgement."""
         self.consumed: list[tuple[float, float]] = []
         self.arrived = asyncio.Event()
         """Set when a record has reached the consumer."""
@@ -264,7 +264,7 @@ class Times:
             self.acknowledged.append((sent_at, 1000 * (time.monotonic() - sent_at)))
 
     async def write(self, send: Send, partitions: int, rate: float) -> None:
-        """Send each record at its time until cancelled, even if earlier records are not acknowledged."""
+        """Send each record when it is due, even if earlier records are not acknowledged, until cancelled."""
         began, padding = time.monotonic(), bytes(92)
         async with asyncio.TaskGroup() as confirming:
             try:
@@ -276,7 +276,7 @@ class Times:
                         confirming.create_task(self.confirm(delivery, sent_at))
                     await asyncio.sleep(0.001)
             except asyncio.CancelledError:
-                pass  # records already sent are still confirmed
+                pass  # sent records may still be acknowledged
 
 
 def longest(samples: list[tuple[float, float]], since: float) -> float:
@@ -291,7 +291,7 @@ async def measure(cluster: Trouble, client: str, how: str, moves: bool, options:
         await admin.create_topics([NewTopic(topic, options.partitions, BROKERS)])
     times = Times()
     async with CLIENTS[client](cluster.bootstrap, topic, options.partitions, times.note) as send:
-        for partition in range(options.partitions):  # connections, and logs on every broker
+        for partition in range(options.partitions):  # open connections, and create logs on every broker
             await (await send(partition, SENT_AT.pack(time.monotonic())))
         writing = asyncio.create_task(times.write(send, options.partitions, options.rate))
         await asyncio.sleep(SETTLE_S)
@@ -345,7 +345,7 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(
         "benchmarks failover", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--real", action="store_true", help="on Apache Kafka (Java 17+ and Maven)")
+    parser.add_argument("--real", action="store_true", help="use Apache Kafka (needs Java 17+ and Maven)")
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--how", nargs="+", choices=["kill", "stop"], default=["kill", "stop"])
     parser.add_argument("--clients", nargs="+", choices=list(CLIENTS), default=list(CLIENTS))

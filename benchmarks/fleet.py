@@ -1,9 +1,10 @@
-"""Requests at each broker of a large fleet, and its time to recover: ``python -m benchmarks fleet``.
+"""Load of a large fleet on each broker, and the fleet's time to recover: ``python -m benchmarks fleet``.
 
 10,000 client processes, half of them producers and half consumers, use 1,000 topics of 100 partitions on 300 brokers.
-A sample of the clients of one topic runs on virtual time, with the client's own policies (``_core``) and simulated
-connections (``tests/sim``). Each broker leads partitions of a third of the topics, so that each event concerns a third
-of the processes; the sample's requests are scaled to these. Nothing here depends on the machine; a minute or two.
+The simulation runs a sample of one topic's clients in virtual time, with the policies of this client (``_core``) and
+simulated connections (``tests/sim``). Each broker leads partitions of a third of the topics, so each event affects a
+third of the processes, to which the sample's requests are scaled. The results do not depend on the machine. A run takes
+a minute or two.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ from .stats import percentile
 
 PROCESSES, PARTITIONS, BROKERS, OF_A_TOPIC = 10_000, 100_000, 300, 100
 CONCERNED = PROCESSES * OF_A_TOPIC // BROKERS
-"""Number of processes that use a partition led by a given broker."""
+"""Number of processes that use at least one partition led by a given broker."""
 PRODUCERS, CONSUMERS = 14, 2
 SAMPLE = PRODUCERS + CONSUMERS
 RECORDS_EVERY_S = 0.1
 """Interval between a producer's records for the partition that moves."""
 OTHERS_SHARE = 0.2
-"""Number of records for all other partitions together, per record for the partition that moves."""
+"""Records for all other partitions together, per record for the partition that moves."""
 LOOK_EVERY_S = 0.01
 MIGRATED_S = 10.0
 HEARS_WITHIN_S = 0.06
-"""Seconds until every broker knows of an election."""
+"""Seconds until every broker has learned of an election."""
 NOTICED_AFTER_S = 9.0
 """``broker.session.timeout.ms`` in seconds: time after which a cluster considers a silent broker dead."""
 
@@ -69,7 +70,7 @@ class FleetCluster(Cluster):
         self.bootstraps: int | None = None
         """Number of brokers behind the bootstrap servers' name; None for all."""
         self.alone: FaultyBroker | None = None
-        """A broker that is counted separately, since the event sends clients to this broker only."""
+        """The only broker to count, if the event sends clients to it alone; None to count all brokers."""
         for broker in self.brokers.values():
             broker.links = _Logins(partial(self._count, "connects", broker))
 
@@ -132,10 +133,10 @@ class Fleet:
         """Times and outcomes of each producer's records for the partition that moves."""
         self._behind_since: list[float | None] = [None] * len(self.readers)
         self.waits_s = [0.0] * SAMPLE
-        """The longest time that each client's records waited for their acknowledgement, or to be read."""
+        """Longest wait of each client's records until they were acknowledged (producers) or read (consumers)."""
 
     def start(self) -> None:
-        """Connect all clients to all brokers that they need, and begin to measure."""
+        """Connect all clients to the brokers that they need, and begin to measure."""
         self.pass_time(3.0)
         for writer in self.writers:
             for index in range(OF_A_TOPIC):
@@ -201,7 +202,7 @@ def roll(fleet: Fleet) -> None:
 
 
 def death(fleet: Fleet) -> None:
-    """Kill the leader; the cluster notices late."""
+    """Kill the leader; the cluster notices after `NOTICED_AFTER_S`."""
     cluster = fleet.cluster
     cluster.kill(cluster.brokers[cluster.partitions[0].leader], NOTICED_AFTER_S)
     fleet.pass_time(NOTICED_AFTER_S + 5.0)
@@ -218,7 +219,7 @@ def sickness(fleet: Fleet) -> None:
 
 
 def migration(fleet: Fleet, bootstraps: int | None) -> None:
-    """Start all brokers again at new addresses within a second; only the bootstrap servers' name stays."""
+    """Restart all brokers at new addresses within a second; only the bootstrap servers' name stays."""
     cluster = fleet.cluster
     cluster.bootstraps = bootstraps
 
@@ -233,7 +234,7 @@ def migration(fleet: Fleet, bootstraps: int | None) -> None:
 
 
 def outage(fleet: Fleet) -> None:
-    """Start all brokers again, at their addresses, after half a minute."""
+    """Restart all brokers at their addresses after half a minute."""
     cluster = fleet.cluster
     for broker in cluster.brokers.values():
         cluster.kill(broker, 0.5)
@@ -255,7 +256,7 @@ EVENTS: list[tuple[str, Event, int, dict[str, dict[str, Any]]]] = [
     ("all brokers move, 3 bootstrap servers", partial(migration, bootstraps=3), PROCESSES, {"": {}}),
     ("all brokers are away for 30 s", outage, PROCESSES, {"": {}}),
 ]
-"""Events, the number of processes concerned by each, and the options to compare."""
+"""Events, each with the number of processes affected, and the options to compare."""
 
 
 def main(arguments: list[str]) -> None:

@@ -1,7 +1,7 @@
-"""When each record of a load came into a consumer's hands: the other end of `benchmarks.load`, whatever client sent it.
+"""Times at which this client's consumer receives the records of `benchmarks.load`, sent by any client.
 
-``python -m benchmarks.follower --bootstrap HOST:PORT --topic T`` reads until SIGTERM, then writes JSON to standard
-output: [record's number, wall-clock second], the first time that each was seen.
+``python -m benchmarks.follower --bootstrap HOST:PORT --topic T`` reads until SIGTERM. It then writes JSON to standard
+output: a pair [number of the record, wall-clock second of its first delivery] for each record.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ async def run(options: argparse.Namespace) -> list[tuple[int, float]]:
                 now = time.time()
                 for value in batch.values:
                     (number,) = NUMBER.unpack_from(value or b"")
-                    if number >= 0:  # else one of the warm-up
+                    if number >= 0:  # negative numbers belong to the warm-up
                         seen.setdefault(number, now)
 
     reading = asyncio.create_task(follow())

@@ -1,4 +1,4 @@
-"""Import time and memory, and memory of idle consumers and of records that wait: ``python -m benchmarks footprint``."""
+"""Import time, and memory of imports, idle consumers and waiting records: ``python -m benchmarks footprint``."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ before, began = resident(), time.process_time()
 print(json.dumps({{"ms": (time.process_time() - began) * 1000, "MiB": (resident() - before) / 2**20}}))
 """
 RUNS_OF_IMPORT = 4
-"""Number of imports in each round, since an import is quick."""
+"""Number of imports in each round. One is too quick to measure."""
 
 
 def imports(rounds: int) -> list[Sample]:
-    """Measure each import in a new interpreter, in turn; the first turn, which compiles, does not count."""
+    """Measure each import in a new interpreter, in turn. The first turn, which compiles the modules, does not count."""
     samples = []
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": cache}

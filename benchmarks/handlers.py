@@ -1,13 +1,12 @@
-"""Cost of a handler: microseconds of CPU time for each record, by its parameters, beside FastStream and Prosody.
+"""Cost of a handler, by its parameters, compared with FastStream and Prosody: microseconds of CPU time per record.
 
-``python -m benchmarks handlers [--records 100000] [--rounds 5] [--faststream PYTHON] [--prosody PYTHON]``: PYTHON is an
-interpreter of an environment with faststream[kafka], pydantic and msgspec, or with prosody-events. Each case runs in a
-process of its own, in turn with the others, on one embedded broker in another process. The figure is the minimum of a
-case's rounds: user and system time of the process from its first handled record to the last one, garbage collection and
-commits included.
+``python -m benchmarks handlers [--records 100000] [--rounds 5] [--faststream PYTHON] [--prosody PYTHON]``: PYTHON is
+the interpreter of an environment with faststream[kafka], pydantic and msgspec, or with prosody-events. The cases take
+turns, each in a separate process, on one embedded broker in another process. The figure is the minimum over the rounds:
+user and system time of the process from its first handled record to the last, including garbage collection and commits.
 
-Prosody uses other brokers than its own mock only together with Cassandra. The mock runs in the same process; the time
-of its thread is not counted. It serves a few hundred records a second, so Prosody gets 5 % of the records.
+With brokers other than its mock broker, Prosody requires Cassandra. The mock broker runs in the same process, but the
+time of its thread is not counted. It serves a few hundred records/s, so Prosody gets 5 % of the records.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ ORDER = b'{"customer": "ann", "cents": 1250, "items": [{"name": "tea", "count": 
 
 
 class Counted:
-    """Counts records, and prints the time that they took."""
+    """Counts records, and prints the CPU time that they took."""
 
     def __init__(self, records: int) -> None:
         self._records = records

@@ -1,7 +1,7 @@
-"""One record at a time, awaited, with linger 0: ``python -m benchmarks latency``.
+"""Latency of one awaited record at a time, with a linger of 0: ``python -m benchmarks latency``.
 
-Milliseconds from the call to the acknowledgement, beside the bare round trip: the same request, ready made, over a
-blocking socket.
+Prints the milliseconds from the call to the acknowledgement, and the time of a bare round trip: the same request,
+prepared in advance, over a blocking socket.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .suite.sink import SinkTopic
 from .suite.workload import Workload
 
 SPEEDS = {"confluent_aio": 0.02}
-"""Factor on the number of records: this client may take a tenth of a second for a record."""
+"""Factor applied to a client's number of records, because this client may take 0.1 s per record."""
 
 
 def main(arguments: list[str]) -> None:

@@ -20,12 +20,12 @@ SHARES = (0.5, 0.9, 0.99)
 IDLE = "idle brokers"
 """Name of the condition of idle brokers."""
 SETTLING_S = 0.1
-"""Seconds after a client's first record from the new leader within which another pause still belongs to the move.
+"""A pause within this many seconds after a client's first acknowledgement by the new leader still belongs to the move.
 
-The client may have to wait for its next record. Later pauses have other causes, such as a broker's garbage collection.
+Later pauses have other causes, such as a broker's garbage collection.
 """
 HEADER = ["client", "moves", "leaderless, p50", "brokers' own, p50", "p50", "p90", "p99"]
-"""Header of each table; the last columns are for `SHARES`, with confidence intervals."""
+"""Header of each table; the last columns are the percentiles `SHARES`, with confidence intervals."""
 
 
 CSV_FIELDS = {
@@ -58,9 +58,9 @@ class Figures(NamedTuple):
     floor: float
     """Time in which no broker acknowledged the prober's records."""
     gap: float
-    """The longest time without an acknowledgement to the client that belongs to the move."""
+    """Longest time without an acknowledgement to the client that the move caused."""
     behind: float | None
-    """Time from the first acknowledgement to a client that knew of the move at once to this client's."""
+    """Time from an ideal client's first acknowledgement to the client's. An ideal client learns of the move at once."""
     consumed: float | None
     """Time from the acknowledgement of the first record after the move until the consumer gets the record."""
 
@@ -74,7 +74,7 @@ class Figures(NamedTuple):
 
 
 Answers = Sequence[tuple[float, int, float]]
-"""[Second of an answer, the index of the broker that gave it as leader, second of the request.]"""
+"""(Second of a response, index of the broker that gave it as leader, second of the request.)"""
 
 
 class Round(NamedTuple):
@@ -82,7 +82,7 @@ class Round(NamedTuple):
 
     moves: Sequence[Move]
     samples: Sequence[tuple[int, float, float]]
-    """The number of each record, the second of its send, and the milliseconds to its acknowledgement."""
+    """For each record: its number, the second of its send, and the milliseconds until its acknowledgement."""
     led: Answers
     """Answers to the prober that asks who leads the partition."""
     wrote: Answers
@@ -107,12 +107,12 @@ class Change(NamedTuple):
 
     @property
     def ms(self) -> float:
-        """Return the time without an answer."""
+        """Return the time without a response, in milliseconds."""
         return 1000 * max(0.0, self.started - self.stopped)
 
 
 def figures(round_: Round) -> list[Figures]:
-    """Return the times of each move, without moves whose end the prober or the load did not see."""
+    """Return the times of each move, except moves whose end the prober or the load did not observe."""
     acknowledged = sorted((sent + ms / 1000, number) for number, sent, ms in round_.samples)
     times = [at for at, _ in acknowledged]
     found = []
@@ -131,7 +131,7 @@ def figures(round_: Round) -> list[Figures]:
 
 
 def read_csv(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the moves of a file of moves, in the form of the JSON of ``each_move``."""
+    """Yield the moves of a CSV file, in the form of the JSON of ``each_move``."""
     for row in csv.DictReader(text.splitlines()):
         texts = {field: row[column] for column, field in CSV_FIELDS.items()}
         figures = {field: float(texts[field]) if texts[field] else None for field in Figures._fields}
@@ -139,10 +139,10 @@ def read_csv(text: str) -> Iterator[dict[str, Any]]:
 
 
 def longest_gap(times: Sequence[float], this: Move, wrote: Change, until: float) -> tuple[float, int] | None:
-    """Return the longest time between two acknowledgements around a move, in seconds, and the index of the second.
+    """Return the longest time in seconds between two acknowledgements around a move, and the second one's index.
 
-    It ends after the old leader stopped, and begins at most `SETTLING_S` after the client's first acknowledgement since
-    the new leader started. Returns None if the client gets no acknowledgement before the next move.
+    The gap ends after the old leader stopped, and begins at most `SETTLING_S` after the client's first acknowledgement
+    since the new leader started. Returns None if the client gets no acknowledgement before the next move.
     """
     first, last = max(1, bisect_left(times, max(this.at, min(wrote)))), bisect_left(times, until)
     again = bisect_left(times, max(wrote))

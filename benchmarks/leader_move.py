@@ -1,15 +1,15 @@
-"""Every leader moves twice under a steady load: KIP-951's micro-benchmark, scaled to one machine.
+"""Latency while every leader moves twice under a steady load: KIP-951's micro-benchmark, scaled to one machine.
 
-``python -m benchmarks leader_move [--real HOST:PORT,...] [--runs 3]``: on the embedded cluster (in a process of its
-own), first as it is, then with Metadata answers that take 100 ms, as the KIP saw them at brokers under load; and on a
-real cluster where one is named. Each client's load is a process of its own, turn by turn on the same cluster; beside
-each, a prober shows how long the brokers had no leader. Writes a table, JSON and an SVG. With ``--traces HOST:PORT``
-records are consumed, too, and the times of each go to the topic ``traces`` there (see ``spark_traces``). franz-go and
-the Java client take part where Go, or a JDK and Maven, are here to build their loads.
+``python -m benchmarks leader_move [--real HOST:PORT,...] [--runs 3]``: uses the embedded cluster, in a separate
+process, first without delays, then with Metadata responses that take 100 ms, as KIP-951 reports for brokers under load.
+With ``--real`` it also uses a real cluster. The clients take turns on the same cluster, each with its load in a
+separate process. Meanwhile a prober measures how long the brokers had no leader. The benchmark writes a table, JSON and
+an SVG. With ``--traces HOST:PORT`` records are also consumed, and their times are written to the topic ``traces`` there
+(see ``spark_traces``). franz-go is included if Go is installed, and the Java client if a JDK and Maven are.
 
 A real cluster should have quick followers (``replica.fetch.backoff.ms=20``, ``replica.fetch.wait.max.ms=20``). With
-Kafka's defaults, 1,000 and 500 ms, a follower that asks a leader a moment before its election waits that long until it
-asks again, and with it every acks=all acknowledgement, whatever the client does.
+Kafka's defaults, 1,000 and 500 ms, a follower that fetches from a leader just before its election waits that long
+before it fetches again. Every acknowledgement with ``acks=all`` waits for it, whatever the client does.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ SETTLE_S = 2.0
 
 
 async def rotate(admin: AdminClient, topic: str, partitions: int, pause_s: float) -> None:
-    """Make the next replica of every partition its leader, some partitions at a time."""
+    """Make the next replica of every partition its leader, `CHUNK` partitions at a time."""
     described = (await admin.describe_topics([topic]))[topic].partitions
     for first in range(0, partitions, CHUNK):
         chunk = described[first : first + CHUNK]
@@ -75,7 +75,7 @@ def program(module: str, *arguments: object) -> Awaitable[Process]:
 
 
 async def output_of(process: Process) -> Any:
-    """Wait until a program has ended, and return the JSON that it has written."""
+    """Wait until a program has ended, and return its output, which is JSON."""
     stdout, stderr = await process.communicate()
     if process.returncode:
         raise RuntimeError(stderr.decode()[-2000:])
@@ -126,9 +126,9 @@ def traces(run: str, client: str, result: dict[str, Any]) -> Iterator[Trace]:
 
 
 async def compare(title: str, bootstrap: str, options: argparse.Namespace) -> None:
-    """Run every client in turn, as often as requested; the results go to the screen, to files and to a topic."""
-    began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())  # the topic may have other runs
-    await measure("lead", bootstrap, argparse.Namespace(**{**vars(options), "seconds": 8}))  # warms the brokers up
+    """Run the clients in turn, as often as requested; print the results and write them to files and to a topic."""
+    began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())  # the topic may contain other runs
+    await measure("lead", bootstrap, argparse.Namespace(**{**vars(options), "seconds": 8}))  # warm up the brokers
     runs: dict[str, list[dict[str, Any]]] = {client: [] for client in options.clients}
     for number in range(options.runs):
         for client, results in runs.items():
@@ -141,7 +141,7 @@ async def compare(title: str, bootstrap: str, options: argparse.Namespace) -> No
 
 
 def report(title: str, runs: dict[str, list[dict[str, Any]]], options: argparse.Namespace) -> None:
-    """Print a table, and write it as JSON, with a picture of the last runs."""
+    """Print a table; write it as JSON, and a picture of the last runs."""
     rows: list[list[object]] = []
     series = {}
     for client, results in runs.items():
@@ -183,7 +183,7 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(
         "benchmarks leader_move", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--real", help="a real cluster's bootstrap servers")
+    parser.add_argument("--real", help="bootstrap servers of a real cluster to measure, too")
     parser.add_argument("--only-real", action="store_true")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument(
@@ -194,9 +194,9 @@ def main(arguments: list[str]) -> None:
     )
     parser.add_argument("--rate", type=float, default=2000)
     parser.add_argument("--partitions", type=int, default=100)
-    parser.add_argument("--real-rate", type=float, default=300, help="two cores carry three JVMs, client and prober")
+    parser.add_argument("--real-rate", type=float, default=300, help="records/s on the real cluster (default: 300)")
     parser.add_argument("--real-partitions", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--traces", help="a cluster that takes the times of every record")
+    parser.add_argument("--traces", help="cluster to which the times of every record are written")
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks"))
     asyncio.run(run(parser.parse_args(arguments)))

@@ -1,9 +1,10 @@
-"""A steady load from one client in a process of its own; every record's latency goes to standard output as JSON.
+"""A steady load from one client, in a separate process that writes every record's latency to standard output as JSON.
 
 ``python -m benchmarks.load CLIENT --bootstrap HOST:PORT --topic T --partitions N ...``: CLIENT is ``lead``,
 ``lead-no-hints``, ``aiokafka`` or ``confluent``. A line ``ready`` is written to standard error when the load begins.
-Records go to the partitions in turn, each at its time whether earlier ones are acknowledged or not (an open loop). A
-record's value begins with its number; in the warm-up it is negative. Each client has its own default batch size.
+Records are sent to the partitions in turn, each when it is due, even if earlier records are not acknowledged (an open
+loop). A record's value begins with its number, which is negative in the warm-up. Each client uses its default batch
+size.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 NUMBER = struct.Struct(">q")
 
 Send = Callable[[int | None, bytes, Callable[[bool], None]], Awaitable[None]]
-"""Sends a value to a partition (None: the key's partition), and calls back with True once acknowledged, or False."""
+"""Sends a value to a partition (None: the key's partition). Calls back with True if it is acknowledged, else False."""
 
 
 def key_of(partition: int | None, value: bytes) -> bytes | None:
@@ -135,7 +136,7 @@ CLIENTS: dict[str, Callable[..., AbstractAsyncContextManager[Send]]] = {
     "aiokafka": aiokafka,
     "confluent": confluent,
 }
-"""Functions by client, called with the options and with additional configuration of the client."""
+"""Functions by client. Each takes the options and additional configuration of the client."""
 
 
 async def run(options: argparse.Namespace) -> dict[str, object]:
@@ -144,7 +145,7 @@ async def run(options: argparse.Namespace) -> dict[str, object]:
     failed = 0
     padding = b"x" * (options.size - NUMBER.size)
     async with CLIENTS[options.client](options) as send:
-        # A new topic's first batches are slow (for seconds in a real cluster), and would hide everything else.
+        # The first batches of a new topic are slow, for seconds in a real cluster, and would dominate the result.
         warm = asyncio.Event()
         loop = asyncio.get_running_loop()
         left = options.partitions * 3
@@ -197,7 +198,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=2000)
     parser.add_argument("--size", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--warm-up-s", type=float, default=4, help="of the same load, before what is measured")
+    parser.add_argument("--warm-up-s", type=float, default=4, help="seconds of the same load that are not measured")
     parser.add_argument("--retry-backoff-ms", type=int, default=100)
     json.dump(asyncio.run(run(parser.parse_args())), sys.stdout)
 

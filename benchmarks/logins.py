@@ -1,10 +1,14 @@
-"""Cost of a login that goes wrong: ``python -m benchmarks logins``.
+"""Cost of a failing login: ``python -m benchmarks logins``.
 
-For each trouble of an identity provider, or of a KDC where Kerberos is installed: the error that a client's start
-raises and the time until then; the longest time for which the event loop was blocked meanwhile; and the time from the
-end of the trouble until a waiting client has logged in. Time for which this process's threads waited for a processor is
-left out if the system reports it (Linux), and the minimum of several runs counts: delays by other programs vary, while
-the client's own work is the same in each run. The broker is on this event loop, too.
+For each fault of an identity provider, and of a KDC if Kerberos is installed, a table shows
+
+- the error that a client's start raises, and the time until then;
+- the longest time for which the event loop was blocked meanwhile;
+- the time from the end of the fault until a waiting client has logged in.
+
+Time for which this process's threads waited for a processor is excluded if the system reports it (Linux). The figure is
+the minimum of several runs, because delays by other programs vary, while the client's work is the same in each run. The
+broker runs on the same event loop.
 """
 
 from __future__ import annotations
@@ -49,7 +53,7 @@ def held(provider: IdentityProvider, seconds: float) -> Answer:
 
 
 def troubles(provider: IdentityProvider) -> dict[str, Callable[[], Answer] | None]:
-    """Return an identity provider's answers by trouble; None for a working provider."""
+    """Return an identity provider's answers by fault; None for a working provider."""
     return {
         "none": None,
         "slow, 500 ms": partial(held, provider, 0.5),
@@ -66,21 +70,21 @@ def troubles(provider: IdentityProvider) -> dict[str, Callable[[], Answer] | Non
 def waits_ms() -> dict[str, float]:
     """Return the time for which each thread was ready without a processor; empty if the system does not report it.
 
-    A thread may hold the interpreter's lock meanwhile, and so block the event loop's thread.
+    A waiting thread may hold the interpreter's lock, which blocks the event loop's thread.
     """
     found: dict[str, float] = {}
     for place in Path("/proc/self/task").glob("*/schedstat"):
         try:
             found[place.parent.name] = int(place.read_text().split()[1]) / 1e6
-        except OSError:  # it has ended
+        except OSError:  # the thread has ended
             continue
     return found
 
 
 class Gaps:
-    """The longest time between two turns of a task that wakes every millisecond, without waits for a processor.
+    """Longest time between two turns of a task that wakes every millisecond, without waits for a processor.
 
-    Work of the event loop's thread counts in any case.
+    The event loop thread's own work always counts.
     """
 
     def __init__(self) -> None:
@@ -122,7 +126,7 @@ async def log_in(cluster: EmbeddedCluster, options: dict[str, Any], request_time
 
 
 async def measure(cluster: EmbeddedCluster, new_options: Callable[[], dict[str, Any]], over: Trouble) -> list[object]:
-    """Measure the current trouble: error, seconds until the error, the longest gap, milliseconds to recover."""
+    """Measure the current fault: error, seconds until the error, the longest gap, milliseconds to recover."""
     async with watched() as gaps:
         begun = time.monotonic()
         error = "none"
@@ -153,7 +157,7 @@ async def measure(cluster: EmbeddedCluster, new_options: Callable[[], dict[str, 
 
 
 async def oauth(rows: list[list[object]]) -> None:
-    """Measure the troubles of an identity provider."""
+    """Measure the faults of an identity provider."""
     with IdentityProvider({"orders": SECRET}).running() as provider:
 
         def options() -> dict[str, Any]:
@@ -183,8 +187,8 @@ def realm_and_folder() -> Iterator[tuple[kerberos.Realm, Path]]:
 
 
 async def gssapi(rows: list[list[object]], realm: kerberos.Realm, folder: Path) -> None:
-    """Measure the troubles of a KDC."""
-    nowhere = realm.write_config("nowhere.conf", port=9)  # the port of "discard", which has no listener
+    """Measure the faults of a KDC."""
+    nowhere = realm.write_config("nowhere.conf", port=9)  # the port of the service "discard", on which nothing listens
     made = 0
 
     def options() -> dict[str, Any]:
@@ -205,7 +209,7 @@ async def gssapi(rows: list[list[object]], realm: kerberos.Realm, folder: Path) 
 
 
 def main(arguments: list[str]) -> None:
-    """Run all troubles in turn."""
+    """Measure all faults in turn."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks logins", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--backend", choices=["asyncio", "trio"], default="asyncio")
     parser.add_argument("--runs", type=int, default=3)

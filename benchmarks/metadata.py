@@ -1,9 +1,9 @@
-"""Cost of metadata for the event loop: a refresh of many known partitions, and a leader hint.
+"""Time for which the event loop is blocked by a metadata refresh of many partitions, and by a leader hint.
 
     python -m benchmarks.metadata [--partitions 9000]
 
-CPU time of this process, best of several rounds. A refresh is reading the answer and merging it, both in slices between
-which others run, and taking it over.
+CPU time of this process, best of several rounds. A refresh reads the response and merges it, both in slices between
+which other tasks run, and then applies the result.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROUNDS = 9
 
 
 def answer(topics: int, partitions: int, epoch: int) -> MetadataResponse:
-    """Return metadata of ``topics`` with ``partitions`` each, whose leaders depend on the epoch."""
+    """Return metadata of ``topics`` topics with ``partitions`` partitions each, whose leaders depend on the epoch."""
     replicas = [[(index + step) % BROKERS for step in range(3)] for index in range(BROKERS)]
     return MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=n, host=f"broker-{n}.example.com", port=9092) for n in range(BROKERS)],
@@ -87,7 +87,7 @@ class Refreshes:
         self.turns_ms.append(max(self._slices) * 1000)
 
     def _in_slices(self, steps: Generator[None, None, T]) -> T:
-        """Run the generator and return its value; record the times of its slices."""
+        """Run the generator and return its value; record the time of each slice."""
         began = process_time()
         while True:
             try:

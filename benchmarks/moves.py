@@ -1,8 +1,10 @@
 """Cost of one leader move, repeated on an embedded cluster in this process.
 
-``python -m benchmarks moves``: 100 moves under a retry backoff of a second, with the time from `send` to its
-acknowledgement, and from then to the consumer. ``python -m benchmarks moves storm [--seconds 60]``: a move every 50 ms
-under load, with a check that every record was written once, in order.
+``python -m benchmarks moves``: 100 moves with a retry backoff of one second. Prints the time from `send` to the
+acknowledgement, and from the acknowledgement to the consumer.
+
+``python -m benchmarks moves storm [--seconds 60]``: a move every 50 ms under load. Checks that every record was written
+once, in order.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ PAUSE_S = 0.02
 
 
 async def single_moves(hints: bool) -> list[list[object]]:
-    """Send single records, each the first after a move."""
+    """Send single records, each as the first record after a move."""
     acknowledged: list[float] = []  # in ms
     consumed: list[float] = []
     caps: dict[Any, int] = {} if hints else {"Produce": 9, "Fetch": 15}
@@ -37,7 +39,7 @@ async def single_moves(hints: bool) -> list[list[object]]:
                 "t", bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest", **patience
             ) as consumer,
         ):
-            for _ in cluster.broker_ids:  # connections to every broker
+            for _ in cluster.broker_ids:  # open connections to every broker
                 cluster.move_leader("t")
                 await producer.send_and_wait("t", b"", partition=0)
                 await consumer.getone()
@@ -58,7 +60,7 @@ async def single_moves(hints: bool) -> list[list[object]]:
 
 
 async def storm(seconds: float) -> str:
-    """Send idempotently with five requests in flight and a move every 50 ms; return a sentence about the result."""
+    """Send with idempotence, five requests in flight and a move every 50 ms; return a sentence about the result."""
     deliveries: list[Delivery] = []
     async with EmbeddedCluster(brokers=3) as cluster:
         cluster.create_topic("t", replication_factor=3)

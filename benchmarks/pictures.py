@@ -1,7 +1,7 @@
-"""The pictures of the documentation, from the results beside them: ``python -m benchmarks pictures``.
+"""Draws the pictures of the documentation from the published results: ``python -m benchmarks pictures``.
 
-Costs and rates are taken from the tables in docs/benchmarks.md. The picture of each latency while leaders move is made
-by its own benchmark, ``leader_move``.
+Costs and rates come from the tables in docs/benchmarks.md. The pictures of latencies while leaders move are drawn by
+the benchmark ``leader_move``.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 COSTS = ("produce, `await send()`", "produce, 1 KB with zstd", "consume, record objects", "consume, `async for`")
 RATES = ("produce, `await send()`", "produce, zstd", "produce, 1 KB with zstd", "consume, record objects")
-"""The shown rows of a table, by the beginning of their names."""
+"""Beginnings of the names of the rows to draw."""
 _WIDTH, _LEFT, _ROW = 760, 170, 46
 _DECADES = (0, 3)
-"""The scale's decades: from 1 to 1,000 ms."""
+"""Exponents of the scale's ends: 1 and 1,000 ms."""
 
 
 def main(arguments: list[str]) -> None:
@@ -61,7 +61,7 @@ def pictures() -> dict[str, str]:
 
 
 def moves_of(path: Path) -> dict[str, list[float]]:
-    """Return, by client, each move's time beyond the leaderless time, with idle brokers and the default backoff."""
+    """Return each move's time beyond the leaderless time, by client, with idle brokers and the default backoff."""
     found: dict[str, list[float]] = defaultdict(list)
     for move in read_csv(path.read_text()):
         if move["condition"] == IDLE and move["backoff_ms"] == 100:

@@ -1,14 +1,15 @@
-"""Time for which the brokers themselves had no leader: the floor that no client can beat.
+"""Time for which the brokers themselves had no leader: a lower bound for every client.
 
 ``python -m benchmarks.prober --bootstrap A,B,C --topic T --partitions N --seconds S`` asks each broker every two
-milliseconds if it leads the partitions (ListOffsets, which only a leader answers), on ``--connections`` of them in
-turn, since a busy broker takes long for each answer. A gap is the time from the last answer of the old leader to the
-first of the new one. Writes JSON to standard output: the gaps, or with ``--every-answer`` the first partition's leaders
-as [wall-clock second, the broker's index in ``--bootstrap``, second at which it was asked].
+milliseconds if it leads the partitions, with ListOffsets, which only a leader answers. It uses ``--connections``
+connections in turn, since a busy broker takes long for each response. A gap is the time from the last response of the
+old leader to the first response of the new leader. The prober writes JSON to standard output: the gaps, or with
+``--every-answer`` the leaders of the first partition as [wall-clock second, the broker's index in ``--bootstrap``,
+second of the request].
 
-With ``--writes`` each broker is sent a record every two milliseconds instead (Produce with ``acks=all``), and an answer
-is an acknowledgement. That gap is longer: a new leader acknowledges nothing before its followers fetch from it. It is
-the gap that a writer would see if it knew every move at once.
+With ``--writes`` the prober sends each broker a record every two milliseconds instead (Produce with ``acks=all``), and
+a response is an acknowledgement. This gap is longer, because a new leader acknowledges no record before its followers
+fetch from it. It is the gap that an ideal writer, which learns of every move at once, would see.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Question(ABC):
 
     @abstractmethod
     def led(self, frame: memoryview) -> Iterable[int]:
-        """Return the partitions for which the answer comes from a working leader."""
+        """Return the partitions for which the response comes from a working leader."""
 
 
 class Leads(Question):
@@ -62,7 +63,7 @@ class Leads(Question):
 
     VERSION = 6
     LEADS = (0, OffsetNotAvailableError.code)
-    """Errors of a leader; the second means that it still waits for its followers."""
+    """Error codes that only a leader returns. The second means that it still waits for its followers."""
 
     def __init__(self, topic: str, partitions: Iterable[int]) -> None:
         asked = [ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in partitions]
@@ -77,7 +78,7 @@ class Leads(Question):
 
 
 class Writes(Question):
-    """Sends a broker a record to acknowledge, which readers ignore like a record of the load's warm-up."""
+    """Sends a broker a record to acknowledge. Readers ignore it, like a record of the load's warm-up."""
 
     VERSION = 9
 
@@ -102,7 +103,7 @@ Seen = dict[int, list[tuple[float, int, float]]]
 async def probe(
     index: int, server: str, question: Question, until: float, seen: Seen, every_s: float, offset_s: float
 ) -> None:
-    """Ask one broker until the end, or until it stops; record when it led which partition."""
+    """Ask one broker until the end, or until it stops; record when it led each partition."""
     host, port = server.rsplit(":", 1)
     try:
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -143,7 +144,7 @@ async def ask(
 async def leaders(
     bootstrap: str, kind: type[Any], topic: str, partitions: Sequence[int], seconds: float, connections: int
 ) -> Seen:
-    """Ask every broker for ``seconds``; return the answers in the order of time."""
+    """Ask every broker for ``seconds``; return the answers sorted by time."""
     seen: Seen = {index: [] for index in partitions}
     question: Question = kind(topic, partitions)
     until = time.monotonic() + seconds
@@ -158,7 +159,7 @@ async def leaders(
 
 
 def gaps_in(seen: Seen) -> list[tuple[float, float]]:
-    """Return every gap that is longer than the sampling explains: (wall-clock second, milliseconds)."""
+    """Return every gap that is too long to be caused by the sampling, as (wall-clock second, milliseconds)."""
     return sorted(
         (earlier, (later - earlier) * 1000)
         for answers in seen.values()
@@ -170,14 +171,14 @@ def gaps_in(seen: Seen) -> list[tuple[float, float]]:
 def main() -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bootstrap", required=True, help="every broker, not only some")
+    parser.add_argument("--bootstrap", required=True, help="addresses of all brokers of the cluster")
     parser.add_argument("--topic", required=True)
     parser.add_argument("--partitions", type=int, default=100)
-    parser.add_argument("--watched", type=int, default=5, help="how many of the partitions to ask about")
+    parser.add_argument("--watched", type=int, default=5, help="number of partitions to ask about")
     parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--connections", type=int, default=1, help="to each broker")
+    parser.add_argument("--connections", type=int, default=1, help="connections to each broker")
     parser.add_argument("--every-answer", action="store_true")
-    parser.add_argument("--writes", action="store_true", help="ask for acknowledgements")
+    parser.add_argument("--writes", action="store_true", help="send records, and wait for acknowledgements")
     options = parser.parse_args()
     watched = range(0, options.partitions, max(1, options.partitions // options.watched))
     kind = Writes if options.writes else Leads

@@ -1,7 +1,8 @@
-"""Cost of producing: client CPU a record, and records a second, of this client and others.
+"""Cost of producing, by client: CPU time per record, and records/s.
 
-``python -m benchmarks produce``: 100-byte and 1 KB records, compressed or not, with keys or not, acks 1 and all, by
-each of this client's ways to send. On a sink broker, which is never the limit, and on Apache Kafka.
+``python -m benchmarks produce``: records of 100 bytes and 1 KB, with and without compression and keys, with ``acks=1``
+and ``acks=all``, and with each of this client's methods for sending. It uses a sink broker, which is never the limit,
+and Apache Kafka.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""When each record of a load came into the hands of a consumer of one client.
+"""Times at which a consumer of one client receives the records of a load.
 
-``python -m benchmarks.reader CLIENT --bootstrap HOST:PORT --topic T`` reads partition 0 until SIGTERM, then writes
-JSON to standard output: [record's number, wall-clock second], the first time that each was seen. With
-``--group-protocol classic|consumer`` the consumer is the one member of a group that subscribes to the topic.
+``python -m benchmarks.reader CLIENT --bootstrap HOST:PORT --topic T`` reads partition 0 until SIGTERM. It then writes
+JSON to standard output: a pair [number of the record, wall-clock second of its first delivery] for each record. With
+``--group-protocol classic|consumer`` the consumer is the only member of a group that subscribes to the topic.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ CLIENTS: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
     "aiokafka": aiokafka,
     "confluent": confluent,
 }
-"""Functions by client, called with the options and with additional configuration of the client."""
+"""Functions by client. Each takes the options and additional configuration of the client."""
 
 
 async def run(options: argparse.Namespace) -> list[tuple[int, float]]:
@@ -118,7 +118,7 @@ async def run(options: argparse.Namespace) -> list[tuple[int, float]]:
 
     def note(value: bytes | None) -> None:
         (number,) = NUMBER.unpack_from(value or b"")
-        if number >= 0:  # else one of the warm-up
+        if number >= 0:  # negative numbers belong to the warm-up
             seen.setdefault(number, time.time())
 
     reading = asyncio.ensure_future(CLIENTS[options.client](options, note))

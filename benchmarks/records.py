@@ -1,7 +1,7 @@
-"""The record codec, compiled and pure, beside aiokafka's: ``python -m benchmarks records [--seconds 10]``.
+"""Cost of the record codec, compiled and pure, and of aiokafka's: ``python -m benchmarks records [--seconds 10]``.
 
-Nanoseconds per record, in batches of 1,000, the best of all turns in the given time. All codecs take turns in one
-process, so that a busy machine slows them alike.
+Prints nanoseconds per record, in batches of 1,000 records: the best of all turns in the given time. The codecs take
+turns in one process, so that a busy machine slows all of them equally.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Throughput of fresh records while others fail and wait in retry topics, beside a run in which no record fails.
+"""Throughput of fresh records while other records wait in retry topics, compared with a run without failures.
 
-``python -m benchmarks retries [--records 100000] [--rounds 3] [--scale 0.1] [--failing 0.05]``: the failing records
-fail for 1 to 60 seconds from their first attempt on; ``--scale`` is the part of a second that stands for one. Each run
-is a process with one consumer, on an embedded broker in another process. Printed are fresh records a second, those at
-their first attempt, and microseconds of CPU time of the consumer's process for each, from the first to the last of
-them: beside the minimum of the CPU times, the throughput of the same round.
+``python -m benchmarks retries [--records 100000] [--rounds 3] [--scale 0.1] [--failing 0.05]``: a failing record fails
+for 1 to 60 seconds from its first attempt on, in units of ``--scale`` seconds. Each run is a process with one consumer,
+on an embedded broker in another process. A record is fresh at its first attempt. The table shows fresh records/s, and
+the CPU time of the consumer's process per fresh record in microseconds, from the first to the last fresh record. Both
+figures are from the round with the lowest CPU time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
 TOPIC, PARTITIONS = "orders", 6
 DELAYS_S = (10, 60, 600)
-"""Delays of the retry topics, which in total exceed the time for which any record fails."""
+"""Delays of the retry topics. In total, they exceed the time for which any record fails."""
 
 
 async def handle(servers: str, given: argparse.Namespace) -> None:
@@ -89,7 +89,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--failing", type=float, default=0.05)
     parser.add_argument("--work-ms", type=float, nargs="+", default=[0.0, 1.0])
     parser.add_argument("--order", choices=["none", "key"], default="none")
-    parser.add_argument("--logs", action="store_true", help="format a traceback for each failure, and write it nowhere")
+    parser.add_argument("--logs", action="store_true", help="format a traceback for each failure, and discard it")
     parser.add_argument("--servers", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.servers is not None:

@@ -1,16 +1,18 @@
-"""Brokers are restarted one by one under load: KIP-951's roll simulation.
+"""Latency while brokers are restarted one by one under load: KIP-951's roll simulation.
 
 ``python -m benchmarks roll [--real] [--shape high|low] [--per-second N] [--minutes M] [--acks all|1] [--linger-ms L]
-[--hints on|off] [--separate]``: on the embedded cluster, in a process of its own, or on three brokers of Apache Kafka
-that this starts. The KIP's shapes: ``high`` is one topic of 9,000 partitions, 60 producers, three subscriptions of 60
-consumers, and 23,400 records of 512 bytes a second; ``low`` is 108 partitions, 6 producers, three subscriptions of 6
-consumers, and 234,000 a second. All clients are in this one process and share connections and metadata, unless they are
-to be ``--separate``. Each with leader hints and without. Leaders move when a broker shuts down, and again when they are
-given back to their preferred brokers, halfway to the next restart. Times are from when a record is due to its
-acknowledgement (produce), and to a consumer's hands (end to end), so that a client that falls behind cannot hide it;
-the figures cover the minutes in which brokers are restarted, and no record may be lost or come twice. With
-``--traces HOST:PORT`` the times of every record go to the topic ``traces`` there, from which ``spark_traces`` makes its
-tables and pictures.
+[--hints on|off] [--separate]``: uses the embedded cluster, in a separate process, or starts three brokers of Apache
+Kafka. The shapes are taken from the KIP:
+
+- ``high``: one topic of 9,000 partitions, 60 producers, three groups of 60 consumers, 23,400 records/s of 512 bytes;
+- ``low``: one topic of 108 partitions, 6 producers, three groups of 6 consumers, 234,000 records/s.
+
+All clients run in this process, and share connections and metadata unless ``--separate`` is given. Each shape runs with
+and without leader hints. Leaders move when a broker shuts down. Halfway to the next restart they move back to their
+preferred brokers. Latencies are counted from the time at which a record is due, so that a client that falls behind
+cannot hide it, until its acknowledgement (produce) or until a consumer has it (end to end). They cover the minutes in
+which brokers are restarted. No record may be lost or duplicated. With ``--traces HOST:PORT`` the times of every record
+are written to the topic ``traces`` there, from which ``spark_traces`` makes its tables and pictures.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from .traces import TRACES, prepare_topic, write_traces
 
 WARM_UP_S = 5.0
 SETTLED_WITHIN_S = 120.0
-"""Time limit in seconds: groups of 60 members need several rounds of heartbeats to assign all partitions."""
+"""Time limit in seconds. Groups of 60 members need several rounds of heartbeats to assign all partitions."""
 SETTLE_S = 1.0
 """Minimum seconds between two events that move leaders."""
 KEPT_BYTES = 2_000_000_000
@@ -112,7 +114,7 @@ async def roll(
             await settled(readers, shape.partitions)
             await asyncio.sleep(WARM_UP_S)
             gc.collect()
-            gc.disable()  # a collection visits hundreds of clients, takes 0.1 s and more, and frees nothing
+            gc.disable()  # a collection would visit hundreds of clients for at least 0.1 s, and free nothing
             load.measuring = True
             cpu_s, began = time.process_time(), time.monotonic()
             restarts = await restart_all(restart, admin, load, 60 * options.minutes)
@@ -214,15 +216,15 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(
         "benchmarks roll", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--real", action="store_true", help="on Apache Kafka (Java 17+ and Maven)")
-    parser.add_argument("--shape", action="append", choices=list(SHAPES), help="only this one; may be repeated")
-    parser.add_argument("--per-second", type=float, help="records; the shape's own by default")
-    parser.add_argument("--partitions", type=int, help="the shape's own by default")
+    parser.add_argument("--real", action="store_true", help="use Apache Kafka (needs Java 17+ and Maven)")
+    parser.add_argument("--shape", action="append", choices=list(SHAPES), help="run only this shape; may be repeated")
+    parser.add_argument("--per-second", type=float, help="records/s (default: as in the shape)")
+    parser.add_argument("--partitions", type=int, help="number of partitions (default: as in the shape)")
     parser.add_argument("--minutes", type=float, default=2)
     parser.add_argument("--acks", choices=["all", "1"], default="all")
     parser.add_argument("--linger-ms", type=float, default=5)
     parser.add_argument("--hints", choices=["on", "off", "both"], default="both")
-    parser.add_argument("--separate", action="store_true", help="connections and metadata of its own for each client")
-    parser.add_argument("--traces", metavar="HOST:PORT", help="a cluster that takes the times of every record")
+    parser.add_argument("--separate", action="store_true", help="give each client separate connections and metadata")
+    parser.add_argument("--traces", metavar="HOST:PORT", help="cluster to which the times of every record are written")
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks"))
     asyncio.run(run(parser.parse_args(arguments)))

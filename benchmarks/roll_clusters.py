@@ -1,4 +1,4 @@
-"""The clusters whose brokers ``roll`` restarts; ``python -m benchmarks.roll_clusters`` serves the embedded one."""
+"""Clusters whose brokers ``roll`` restarts. ``python -m benchmarks.roll_clusters`` serves the embedded cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 BROKERS = 3
 DOWN_S = 1.0
 DRAIN_MS = 300
-"""Time in ms for which a broker that shuts down cleanly still answers after its leaders have moved."""
+"""Time in milliseconds for which a broker that shuts down cleanly still answers after its leaders have moved."""
 REAL_OPTIONS = {
     # With Kafka's defaults, a follower may wait for a second after a move, which delays every acknowledgement.
     "replica.fetch.backoff.ms": "20",
@@ -48,9 +48,9 @@ async def embedded() -> AsyncIterator[tuple[str, Restart]]:
 
 
 async def serve() -> None:
-    """Restart the brokers named on standard input, until it ends."""
+    """Restart the brokers named on standard input, until it is closed."""
     async with EmbeddedCluster(BROKERS) as cluster:
-        gc.disable()  # a collection would visit every stored record
+        gc.disable()  # a collection would visit every stored record, and block all brokers
         sys.stdout.write(f"{cluster.bootstrap_servers}\n")
         sys.stdout.flush()
         while line := await asyncio.to_thread(sys.stdin.readline):

@@ -1,4 +1,4 @@
-"""The writers and readers of ``roll``, and their measurements."""
+"""Writers and readers of ``roll``, and their measurements."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SUBSCRIPTIONS = 3
 VALUE_BYTES = 512
 DRAIN_S = 60.0
 RESTART_S = 10.0
-"""Seconds from the beginning of a broker's shutdown for which due records are traced as part of the restart."""
+"""Records due within this many seconds after the beginning of a shutdown are traced as part of the restart."""
 _HEAD = struct.Struct(">dq")
 """The time at which a record was due, and its number, which is negative if the record does not count."""
 
 
 class Times:
-    """Counts of times, in tenths of a millisecond."""
+    """Histogram of times, in tenths of a millisecond."""
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
@@ -69,7 +69,8 @@ class Subscription:
 
 
 class Kept:
-    """The times at which each record was due, acknowledged, and read by a subscription, which records take in turn."""
+    """Times at which each record was due, acknowledged, and read by one subscription, which changes with each
+    record."""
 
     def __init__(self) -> None:
         self._due, self._acked, self._read = array("d"), array("d"), array("d")

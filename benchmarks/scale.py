@@ -1,7 +1,7 @@
 """Growth of the cost of a record with the number of partitions and clients: ``python -m benchmarks scale``.
 
-Producing to 1, 100 and 9,000 partitions, chosen by the client or given in runs of 20 records, and producing from 1, 10
-and 100 clients in one process.
+Produces to 1, 100 and 9,000 partitions, which the client chooses or which change every 20 records, and produces from 1,
+10 and 100 clients in one process.
 """
 
 from __future__ import annotations

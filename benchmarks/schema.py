@@ -1,8 +1,8 @@
-"""Avro with a schema registry, beside confluent-kafka: ``python -m benchmarks schema [--records 1000000]``.
+"""Cost of Avro with a schema registry, and with confluent-kafka: ``python -m benchmarks schema [--records 1000000]``.
 
-Microseconds of processor time a record, in one process, and how often the registry is asked: for records of five
-fields, written, read one by one, and read from an embedded cluster's topic batch by batch (with the cluster's part of
-it), as dicts and as columns for Arrow.
+Prints the CPU time per record in microseconds, in one process, and the number of requests to the registry. Records of
+five fields are serialized, deserialized one by one, and read in batches from a topic of an embedded cluster: as bytes,
+dicts, and columns for Arrow. The figures for batches include the CPU time of the cluster.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def order(number: int) -> dict[str, Any]:
 def main(arguments: list[str]) -> None:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks schema", description=__doc__)
-    parser.add_argument("--records", type=int, default=1_000_000, help="records in the topic")
+    parser.add_argument("--records", type=int, default=1_000_000, help="number of records in the topic")
     rows = anyio.run(measured, parser.parse_args(arguments).records)
     print(table(["", "us a record", "asked"], rows))
 

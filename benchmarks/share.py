@@ -1,12 +1,13 @@
-"""Share groups: cost of a record and of a leader move, beside other clients in the same run.
+"""Share groups: cost of a record, and of a leader move, by client.
 
-``python -m benchmarks share``: records acquired and accepted, by this client, confluent-kafka's ShareConsumer and
-Java's KafkaShareConsumer, on Apache Kafka; implicit and explicit acknowledgements, and this client's other ways.
+``python -m benchmarks share``: acquires and accepts records on Apache Kafka with this client, confluent-kafka's
+ShareConsumer and Java's KafkaShareConsumer. Acknowledgements are implicit or explicit. This client is also measured
+with its other methods.
 
-``python -m benchmarks share --moves 20``: the leader of a partition moves so many times for each client, which takes
-ten records at a time and waits for their acknowledgements. A move's figure is the time from the last acknowledgement
-that the former leader took to the first one that the new leader took, less the same of a prober that asks every broker
-all the time: what the brokers needed themselves.
+``python -m benchmarks share --moves 20``: moves a partition's leader this many times for each client, which takes ten
+records at a time and waits for their acknowledgements. A move's figure is the time from the last acknowledgement
+accepted by the former leader to the first accepted by the new leader, minus the brokers' own time. A prober measures
+the brokers' time with continuous requests to every broker.
 """
 
 from __future__ import annotations
@@ -150,8 +151,8 @@ def compare_moves(place: Brokers, options: argparse.Namespace) -> None:
 def main(arguments: list[str]) -> None:
     made = parser("share", __doc__)
     made.set_defaults(on="kafka", rounds=3, records=200_000)
-    made.add_argument("--moves", type=int, default=0, help="leader moves of each client, instead of costs")
-    made.add_argument("--brokers", type=int, default=3, help="of the cluster that is started")
+    made.add_argument("--moves", type=int, default=0, help="measure this many leader moves per client instead of costs")
+    made.add_argument("--brokers", type=int, default=3, help="number of brokers to start")
     options = made.parse_args(arguments)
     with kafka(options.kafka, options.brokers) as brokers:
         if options.moves:

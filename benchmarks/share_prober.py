@@ -1,10 +1,10 @@
-"""Time without any acknowledgement: the floor of a share group's member while the leader moves.
+"""Time without any acknowledgement while the leader moves: a lower bound for a member of a share group.
 
-``python -m benchmarks.share_prober --bootstrap A,B,C --topic-id UUID --group G --seconds S``: on its own connection
-each broker is asked, every few milliseconds, for one record of the topic's only partition in the share group, and takes
-the acknowledgement of the one before with the same request. Only a leader gives and takes them, when it has read the
-group's state. Writes the times of acknowledgements and their brokers to standard output, as JSON: [wall-clock second,
-the broker's index in ``--bootstrap``].
+``python -m benchmarks.share_prober --bootstrap A,B,C --topic-id UUID --group G --seconds S``: requests one record of
+the topic's only partition from each broker every few milliseconds, on a separate connection to each. The same request
+acknowledges the previous record. A broker returns records and accepts acknowledgements only if it is the leader and has
+read the group's state. The prober writes the acknowledgements to standard output as JSON: [wall-clock second, the
+broker's index in ``--bootstrap``].
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ async def probe(index: int, server: str, one: Probe, until: float, seen: Seen) -
 
 
 async def run(options: Any) -> Seen:
-    """Ask every broker; return the observations in the order of time."""
+    """Ask every broker; return the observations sorted by time."""
     seen: Seen = []
     until = time.monotonic() + options.seconds
     async with asyncio.TaskGroup() as tasks:
@@ -113,7 +113,7 @@ async def run(options: Any) -> Seen:
 def main() -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bootstrap", required=True, help="every broker, not only some")
+    parser.add_argument("--bootstrap", required=True, help="addresses of all brokers of the cluster")
     parser.add_argument("--topic-id", type=uuid.UUID, required=True)
     parser.add_argument("--group", required=True)
     parser.add_argument("--seconds", type=float, default=20)

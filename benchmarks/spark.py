@@ -1,11 +1,10 @@
-"""The Spark source and sink beside Spark's own connector, in turns in one session.
+"""Cost of this package's Spark source and sink, and of Spark's own connector, which take turns in one session.
 
-    python -m benchmarks spark                               # on a broker of its own; Maven fetches the connector
-    python -m benchmarks spark --partitions 6 --only read count --records 500000
-    python -m benchmarks spark --bootstrap HOST:9092 --alone # without the connector
+    python -m benchmarks spark # starts a broker; Maven fetches the connector python -m benchmarks spark --partitions 6
+    --only read count --records 500000 python -m benchmarks spark --bootstrap HOST:9092 --alone # without the connector
 
-Each topic has 100-byte records, evenly in its partitions. Ratios of one run are comparable, figures of two are not.
-`tests.spark.beside_connector` compares what the two return.
+The records of each topic have 100 bytes, and are spread evenly over its partitions. Compare ratios within one run, not
+figures of different runs. `tests.spark.beside_connector` compares the results of both formats.
 """
 
 from __future__ import annotations
@@ -54,14 +53,14 @@ def main(args: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks spark", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--bootstrap", help="an Apache Kafka cluster; otherwise one broker is started")
-    parser.add_argument("--alone", action="store_true", help="without the connector")
-    parser.add_argument("--records", type=int, default=2_000_000, help="to read")
-    parser.add_argument("--written", type=int, default=200_000, help="rows of a write")
+    parser.add_argument("--bootstrap", help="an Apache Kafka cluster (default: start one broker)")
+    parser.add_argument("--alone", action="store_true", help="run without the connector")
+    parser.add_argument("--records", type=int, default=2_000_000, help="number of records to read")
+    parser.add_argument("--written", type=int, default=200_000, help="number of rows to write")
     parser.add_argument("--partitions", type=int, nargs="+", default=[6, 100, 1000])
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--batches", type=int, default=50, help="micro-batches to time")
-    parser.add_argument("--only", choices=list(_PARTS), nargs="+", default=list(_PARTS), help="only these parts")
+    parser.add_argument("--batches", type=int, default=50, help="number of micro-batches to measure")
+    parser.add_argument("--only", choices=list(_PARTS), nargs="+", default=list(_PARTS), help="run only these parts")
     parser.add_argument("--formats", nargs="+", default=[FORMAT, _CONNECTOR], help=argparse.SUPPRESS)
     given = parser.parse_args(args)
     if given.alone:
@@ -126,7 +125,7 @@ Costs = Mapping[str, Sequence[Cost]]
 
 
 def _costs(formats: Sequence[str], repeat: int, run: Callable[[str], None]) -> Costs:
-    """Let the formats take turns; the first turn does not count."""
+    """Run the formats in turn. The first turn does not count."""
     found: dict[str, list[Cost]] = {kind: [] for kind in formats}
     for _ in range(repeat + 1):
         for kind in formats:
@@ -158,7 +157,7 @@ def _stats() -> dict[int, tuple[int, float]]:
             try:
                 fields = (entry / "stat").read_text().rpartition(") ")[2].split()
             except OSError:
-                continue  # it has ended meanwhile
+                continue  # the process has ended meanwhile
             found[int(entry.name)] = (int(fields[1]), sum(int(field) for field in fields[11:15]) / _TICKS)
     return found
 
@@ -289,9 +288,9 @@ def _trigger(spark: SparkSession, given: argparse.Namespace, partitions: int) ->
 def _micro_batches(
     spark: SparkSession, given: argparse.Namespace, kind: str, partitions: int, more: Mapping[str, str]
 ) -> tuple[Cost, float]:
-    """Return the cost of micro-batches with records (median duration, mean processor time), and the share in time.
+    """Return the cost of micro-batches with records, and the share of them that took no longer than the interval.
 
-    The processor time includes the producer that writes the records.
+    The cost is their median duration and mean processor time, which includes the producer that writes the records.
     """
     topic = f"benchmark-spark-stream-{os.getpid()}-{partitions}-{kind}-{len(more)}".replace("_", "-")
     _topic(given, topic, partitions)

@@ -1,10 +1,10 @@
-"""The tables of ``each_move`` from its traces: cost of each leader move for each client, computed by Spark.
+"""Computes the tables of ``each_move`` from its traces with Spark: the cost of each leader move for each client.
 
     python -m benchmarks spark_moves --bootstrap localhost:9092 [--csv FILE]
 
-Spark reads the times of all records and of all moves, finds the gap of each move among the records, and sums up:
-medians and percentiles with their 95 % confidence intervals. Needs Java 17+ and the ``spark`` extra. With ``--csv``
-every move goes to a file, too, of which ``pictures`` makes its picture and which ``agree`` takes for a run.
+Spark reads the times of all records and all moves, finds the gap at each move, and computes medians and percentiles
+with their 95 % confidence intervals. This needs Java 17+ and the ``spark`` extra. With ``--csv`` every move is also
+written to a file, from which ``pictures`` draws its picture, and which ``agree`` accepts as a run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .traces import MOVE_SCHEMA, MOVES, SCHEMA, TRACES
 
 
 def read_figures(spark: SparkSession, bootstrap: str, records: str, moves: str, runs: str = "") -> DataFrame:
-    """Return each move in milliseconds, from the topics of records and moves; see `benchmarks.leader_gaps.Figures`."""
+    """Return the times of each move in milliseconds, from both topics; see `benchmarks.leader_gaps.Figures`."""
     one = ["run", "client"]
     order = Window.partitionBy(*one).orderBy("acked_us", "record")
     acked = read_values(spark, bootstrap, records, SCHEMA).where("acked_us is not null")
@@ -69,7 +69,7 @@ def _median(values: Sequence[float]) -> float:
 def rows(figures: DataFrame, condition: str, field: str) -> list[list[Any]]:
     """Return one table of a condition's moves: client, number, the brokers' medians, and the field's estimates."""
     estimates, median = (
-        f.udf(function, kind, useArrow=False)  # Arrow would need pandas
+        f.udf(function, kind, useArrow=False)  # Spark's conversion with Arrow would need pandas
         for function, kind in ((_estimates, "array<array<double>>"), (_median, "double"))
     )
     there = figures.where(f.col("condition") == condition)
@@ -109,8 +109,8 @@ def main(arguments: list[str]) -> None:
         "benchmarks spark_moves", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--bootstrap", required=True)
-    parser.add_argument("--runs", default="", metavar="REGEX", help="only runs whose name it is found in")
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="where to write every move")
+    parser.add_argument("--runs", default="", metavar="REGEX", help="include only runs whose names contain a match")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="file to which every move is written")
     options = parser.parse_args(arguments)
     spark = session("moves")
     figures = read_figures(spark, options.bootstrap, TRACES, MOVES, options.runs).cache()

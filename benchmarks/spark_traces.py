@@ -1,10 +1,10 @@
-"""KIP-951's tables from traces: p50, p99, p99.9 and max of every phase for every client, hints on and off.
+"""Computes KIP-951's tables from traces: p50, p99, p99.9 and maximum of each phase for each client, hints on and off.
 
     python -m benchmarks spark_traces --bootstrap localhost:9092 --topic traces
 
-Spark reads the topic, which `benchmarks.traces.write_traces` has filled, does the sums, and hands over a few hundred
-figures, whatever the size of the topic; ``spark-submit --master ... -m benchmarks`` does the same on a cluster. Writes
-the tables to the terminal, and pictures of latency over time. Needs Java 17+ and the ``spark`` extra.
+Spark reads the topic that `benchmarks.traces.write_traces` has written, and reduces it to a few hundred figures,
+whatever its size. ``spark-submit --master ... -m benchmarks`` does the same on a cluster. Prints the tables, and draws
+pictures of latency over time. Needs Java 17+ and the ``spark`` extra.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SLICES = 400
 
 
 EVERYTHING = "the whole run"
-"""The name of all phases together."""
+"""Name of the row for all phases together."""
 
 
 def session(name: str) -> SparkSession:
@@ -68,7 +68,7 @@ def read_traces(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
 def latency_rows(traces: DataFrame, latency: str) -> list[list[Any]]:
     """Return phase, client, p50, p99, p99.9, max, number of records, and number of records that never arrived.
 
-    Phases are in the order of their beginnings; if there are several, a last row is for all together.
+    Phases are sorted by their beginning. If there are several, the last row combines them.
     """
     both = traces.withColumn("phase", f.explode(f.array("phase", f.lit(EVERYTHING))))
     summed = both.groupBy("phase", "client").agg(
@@ -90,7 +90,7 @@ def latency_rows(traces: DataFrame, latency: str) -> list[list[Any]]:
 
 
 def picture(traces: DataFrame, latency: str, title: str) -> str:
-    """Draw an SVG of latency over time: p50, p99 and max of every slice of time, over all runs of a client."""
+    """Draw an SVG of latency over time: p50, p99 and maximum of each slice of time, over all runs of a client."""
     reached = traces.where(f.col(latency).isNotNull())
     phases = reached.groupBy("phase").agg(f.min("second").alias("begin"), f.max("second").alias("end")).collect()
     width = max((row.end for row in phases), default=1.0) / _SLICES
@@ -114,7 +114,7 @@ def main(arguments: list[str]) -> None:
     )
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--topic", required=True)
-    parser.add_argument("--runs", default="", metavar="REGEX", help="only runs whose name it is found in")
+    parser.add_argument("--runs", default="", metavar="REGEX", help="include only runs whose names contain a match")
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks"))
     options = parser.parse_args(arguments)
     spark = session("traces")

@@ -1,4 +1,4 @@
-"""Figures from samples, tables for terminals and Markdown, and a picture of latency over time."""
+"""Statistics of samples, tables for terminals and Markdown, and a picture of latency over time."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ class Estimate(NamedTuple):
 
 
 Statistic = Callable[[Sequence[float]], float]
-"""A figure of ordered values."""
+"""A statistic of sorted values."""
 
 
 def quantile(share: float) -> Statistic:
-    """Return the percentile of a share from 0 to 1."""
+    """Return the statistic for the percentile of a share from 0 to 1."""
     return lambda ordered: percentile(ordered, share)
 
 
 def resampled(values: Sequence[float], statistic: Statistic, seed: int = 1) -> list[float]:
-    """Return the statistic of each bootstrap resample of the values. Each call draws the same resamples."""
+    """Return the statistic of each bootstrap resample of the values. Equal seeds draw the same resamples."""
     draw, ordered = random.Random(seed), sorted(values)
     return [statistic(sorted(draw.choices(ordered, k=len(ordered)))) for _ in range(RESAMPLES)]
 
 
 def estimate(values: Sequence[float], statistic: Statistic) -> Estimate:
-    """Return the statistic of the values, with a percentile bootstrap's interval."""
+    """Return the statistic of the values, with the interval of a percentile bootstrap."""
     return within(statistic(sorted(values)), resampled(values, statistic))
 
 
@@ -62,7 +62,7 @@ def within(value: float, resamples: Sequence[float]) -> Estimate:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Format a Markdown table, aligned to read well as plain text: the first column left, the rest right."""
+    """Format a Markdown table with aligned columns: the first column to the left, the rest to the right."""
     cells = [[_cell(value) for value in row] for row in (header, *rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
 

@@ -1,7 +1,7 @@
-"""Wait of a record for its acknowledgement under a steady rate of records: ``python -m benchmarks steady``.
+"""Latency of acknowledgements at a steady rate of records: ``python -m benchmarks steady``.
 
-To six partitions with three replicas on Apache Kafka, acks all, with each client's own batch size and a linger of 5 ms.
-The time runs from when a record is due, so that a client that falls behind cannot hide it.
+Sends to six partitions with three replicas on Apache Kafka, with ``acks=all``, each client's default batch size and a
+linger of 5 ms. Latencies are counted from when a record is due, so that a client that falls behind cannot hide it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .suite.workload import Workload
 
 SECONDS = 5
 RATES = {1_000: 5, 20_000: 5, 100_000: 2}
-"""Number of contenders that can sustain each rate in records a second."""
+"""Number of contenders that can sustain each rate, by records/s."""
 CONTENDERS = [OURS[0], PEERS[2], OURS[1], PEERS[0], PEERS[1]]
 
 

@@ -1,4 +1,4 @@
-"""The fate of every record of a benchmark, and of every leader move, written to topics for Spark.
+"""Times of every record and every leader move of a benchmark, written to topics for Spark.
 
 ``python -m benchmarks spark_traces`` and ``spark_moves`` read them.
 """
@@ -31,9 +31,9 @@ class Trace(NamedTuple):
 
     run: str
     client: str
-    """Name of the record's client, such as ``lead`` and ``lead-no-hints``."""
+    """Name of the record's client, such as ``lead`` or ``lead-no-hints``."""
     phase: str
-    """Phase of the benchmark, such as ``steady`` and ``leaders move``."""
+    """Phase of the benchmark, such as ``steady`` or ``leaders move``."""
     record: int
     sent_us: int
     acked_us: int | None = None
@@ -41,7 +41,7 @@ class Trace(NamedTuple):
 
 
 class MoveTrace(NamedTuple):
-    """A move of the leader of the one partition that a run wrote to, in microseconds of the clock of its records."""
+    """A leader move of the only partition that a run wrote to, in microseconds of the same clock as its records."""
 
     run: str
     client: str
@@ -58,18 +58,19 @@ class MoveTrace(NamedTuple):
     started_us: int | None
     """Time of the new leader's first acknowledgement."""
     at_once_us: int | None
-    """Time of the first acknowledgement to a client that knew of the move at once; None if not seen."""
+    """Time of the first acknowledgement to an ideal client, which learns of the move at once; None if not seen."""
 
 
 async def prepare_topic(bootstrap: str, topic: str) -> None:
-    """Create the topic if it does not exist, before the measurement, so that it cannot fail afterwards."""
+    """Create the topic if it does not exist. This is done before a measurement, whose results could otherwise be
+    lost."""
     async with AdminClient(bootstrap) as admin:
         if topic not in await admin.list_topics():
             await admin.create_topics([NewTopic(topic, _PARTITIONS)])
 
 
 async def write_traces(bootstrap: str, topic: str, traces: Iterable[Trace | MoveTrace]) -> int:
-    """Append traces to the topic in parts, since they may not fit in memory; return their number."""
+    """Append traces to the topic in chunks, since they may not fit in memory; return their number."""
     written = 0
     left = iter(traces)
     async with Producer(bootstrap, compression_type="zstd") as producer:

@@ -1,8 +1,8 @@
-"""Cost of tracing and metrics: microseconds of CPU time for each record, off, not sampled, at 1 %, and sampled.
+"""Cost of tracing and metrics in microseconds of CPU time per record: off, not sampled, sampled at 1 %, and sampled.
 
-``python -m benchmarks tracing [--records 50000] [--rounds 7]``: on a broker that is never the limit. Requests are spans
-of the application, with ten records each. Spans go to no exporter, whose cost would be its own. Rounds of all cases
-take turns; the figure is the minimum of a case's rounds, and beside it the difference from the first case.
+``python -m benchmarks tracing [--records 50000] [--rounds 7]``: uses a broker that is never the limit. A request is a
+span of the application, with ten records. Spans are not exported, because the cost would depend on the exporter. The
+cases take turns. The figure is the minimum of a case's rounds, followed by the difference from the first case.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Case(NamedTuple):
     sampler: Sampler | None
     """The sampler, or None without tracing."""
     requests: bool
-    """True if the records belong to requests."""
+    """True if the records are sent within requests."""
     metrics: bool = False
 
 
@@ -90,7 +90,7 @@ async def produce(servers: str, case: Case, way: Way, records: int) -> float:
 
 
 async def consume(servers: str, case: Case, records: int) -> float:
-    """Return the microseconds per record in a loop over records without a context."""
+    """Return the microseconds per record in a loop over records that carry no trace context."""
     topic = SinkTopic(1, records).name
     async with Consumer(topic, bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
         left = records

@@ -1,13 +1,14 @@
-"""Transactions back to back, on Apache Kafka: ``python -m benchmarks transactions``, or in pieces.
+"""Rate and cost of successive transactions on Apache Kafka, by client.
 
-    python -m benchmarks transactions --rounds 2                    # all of it, in about nine minutes
-    python -m benchmarks transactions --case "1 partition"          # one case
-    python -m benchmarks transactions --client franz --join         # one client, beside what was measured before
+    python -m benchmarks transactions --rounds 2 # all cases, in about nine minutes python -m benchmarks transactions
+    --case "1 partition" # one case python -m benchmarks transactions --client franz --join # one client, added to the
+    saved results
 
-How many a second and what a commit takes, of twelve records to one partition and to six, beside other clients in the
-same run; and what a record costs in transactions of 1,000, beside the same records without any, where a flush stands
-for each commit. Every client has its own defaults, idempotence, and a linger of 5 ms. In a pipeline
-(`TransactionPipeline`) leaving a block is what counts as the commit, and the rate includes the last commit's answer.
+The first cases measure transactions per second and the time of a commit, for 12 records to one partition and to six.
+The last case measures the cost of a record in transactions of 1,000 records, and without transactions, with a flush
+instead of each commit. Every client uses its defaults, except for idempotence and a linger of 5 ms. In a pipeline
+(`TransactionPipeline`) the time to leave a block counts as the commit, and the rate includes the response to the last
+commit.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ RECORDS = 12
 LONG = 1000
 COPIES = 3
 FEWEST = 100
-"""Minimum number of a client's transactions of 12 records in a turn: fewer would give no 99th percentile."""
+"""Minimum number of a client's transactions of 12 records in a turn, so that a 99th percentile is meaningful."""
 PIPELINES = [Contender("lead_pipeline"), Contender("lead_pipeline", "uvloop")]
 OUTSIDE = [Contender("lead_outside"), Contender("lead_outside", "uvloop")]
 CONTENDERS = [
@@ -52,7 +53,7 @@ def case(name: str, contenders: list[Contender], partitions: int, count: int, re
 def main(arguments: list[str]) -> None:
     made = parser("transactions", __doc__)
     made.set_defaults(on="kafka", rounds=2, records=LONG * 400)
-    made.add_argument("--transactions", type=int, default=300, help="in a turn; of 1,000 records as --records says")
+    made.add_argument("--transactions", type=int, default=300, help="transactions of 12 records in a turn")
     options = made.parse_args(arguments)
     short = [case(f"{n} partition(s)", CONTENDERS, n, options.transactions) for n in (1, 6)]
     costs_of = [*OUTSIDE, *OURS[:2], *PIPELINES]
@@ -77,7 +78,7 @@ def _names(cases: list[Case]) -> list[str]:
 
 
 def _rates(samples: list[Sample]) -> str:
-    """Return the table of rates. Ratios are ours to theirs: above 1, this client is faster."""
+    """Return the table of rates. Ratios are this client's rate to the other's: above 1, this client is faster."""
     per_second = spreads(samples, "transactions_per_second", max)
     p50, p99, cpu = spreads(samples, "p50"), spreads(samples, "p99"), spreads(samples, "cpu_us")
     rows = []

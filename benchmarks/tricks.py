@@ -1,7 +1,7 @@
-"""Gain by each module of `aiokafka_lead._cpython`: nanoseconds of CPU time for one use, with it and without.
+"""Gain from each module of `aiokafka_lead._cpython`: nanoseconds of CPU time for one use, with and without it.
 
-``python -m benchmarks tricks``: compiles one small module that uses all of them, once as it is and once without each.
-Needs Cython and a C compiler; takes a minute of CPU time.
+``python -m benchmarks tricks``: compiles a small module that uses all of them, and again without each of them. Needs
+Cython and a C compiler, and takes a minute of CPU time.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def once_ns(work: Callable[[], None], count: int) -> float:
 
 
 def compare(name: str, text: str, works: list[Callable[[], None]], count: int) -> None:
-    """Print the best of several rounds, in which both builds take turns under the same load."""
+    """Print the best of several rounds, in which both builds take turns."""
     best = [float("inf"), float("inf")]
     for _ in range(ROUNDS):
         gc.collect()

@@ -1,8 +1,8 @@
-"""Cost of encoding and decoding: ns a partition for the large messages, and each codec's first use.
+"""Cost of encoding and decoding: nanoseconds per partition for the large messages, and the first use of each codec.
 
     python -m benchmarks.wire_codec [--seconds 0.3]
 
-CPU time of this process, best of several rounds. First use runs in a new process, as a client's start does.
+CPU time of this process, best of several rounds. The first use is measured in a new process, as in a client's start.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ FIRST_USES = [
 
 
 def first_use(key: int) -> None:
-    """Print the ms of importing the module, and of creating the request's encoder and the response's decoder."""
+    """Print the milliseconds to import the module, and to create the request's encoder and the response's decoder."""
     start = perf_counter()
     request = request_class(key)
     imported = perf_counter()
@@ -171,7 +171,7 @@ def first_use(key: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=0.3, help="for each figure")
+    parser.add_argument("--seconds", type=float, default=0.3, help="time spent on each figure")
     parser.add_argument("--first-use", type=int, metavar="API_KEY", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.first_use is not None:

@@ -1,12 +1,13 @@
-"""A consumer microservice: bills the orders of ``fastapi_orders``, each once, until a signal stops it.
+"""A consumer service that bills the orders of ``fastapi_orders``, each once, until a signal stops it.
 
     python examples/consumer_service.py [HOST:PORT]        # default localhost:9092; Ctrl-C or SIGTERM ends it
 
 Start as many instances as you like: they form a group and share the topic's partitions. Each customer's orders are
-billed in order, and different customers' orders concurrently. An order may come twice: if an instance was killed before
-it had committed, or if a request was repeated although its first record was written. The order's id is the key of its
-row in the LEDGER (default: ledger.db), so it is billed once. Invalid orders go to ``orders.failed``, with the cause in
-their headers. With HEALTH_PORT, it answers an orchestrator's probes at ``/health/live`` and ``/health/ready``.
+billed in order, and different customers' orders concurrently. An order may come twice, if an instance was killed before
+it had committed, or if a request was repeated although its first record was written. It is billed only once, because
+its id is the key of its row in the LEDGER (default: ledger.db). Invalid orders go to ``orders.failed``, with the cause
+in their headers. If HEALTH_PORT is set, the service answers an orchestrator's probes at ``/health/live`` and
+``/health/ready``.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ async def handle(record: ConsumerRecord[bytes | None, bytes | None]) -> None:
 
 
 async def main() -> None:
-    """Run the service until SIGTERM, as an orchestrator sends it, or Ctrl-C."""
+    """Run the service until SIGTERM, which an orchestrator sends, or Ctrl-C."""
     with closing(sqlite3.connect(LEDGER, timeout=30)) as ledger, ledger:
         ledger.execute("CREATE TABLE IF NOT EXISTS bills (order_id PRIMARY KEY, customer NOT NULL, cents NOT NULL)")
     servers = sys.argv[1] if len(sys.argv) > 1 else "localhost:9092"

@@ -1,4 +1,4 @@
-"""A task queue behind FastAPI: requests enqueue jobs, and workers in this process and others do them.
+"""A task queue behind FastAPI: requests enqueue jobs, which workers in this and other processes do.
 
 Run it, with a Kafka cluster of 4.2 or newer at BOOTSTRAP_SERVERS (default: localhost:9092; ``python -m
 aiokafka_lead.testing --port 9092`` serves one):
@@ -7,9 +7,9 @@ aiokafka_lead.testing --port 9092`` serves one):
     uvicorn examples.fastapi_jobs:app --timeout-graceful-shutdown 20
     curl -X POST localhost:8000/thumbnails -H 'content-type: application/json' -d '{"image": "cat.png"}'
 
-Start as many processes as you like: they share the work, however many partitions the topic has (KIP-932). When a
-process stops, jobs not begun go to other processes at once, and running jobs are finished. A failed job is tried again
-by any process, and finally moved to a separate topic, with the cause. ``worker.py`` is a worker without an app.
+Start as many processes as you like: they share the work, whatever the topic's number of partitions (KIP-932). When a
+process stops, it finishes its running jobs, and its other jobs go to other processes at once. Any process may retry a
+failed job, which is finally moved to a separate topic, with the cause. ``worker.py`` is a worker without an app.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ class Job(BaseModel):
 
 @kafka.share_consumer(TOPIC, group_id=GROUP, run={"concurrency": 32, "dead_letter_topic": f"{TOPIC}.failed"})
 async def make_thumbnail(record: ShareRecord[bytes | None, bytes | None]) -> None:
-    """Do one job. It may take longer than the record's lock lasts: the lock is renewed."""
+    """Do one job. It may take longer than the record's lock, which is renewed."""
     job = Job.model_validate_json(record.value or b"")
-    await anyio.sleep(0.1)  # in place of the work
+    await anyio.sleep(0.1)  # stands for the work
     log.info("thumbnail of %s, %d wide (delivery %d)", job.image, job.width, record.delivery_count)
 
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Set up the group, since a new group would skip jobs enqueued before its first worker joined. Then work."""
+    """Set up the group, which would otherwise skip jobs enqueued before its first worker joined. Then work."""
     async with AdminClient(SERVERS) as admin:
         begin = ConfigChange("share.auto.offset.reset", "earliest")
         await admin.incremental_alter_configs({ConfigResource(ConfigResourceType.GROUP, GROUP): [begin]})
@@ -71,6 +71,6 @@ kafka.handle_errors(app)  # 413 and 503
 
 @app.post("/thumbnails", status_code=202)
 async def enqueue(job: Job, producer: Annotated[Producer[Any, Any], Depends(jobs)]) -> dict[str, str]:
-    """Enqueue a job. The answer comes once the job is stored in Kafka, before it is done."""
+    """Enqueue a job. The response is sent once the job is stored in Kafka, before it is done."""
     await producer.send_and_wait(TOPIC, job.model_dump_json().encode())
     return {"status": "enqueued"}

@@ -7,7 +7,8 @@ Run it, with a Kafka cluster at BOOTSTRAP_SERVERS (default: localhost:9092; ``py
     uvicorn examples.fastapi_orders:app --workers 2 --timeout-graceful-shutdown 20
     curl -X POST localhost:8000/orders -H 'content-type: application/json' -d '{"customer": "ann", "cents": 1250}'
 
-It starts even while Kafka is down; ``/health/ready`` reports if Kafka is available. Requests are answered within 20 s.
+It starts even while Kafka is down; ``/health/ready`` reports when Kafka is available. Every request is answered within
+20 s.
 
 The app has no database. If it also wrote orders to a database, a crash could leave an order without its event.
 ``examples/service`` writes both in one transaction, and an outbox publishes the event.

@@ -1,11 +1,11 @@
-"""The outbox pattern: a database and the events published about it cannot differ.
+"""The outbox pattern: the published events cannot differ from the database.
 
     pip install 'aiokafka-lead[outbox]'
     python examples/outbox.py [HOST:PORT [DATABASE]]    # default localhost:9092, and a file of SQLite that is removed
 
-An order and its event are written in one transaction of the database, without Kafka. Meanwhile a relay publishes the
-events, exactly once for readers of committed records, even if it is started twice or killed. DATABASE is a URL of
-SQLAlchemy, such as postgresql+asyncpg://user:password@host/shop.
+An order and its event are written in one transaction of the database, without Kafka. A relay publishes the events,
+exactly once for readers of committed records, even if it is killed or started twice. DATABASE is a URL of SQLAlchemy,
+such as postgresql+asyncpg://user:password@host/shop.
 """
 
 from __future__ import annotations

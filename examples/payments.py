@@ -1,17 +1,17 @@
-"""Payments that are booked exactly once, although the workers that book them are killed all the time.
+"""Payments that are booked exactly once, although the workers that book them are killed repeatedly.
 
-    python -m examples.payments                              # on an embedded cluster, about ten seconds
-    python -m examples.payments --bootstrap localhost:9092   # on a real one: makes topics "payments-...", leaves them
-    python -m examples.payments --outage 300                 # the embedded cluster is away for five minutes meanwhile
+    python -m examples.payments # on an embedded cluster, about ten seconds python -m examples.payments --bootstrap
+    localhost:9092 # on a real cluster: creates topics "payments-...", and keeps them python -m examples.payments
+    --outage 300 # the embedded cluster is down for five minutes meanwhile
 
-Accounts are spread over partitions. A worker takes payments of its accounts and books them: it takes the money from the
-payer's balance and sends a credit to the payee's partition, where that partition's worker adds it up, or it refuses
-payments that are not covered. The payments taken, the new balances, the credits, the outcomes and its offsets are one
-transaction. A worker that is killed (SIGKILL) leaves no booking half done: its successor aborts any open transaction,
-reads the balances, and goes on. While the cluster is away, workers try again until it is back.
+Accounts are spread over partitions. A worker books the payments of its accounts: it takes the money from the payer's
+balance, and sends a credit to the payee's partition, whose worker adds it to the payee's balance. It refuses payments
+that are not covered. The new balances, the credits, the outcomes and the offsets of the payments are one transaction. A
+killed worker (SIGKILL) therefore leaves no booking half done: its successor aborts any open transaction, reads the
+balances, and continues. While the cluster is down, workers retry until it is back.
 
-The auditor sends the payments, kills workers at random meanwhile, and checks at the end that each payment has one
-outcome, that no money was lost or made, and that each balance agrees with the outcomes.
+The auditor sends the payments and kills workers at random. At the end it checks that each payment has one outcome, that
+no money was lost or created, and that each balance agrees with the outcomes.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Balances:
         return self._partitions.get(partition, {})
 
     async def on_partitions_assigned(self, partitions: Iterable[TopicPartition]) -> None:
-        """Load balances. The group waits, so no record of a partition is delivered before its balances are known."""
+        """Load balances. The group waits for this, so the balances of a partition are known before its first record."""
         for partition in {tp.partition for tp in partitions}:
             while True:
                 try:
@@ -87,8 +87,8 @@ class Balances:
 async def read_latest(servers: str, topic: str, partition: int) -> dict[str, int]:
     """Return the latest value of each key.
 
-    Reads to the end of all records. If the previous worker left a transaction open, waits until it is committed or
-    aborted, because the balances before it may be outdated.
+    Reads to the end of the log. If the previous worker left a transaction open, waits until it is committed or aborted,
+    because the balances before it may be outdated.
     """
     tp = TopicPartition(topic, partition)
     async with Consumer(bootstrap_servers=servers) as anything:
@@ -160,7 +160,7 @@ async def work(servers: str, prefix: str, number: int) -> None:
 
 
 async def learn_outcome(producer: Producer[Any, Any], txn: Transaction[Any, Any]) -> None:
-    """Retry until the outcome is known, which determines the balances."""
+    """Retry until the outcome of the transaction is known, because the balances depend on it."""
     while txn.outcome is None:
         with suppress(CommitOutcomeUnknownError, TransactionAbortedError):
             await producer.commit_transaction()
@@ -188,7 +188,7 @@ def book(record: ConsumerRecord[Any, Any], now: dict[str, int], changed: dict[st
 
 
 class Workers:
-    """Worker processes, which are killed at random, and started again."""
+    """Worker processes, which are killed at random and restarted."""
 
     def __init__(self, servers: str, prefix: str) -> None:
         self._command = [sys.executable, "-m", "examples.payments", "--bootstrap", servers, "--prefix", prefix]
@@ -307,7 +307,7 @@ async def audit(servers: str, prefix: str, count: int, over_s: float, outage_s: 
 
 
 async def be_away(cluster: EmbeddedCluster, after_s: float, for_s: float) -> None:
-    """Take all brokers down after ``after_s`` seconds, for ``for_s`` seconds."""
+    """Stop all brokers after ``after_s`` seconds, for ``for_s`` seconds."""
     await asyncio.sleep(after_s)
     for broker in cluster.broker_ids:
         await cluster.kill_broker(broker)

@@ -1,13 +1,13 @@
-"""Server-sent events: one consumer for the process, whose records go to every connected browser.
+"""Server-sent events: one consumer per process, whose records go to every connected browser.
 
     pip install 'aiokafka-lead[fastapi]' uvicorn
     uvicorn examples.sse_orders:app --timeout-graceful-shutdown 2
     curl -N localhost:8000/orders
 
-Each instance waits for Kafka when it starts, and reads the whole topic from then on, without a group; the probes report
-if it is reading. At a signal, uvicorn ends open streams after its timeout, and the lifespan stops the consumer. A
-browser that does not keep up is disconnected, and reconnects by itself. It costs other browsers neither memory nor
-time.
+Each instance waits for Kafka when it starts. From then on it reads all partitions of the topic, without a group, and
+the probes report if it is reading. At a signal, uvicorn ends open streams after its timeout, and the lifespan stops the
+consumer. A browser that does not keep up is disconnected, and reconnects by itself. It neither delays other browsers
+nor takes unbounded memory.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""A worker: does the jobs of a topic, many at once, together with any number of other workers.
+"""A worker that does the jobs of a topic, many at once, together with any number of other workers.
 
     python examples/worker.py [HOST:PORT]        # default localhost:9092; Ctrl-C or SIGTERM ends it
 
-Needs Apache Kafka 4.2 or newer (share groups, KIP-932); ``python -m aiokafka_lead.testing --port 9092`` serves one.
-Any worker gets any job, however many partitions the topic has, and a slow job does not delay others. A failed job is
-tried again after a backoff, by this worker or another, and finally goes to ``images.failed``, with the cause in its
-headers. The lock of a long job is renewed. At the first signal, jobs not begun go to other workers, and running jobs
-are finished within 10 s; a second signal gives these up, too. With HEALTH_PORT in the environment, it answers an
-orchestrator's probes at ``/health/live`` and ``/health/ready``.
+This needs Apache Kafka 4.2 or newer (share groups, KIP-932); ``python -m aiokafka_lead.testing --port 9092`` serves
+such a cluster. Any worker may get any job, whatever the topic's number of partitions, and a slow job does not delay
+others. A failed job is tried again after a backoff, by this or another worker, and finally goes to ``images.failed``,
+with the cause in its headers. The lock of a long job is renewed. At the first signal, running jobs are finished within
+10 s, and other jobs go to other workers. A second signal gives the running jobs up, too. If HEALTH_PORT is set, the
+worker answers an orchestrator's probes at ``/health/live`` and ``/health/ready``.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ TOPIC, GROUP = "images", "resizers"
 
 
 async def resize(record: ShareRecord[bytes | None, bytes | None]) -> None:
-    """Do one job. It is tried again after an error, so it must tolerate being run twice."""
+    """Do one job. It is retried after an error, so it must tolerate being run twice."""
     job = json.loads(record.value or b"")
-    await anyio.sleep(job.get("seconds", 0.1))  # in place of the work
+    await anyio.sleep(job.get("seconds", 0.1))  # stands for the work
     print(f"{job['image']} resized to {job['width']} (delivery {record.delivery_count})")
 
 
@@ -39,7 +39,7 @@ async def begin_at_the_first_job(servers: str) -> None:
 
 
 async def main() -> None:
-    """Work until SIGTERM, as an orchestrator sends it, or Ctrl-C."""
+    """Work until SIGTERM, which an orchestrator sends, or Ctrl-C."""
     servers = sys.argv[1] if len(sys.argv) > 1 else "localhost:9092"
     port = os.environ.get("HEALTH_PORT")
     await begin_at_the_first_job(servers)

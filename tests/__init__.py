@@ -1,1 +1,1 @@
-"""The tests mirror the package; ``kafka`` holds the tests against a real Apache Kafka."""
+"""Tests, in the same folders as the package. The folder ``kafka`` has the tests against a real Apache Kafka."""

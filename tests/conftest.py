@@ -23,7 +23,8 @@ from .ports import PortPool
 from .proxies import NO_PROXIES
 
 # "all" draws the same examples each time, so that a failure comes from the code and not from chance. The smaller suites
-# draw a part of them, HYPOTHESIS_PROFILE=deep many new ones. No deadline: the machine may be busy.
+# draw some of these examples, and HYPOTHESIS_PROFILE=deep draws many new examples. There is no deadline, because the
+# machine may be busy.
 settings.register_profile("all", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("deep", deadline=None, max_examples=5000, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("test", settings.get_profile("all"), max_examples=50)
@@ -32,11 +33,11 @@ settings.register_profile("quick", settings.get_profile("all"), max_examples=34)
 _SUITES = ("quick", "test", "all")
 """Suites; each includes all previous suites."""
 _QUICK = ("core", "records", "smoke", "wire")
-"""Folders of the quick suite, the first to run after a change."""
+"""Folders of the quick suite, which is run first after a change."""
 _ON_BOTH_LOOPS = ("io", "smoke")
 """Folders whose tests also run on trio in the suite "test", because they exercise sockets and tasks.
 
-Elsewhere files and tests marked ``both_loops`` do: tests of cancellation, and one file of each folder.
+In other folders, files and tests marked ``both_loops`` run on trio: tests of cancellation, and one file of each folder.
 """
 _TOGETHER = {
     "other Kafka": re.compile(
@@ -47,9 +48,9 @@ _TOGETHER = {
     "Spark": re.compile(r"tests/spark/|\[docs/spark"),
     "registries": re.compile("tests/schema/"),
 }
-"""Tests that share something slow to start: the largest cluster, Spark, ... One process runs all of a group."""
+"""Groups of tests that share something slow to start, such as the largest cluster or Spark. One process runs each."""
 _LONGEST = ("Kafka", "Spark", "other Kafka", "Spark's programs", "registries")
-"""Groups in the order in which they start, before all other tests, so that no process is left with one at the end."""
+"""Groups in the order in which they start, before all other tests, so that no group runs alone at the end."""
 _HERE = Path(__file__).parent
 
 
@@ -68,7 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Exclude permanent objects from garbage collection, because tests that collect would take 0.5 s longer each."""
+    """Exclude permanent objects from garbage collection, which would take 0.5 s longer in each test that collects."""
     gc.disable()
     try:
         return (yield)
@@ -95,7 +96,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With ``--dist=loadfile``, give tests that share something slow to start to the same process, and begin there."""
+    """With ``--dist=loadfile``, run each of the groups `_TOGETHER` in one process, before all other tests."""
     from xdist.scheduler import LoadFileScheduling
 
     class ByFileOrMore(LoadFileScheduling):  # type: ignore[misc]  # it has no types
@@ -120,7 +121,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Give Kafka and Spark priority over concurrent tests.
 
     Starved brokers lose sessions, and Spark abandons a Python worker that takes 10 s to start. They get three times a
-    test's share of the processor. Lowering the priority of tests instead would starve them beside other busy programs.
+    test's share of the processor. A lower priority of the tests would instead starve them if other programs are busy.
     """
     if "PYTEST_XDIST_WORKER" in os.environ and _group(item.nodeid) in (None, "registries"):
         _step_back()
@@ -153,7 +154,7 @@ def _is_second_loop(item: pytest.Item) -> bool:
 
 @pytest.fixture(scope="module", params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
-    """Event loops that tests marked ``anyio`` run on, in turn."""
+    """Event loop of a test marked ``anyio``: each test runs on asyncio and on trio."""
     backend: str = request.param
     return backend
 
@@ -162,7 +163,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 def handler_of_python() -> Iterator[None]:
     """Restore Python's handler of Ctrl-C, here and in processes that the test starts.
 
-    Another library's handler may stay in this process, and a shell has its background jobs ignore Ctrl-C.
+    Another library may have left its handler in this process, and background jobs of a shell ignore Ctrl-C.
     """
     former = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -178,7 +179,7 @@ def ports() -> Iterator[PortPool]:
 
 @pytest.fixture
 def names() -> Iterator[Names]:
-    """Host names of the test's own, and their addresses."""
+    """Host names that exist only in the test, and their addresses."""
     with resolving() as table:
         yield table
 

@@ -1,4 +1,4 @@
-"""Support for tests that an object is freed without the garbage collector."""
+"""Support for tests which check that objects are freed without the garbage collector."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_socket_is_dropped() -> Iterator[None]:
-    """Fails if a socket or a transport was not closed before it became garbage."""
+    """Fail if the block leaves a socket or a transport that was not closed before it became garbage."""
     gc.collect()
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always", ResourceWarning)
@@ -22,10 +22,10 @@ def no_socket_is_dropped() -> Iterator[None]:
 
 @contextmanager
 def no_cycles_are_left() -> Iterator[None]:
-    """Fails if objects of this package became garbage that only the collector finds.
+    """Fail if the block leaves objects of this package in reference cycles, which only the collector frees.
 
-    Such cycles keep what they hold until it comes by, a fetch answer's bytes for instance, and each of its passes holds
-    up the event loop.
+    Such cycles keep alive what they refer to, for example the bytes of a fetch response, until the next collection, and
+    each collection blocks the event loop.
     """
     gc.collect()
     gc.disable()

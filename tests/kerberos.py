@@ -52,7 +52,7 @@ class Realm:
         self.service_keytab: Final = self.folder / "kafka.keytab"
 
     def write_config(self, name: str, *, ticket_lifetime: str = "10m", port: int | None = None) -> Path:
-        """A configuration of Kerberos for clients of this realm, or of one at another port."""
+        """Write a Kerberos configuration for clients of this realm, or of a realm at another port; return its path."""
         path = self.folder / name
         path.write_text(
             f"""[libdefaults]
@@ -75,7 +75,7 @@ class Realm:
         return path
 
     def start(self) -> None:
-        """Make the realm, and start its KDC."""
+        """Create the realm, and start its KDC."""
         (self.folder / "kdc.conf").write_text(
             f"""[kdcdefaults]
  kdc_listen = ""
@@ -105,7 +105,7 @@ class Realm:
 
     @contextmanager
     def silent(self) -> Iterator[None]:
-        """While the block runs, the KDC accepts connections and never answers."""
+        """Freeze the KDC in the block: it accepts connections, but never answers."""
         assert self._kdc is not None
         freeze(self._kdc)
         try:
@@ -114,7 +114,7 @@ class Realm:
             self._kdc.send_signal(signal.SIGCONT)
 
     def tickets_given(self) -> int:
-        """Return how often the KDC has given alice a ticket-granting ticket."""
+        """Return the number of ticket-granting tickets that the KDC has issued to alice."""
         log = (self.folder / "kdc.log").read_text()
         return sum("AS_REQ" in line and "ISSUE" in line and CLIENT in line for line in log.splitlines())
 

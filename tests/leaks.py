@@ -1,4 +1,4 @@
-"""Everything an error shows when it is printed, logged, or sent to a collector with each function's variables."""
+"""All text that an error reveals if it is printed, logged, or sent to a collector with the variables of its frames."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ def everything(error: BaseException) -> str:
 def _repr(value: object) -> str:
     try:
         return repr(value)
-    except AttributeError:  # object that is not fully constructed
+    except AttributeError:  # the object is not fully constructed
         return object.__repr__(value)

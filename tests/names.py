@@ -45,9 +45,9 @@ STRANGE = "127.0.0.2"
 
 
 class Stranger:
-    """A server on the port of another one, but at `STRANGE`. In a thread.
+    """A server in a thread, on the same port as another server, but at the address `STRANGE`.
 
-    Sends the given bytes, or none, to each client that connects.
+    It sends the given bytes, or none, to each client that connects.
     """
 
     def __init__(self, port: int, says: bytes | None) -> None:

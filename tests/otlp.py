@@ -35,7 +35,7 @@ class CollectedSpan(NamedTuple):
 
 
 class Collector:
-    """Serves while the ``with`` lasts."""
+    """Serves during a ``with`` block."""
 
     def __init__(self) -> None:
         self.spans: list[CollectedSpan] = []

@@ -12,10 +12,10 @@ from typing import Any
 import anyio
 
 LATE_S = 0.1
-"""A machine that stalls for this long is late, however long the test takes."""
+"""A machine that stalls for this many seconds is late, regardless of the length of the test."""
 
 LATE_PART = 0.25
-"""A machine is also late if stalls take this part of the test's time, in one piece or in many."""
+"""A machine is also late if all stalls together take this share of the test's time."""
 
 TICK_S = 0.02
 
@@ -54,9 +54,9 @@ class Lateness:
 
 
 def again_if_late(*times_ms: int) -> Callable[[Test], Test]:
-    """Pass the first of these times to a test as its first argument, and the next time if it fails on a late machine.
+    """Pass the first of these times to a test as its first argument. If it fails on a late machine, pass the next.
 
-    On a late machine, the event loop stalled for too long (`Lateness.late`). Any other failure counts, and so does a
+    A machine is late if its event loop has stalled for too long (`Lateness.late`). Any other failure counts, as does a
     failure with the last time. Fixtures are not set up again.
     """
 

@@ -1,4 +1,4 @@
-"""Ports that stay reserved from the moment they are chosen."""
+"""Ports that are reserved from the moment they are chosen."""
 
 from __future__ import annotations
 

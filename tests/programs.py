@@ -1,4 +1,4 @@
-"""A Python program that a test runs in its own process, and its output."""
+"""A Python program that a test runs in a separate process, and its output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATIENCE_S = 90
 
 
 class Program:
-    """A program that runs while the ``with`` block does. A failure inside shows all that the program has printed."""
+    """A program that runs during a ``with`` block. If the block fails, the error shows the program's output."""
 
     def __init__(self, *arguments: str, **environment: str) -> None:
         self.lines: list[str] = []
@@ -27,7 +27,7 @@ class Program:
         self._changed = threading.Condition()
         self._has_ended = False
         self._position = 0
-        # With its own session, killing the group also kills children that are left.
+        # A separate session, so that killing the group also kills remaining children.
         self._process = subprocess.Popen(
             [sys.executable, "-u", *arguments],
             cwd=ROOT,

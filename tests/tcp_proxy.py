@@ -53,4 +53,4 @@ class TcpProxy:
         task = asyncio.create_task(pump)
         self._pumps.add(task)
         task.add_done_callback(self._pumps.discard)
-        task.add_done_callback(lambda _: sink.close())  # a task that is cancelled at once does not run at all
+        task.add_done_callback(lambda _: sink.close())  # a task that is cancelled at once never runs

@@ -1,8 +1,8 @@
 """Every sample of README.md and the documentation runs, each page with its own embedded cluster at ``localhost:9092``.
 
-Samples of a page share their names in order, so that a later one need not repeat imports. A sample's tests are called
-as well, with a cluster. A sample that begins with the name of a file, ``# billing.py``, can be imported by later ones.
-After ``<!-- shown only: REASON -->`` a sample is only compiled.
+The samples of a page share their names in order, so that a later sample need not repeat imports. Tests in a sample are
+also called, with a cluster. Later samples can import a sample that begins with the name of a file, ``# billing.py``. A
+sample after ``<!-- shown only: REASON -->`` is only compiled.
 """
 
 from __future__ import annotations

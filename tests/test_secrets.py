@@ -1,4 +1,4 @@
-"""Secrets never show: each contains a word that must not be in anything printed, logged or kept."""
+"""Secrets are never revealed: each contains a word that must not appear in anything printed, logged or kept."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""sdist and wheels for every Python that is on this machine, and a trial of each: ``make dist``.
+"""Builds an sdist, and a wheel for every Python on this machine, and tests each of them: ``make dist``.
 
     python -m tools.dist [--python PATH ...]
 
-For each interpreter, in environments of its own: the wheel is built from the sdist, installed with its dependencies,
-and the tests of ``tests/wheel`` run on it; then the sdist is installed where no C compiler works, and they run again.
-No installation may show a compiler's text. Wheels go to ``dist/``.
+For each interpreter, in new environments: the wheel is built from the sdist and installed with its dependencies, and
+the tests of ``tests/wheel`` run on it. Then the sdist is installed without a working C compiler, and the tests run
+again. No installation may show output of a compiler. Wheels go to ``dist/``.
 """
 
 from __future__ import annotations

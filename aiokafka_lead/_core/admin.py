@@ -32,7 +32,7 @@ class RetryRule:
     brief: Collection[int] = frozenset()
     """Errors retried `BRIEF_TRIES` times at most, even if ``codes`` has them."""
     unexplained: bool = False
-    """True if UNKNOWN_SERVER_ERROR is retried until its broker has been in doubt for a while: another may do better."""
+    """True if UNKNOWN_SERVER_ERROR is retried until its broker has been in doubt for a while: another may succeed."""
 
     def allows(self, error: KafkaError, tries: int) -> bool:
         """Return True if an item should be tried again after this number of tries."""

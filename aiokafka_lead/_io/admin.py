@@ -227,7 +227,7 @@ class Calls:
     ) -> dict[K, V]:
         """Ask each destination about its items, all concurrently. The failure of one does not affect the others' items.
 
-        ``ask`` gets a deadline of its own, which keeps the errors of this destination's attempts.
+        ``ask`` gets a separate deadline, which keeps the errors of this destination's attempts.
         """
         routed: dict[D, dict[K, I]] = {}
         for key, item in items.items():
@@ -273,7 +273,7 @@ class Calls:
 
         Each attempt requests metadata from another broker, since a broker that lags behind would name the same leaders.
         A leader that keeps refusing is asked for metadata last. ``lowest`` is the version of the request that an item
-        needs; items that need another one go into another request, so that they do not fail with it.
+        needs; items that need another version are sent in another request, so that they do not fail together.
         """
         trust = defaultdict[int, Trust](Trust)
         asked: set[int] = set()

@@ -80,7 +80,7 @@ class Addresses(Generic[E]):
         """Try other addresses before the latest address, which has led to a wrong peer.
 
         Return True if another address has not been left yet and this address is left for the first time. An address
-        left before comes up again only if no other address leads to the right peer.
+        left before is tried again only if no other address leads to the right peer.
         """
         latest = self._latest
         if latest is None:

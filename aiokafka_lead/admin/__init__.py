@@ -183,9 +183,11 @@ class AdminClient(
     Every call retries temporary failures, such as a lost connection, a moved controller or leader, or an exceeded
     quota, for at most ``timeout_ms`` (``default_api_timeout_ms``). Then it raises `RequestTimedOutError`, which
     describes the last attempt. If a broker executed an attempt but its answer was lost, the next attempt may fail for
-    that reason, for example with `TopicAlreadyExistsError`; the error then has a note about the lost answer. A call
-    about several items completes every item that it can. If some items fail permanently, the first failure is raised. A
-    note on it names all failed items, and its ``outcomes`` has the outcome of each item (see `outcomes_of`). Only
+    that reason, for example with `TopicAlreadyExistsError`. The error then has a note about the lost answer.
+
+    A call about several items completes every item that it can. If some items fail permanently, it raises the first
+    failure. A note on that error names all failed items, and its ``outcomes`` has the outcome of each item (see
+    `outcomes_of`). Only
     `create_topics` creates topics. Invalid arguments raise `ConfigError` (a ValueError) or `ConfigTypeError` (a
     TypeError) before any request is sent.
     """

@@ -232,7 +232,7 @@ class AclCalls(AdminArea):
     ) -> dict[AclBindingFilter, tuple[AclBinding, ...]]:
         """Delete all rules that match a filter and return them by filter. An empty filter matches every rule.
 
-        Rules that an attempt without an answer has deleted are missing in the result.
+        If the answer to an attempt was lost, the rules that this attempt deleted are missing from the result.
         """
         wanted = _ACL_FILTERS("filters", filters)
         deadline = self._calls.deadline(timeout_ms)

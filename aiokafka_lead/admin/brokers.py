@@ -37,7 +37,7 @@ class ReplicaInfo(NamedTuple):
     size: int
     """Size in bytes."""
     offset_lag: int
-    """Number of records missing up to the high watermark, or to the current replica while moving between directories.
+    """Number of records behind the high watermark, or while moving between directories, behind the current replica.
     """
     is_future: bool
     """True if the replica is being moved to this directory (KIP-113)."""
@@ -107,9 +107,11 @@ class BrokerCalls(AdminArea):
     async def alter_replica_log_dirs(
         self, moves: Mapping[tuple[TopicPartition, int], str], *, timeout_ms: float | None = None
     ) -> None:
-        """Start to move replicas to other log directories (absolute paths) of their brokers.
+        """Start to move replicas to other log directories of their brokers.
 
-        Keys are pairs of partition and broker. Raises `LogDirNotFoundError` and `BrokerIdNotRegisteredError`.
+        Each key is a replica, as a pair of a partition and a broker id. Each value is the absolute path of its new
+        directory. `describe_log_dirs` shows the progress. Raises `LogDirNotFoundError` and
+        `BrokerIdNotRegisteredError`.
         """
         wanted = _MOVES("moves", moves)
         deadline = self._calls.deadline(timeout_ms)

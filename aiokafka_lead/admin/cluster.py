@@ -144,7 +144,7 @@ class ClusterCalls(AdminArea):
     async def describe_cluster(
         self, *, include_fenced_brokers: bool = False, timeout_ms: float | None = None
     ) -> ClusterDescription:
-        """Return the cluster's id, brokers and controller; with fenced brokers on request (Kafka 4.0)."""
+        """Return the cluster's id, brokers and controller. ``include_fenced_brokers`` needs Kafka 4.0."""
         boolean("include_fenced_brokers", include_fenced_brokers)
         deadline = self._calls.deadline(timeout_ms)
         try:
@@ -166,8 +166,8 @@ class ClusterCalls(AdminArea):
     ) -> FeatureDescription:
         """Return the features that a broker supports, and the levels that all brokers use (KIP-584).
 
-        Asks any broker, or the broker ``broker_id``, and waits for it until the timeout if it is down. Raises
-        `BrokerIdNotRegisteredError` if there is no such broker.
+        The request goes to any broker, or to ``broker_id``. If that broker is down, the call waits for it until the
+        timeout. Raises `BrokerIdNotRegisteredError` if no broker has the id.
         """
         number = None if broker_id is None else _ID("broker_id", broker_id)
         deadline = self._calls.deadline(timeout_ms)

@@ -137,10 +137,11 @@ class ConfigCalls(AdminArea):
         names: Iterable[str] | None = None,
         timeout_ms: float | None = None,
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-        """Return the configurations of resources, by resource and name; all configurations unless ``names`` are given.
+        """Return the configurations of resources, by resource and then by name.
 
-        The call waits at most ``timeout_ms`` (``default_api_timeout_ms``) for a broker that is down. If there is no
-        broker with this id, it soon fails with `BrokerIdNotRegisteredError`.
+        ``names`` limits the result to these configurations (default: all). The configuration of a broker comes from
+        that broker, so the call waits for a broker that is down, for at most ``timeout_ms``
+        (``default_api_timeout_ms``). Raises `BrokerIdNotRegisteredError`, without that wait, if no broker has the id.
         """
         wanted = _RESOURCES("resources", resources)
         named = _NAMES("names", names)
@@ -176,9 +177,10 @@ class ConfigCalls(AdminArea):
         validate_only: bool = False,
         timeout_ms: float | None = None,
     ) -> None:
-        """Change some configurations, or only validate the changes; other configurations stay (KIP-339).
+        """Change the given configurations, and leave all others unchanged (KIP-339).
 
-        Brokers that are down or unknown are treated as in `describe_configs`.
+        ``validate_only`` checks the changes without making them. Brokers that are down or unknown are treated as in
+        `describe_configs`.
         """
         wanted = _CHANGES("changes", changes)
         boolean("validate_only", validate_only)
@@ -216,7 +218,7 @@ class ConfigCalls(AdminArea):
     async def list_config_resources(
         self, types: Iterable[ConfigResourceType] | None = None, *, timeout_ms: float | None = None
     ) -> list[ConfigResource]:
-        """Return resources that have configurations; all types unless ``types`` are given (KIP-1142, Kafka 4.1)."""
+        """Return the resources that have configurations, of these types (default: all; KIP-1142, Kafka 4.1)."""
         kinds = _RESOURCE_TYPES("types", types)
         deadline = self._calls.deadline(timeout_ms)
         # Before Kafka 4.1 the API listed only client metrics and had no filter.
@@ -231,7 +233,7 @@ class ConfigCalls(AdminArea):
         ]
 
     async def list_client_metrics_resources(self, *, timeout_ms: float | None = None) -> list[str]:
-        """Return the names of subscriptions to clients' metrics (KIP-714, Kafka 3.7)."""
+        """Return the names of the subscriptions to client metrics (KIP-714, Kafka 3.7)."""
         found = await self.list_config_resources([ConfigResourceType.CLIENT_METRICS], timeout_ms=timeout_ms)
         return [resource.name for resource in found]
 

@@ -152,7 +152,7 @@ class ClassicMemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class ClassicGroupDescription:
-    """A group of the classic protocol, for example of consumers or Kafka Connect's workers."""
+    """A group of the classic protocol, for example of consumers or of Kafka Connect workers."""
 
     group_id: str
     protocol_type: str
@@ -216,9 +216,9 @@ class GroupCalls(AdminArea):
         include_authorized_operations: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[str, ClassicGroupDescription]:
-        """Return a dict from group id to the description of each group, which must use the classic protocol.
+        """Return a dict from group id to the description of each group of the classic protocol.
 
-        Members may be of any kind, such as Kafka Connect workers; their metadata and assignments are bytes. Raises
+        Members may be of any kind, such as Kafka Connect workers. Their metadata and assignments are bytes. Raises
         `GroupIdNotFoundError` if a group does not exist or uses another protocol.
         """
         ids = GROUP_IDS("group_ids", group_ids)
@@ -229,7 +229,7 @@ class GroupCalls(AdminArea):
     async def delete_consumer_groups(self, group_ids: Iterable[str], *, timeout_ms: float | None = None) -> None:
         """Delete groups and their offsets. Raises `NonEmptyGroupError` and `GroupIdNotFoundError`.
 
-        This deletes groups of every type, because brokers do not distinguish them.
+        Brokers do not distinguish types of groups here, so this deletes groups of every type.
         """
         ids = GROUP_IDS("group_ids", group_ids)
         deadline = self._calls.deadline(timeout_ms)
@@ -254,8 +254,8 @@ class GroupCalls(AdminArea):
     ) -> None:
         """Remove members from a group, by member id or ``group.instance.id``; all members if neither is given.
 
-        Use this for permanently lost static members, whose partitions would otherwise wait for the session timeout.
-        Members that are still running join again. Raises `UnknownMemberIdError`.
+        Use this for permanently lost static members, whose partitions would otherwise stay unread until the session
+        timeout. Members that are still running join again. Raises `UnknownMemberIdError`.
         """
         GROUP_ID("group_id", group_id)
         named = _members(members, static_members)

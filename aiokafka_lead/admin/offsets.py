@@ -107,10 +107,10 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         require_stable: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return a group's committed offsets by partition; all of them unless ``partitions`` are given.
+        """Return a group's committed offsets by partition (default: all partitions with a committed offset).
 
-        A given partition without a committed offset is None, as is every given partition of a missing group.
-        ``require_stable`` waits for open transactions that would change an offset (KIP-447).
+        The value is None for a given partition without a committed offset, and for every given partition of a missing
+        group. ``require_stable`` waits for open transactions that would change an offset (KIP-447).
         """
         GROUP_ID("group_id", group_id)
         named = PARTITIONS("partitions", partitions)
@@ -125,9 +125,9 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         *,
         timeout_ms: float | None = None,
     ) -> None:
-        """Set a group's committed offsets. The group must not have members, and is created if it is missing.
+        """Set the committed offsets of a group without members. A missing group is created.
 
-        Raises `NonEmptyGroupError` if it has members, and `UnknownTopicOrPartitionError`.
+        Raises `NonEmptyGroupError` if the group has members, and `UnknownTopicOrPartitionError`.
         """
         GROUP_ID("group_id", group_id)
         wanted = _OFFSETS("offsets", offsets)

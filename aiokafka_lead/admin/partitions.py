@@ -77,7 +77,7 @@ _FIRST_WITH: Mapping[int, int] = {
     OffsetSpec.EARLIEST_LOCAL: 8,
     OffsetSpec.LATEST_TIERED: 9,
 }
-"""Lowest versions of ListOffsets. In older ones a broker takes these numbers for times, before all records."""
+"""Lowest versions of ListOffsets for each `OffsetSpec`. In older versions brokers interpret the number as a time."""
 _ELECTION = instance(ElectionType, "an ElectionType")
 _REPLICAS = map_of("TopicPartition to broker ids", topic_partition, optional(list_of("broker ids", integer(0))))
 _OFFSETS_AT = map_of("TopicPartition to time or OffsetSpec", topic_partition, integer(-(2**63), INT64_MAX))
@@ -94,11 +94,11 @@ class PartitionCalls(AdminArea):
         election_type: ElectionType = ElectionType.PREFERRED,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, bool]:
-        """Elect leaders for partitions (default: all); the result is True for each partition with a new leader.
+        """Elect leaders for partitions (default: all); return True for each partition with a new leader.
 
-        It is False where the right replica already leads; without ``partitions``, such partitions are left out. Raises
-        `PreferredLeaderNotAvailableError` and similar errors if an election fails; the other partitions have their
-        leaders then, and the error's ``outcomes`` has all results.
+        The value is False for a partition that the right replica already leads. Without ``partitions`` the result omits
+        such partitions. Raises `PreferredLeaderNotAvailableError` and similar errors if an election fails. The other
+        elections still take place, and the error's ``outcomes`` has all results.
         """
         named = PARTITIONS("partitions", partitions)
         _ELECTION("election_type", election_type)
@@ -116,9 +116,10 @@ class PartitionCalls(AdminArea):
     async def alter_partition_reassignments(
         self, replicas: Mapping[TopicPartition, Sequence[int] | None], *, timeout_ms: float | None = None
     ) -> None:
-        """Start to move partitions to other brokers, the first of which is the preferred leader. None cancels a move.
+        """Start to move partitions to these brokers, of which the first becomes the preferred leader (KIP-455).
 
-        Returns when the cluster has accepted the changes. `list_partition_reassignments` shows the progress (KIP-455).
+        None instead of brokers cancels a move. The call returns when the cluster has accepted the changes.
+        `list_partition_reassignments` shows the progress.
         """
         wanted = _REPLICAS("replicas", replicas)
         deadline = self._calls.deadline(timeout_ms)
@@ -165,9 +166,9 @@ class PartitionCalls(AdminArea):
     async def list_offsets(
         self, at: Mapping[TopicPartition, int], *, read_committed: bool = False, timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return offsets by partition: at an `OffsetSpec`, or of the first record at or after a time in milliseconds.
+        """Return an offset for each partition, at an `OffsetSpec` or at a time in milliseconds since 1970.
 
-        The value is None if there is no such record.
+        For a time, the result is the first record at or after it, or None if there is no such record.
         """
         wanted = _OFFSETS_AT("at", at)
         boolean("read_committed", read_committed)
@@ -176,7 +177,8 @@ class PartitionCalls(AdminArea):
     async def delete_records(
         self, before: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Delete the records before an offset (-1: all); return the first remaining offset by partition."""
+        """Delete the records before an offset of each partition (-1: all); return the first remaining offset of
+        each."""
         wanted = _DELETE_BEFORE("before", before)
         deadline = self._calls.deadline(timeout_ms)
 

@@ -116,7 +116,7 @@ class QuotaCalls(AdminArea):
         validate_only: bool = False,
         timeout_ms: float | None = None,
     ) -> None:
-        """Set quotas by entity and name (KIP-546). None removes a quota; quotas that are not given stay.
+        """Set quotas by entity and name (KIP-546). None removes a quota; other quotas are unchanged.
 
         ``{(("client-id", "app"), ("user", "alice")): {"producer_byte_rate": 1e6}}``
         """

@@ -164,7 +164,7 @@ class SecurityCalls(AdminArea):
     async def alter_user_scram_credentials(
         self, alterations: Iterable[ScramUpsertion | ScramDeletion], *, timeout_ms: float | None = None
     ) -> None:
-        """Set passwords and delete credentials of users; outcomes are by user (KIP-554)."""
+        """Set passwords and delete credentials of users (KIP-554). The ``outcomes`` of an error are by user."""
         wanted = _ALTERATIONS("alterations", alterations)
         deadline = self._calls.deadline(timeout_ms)
         by_user: dict[str, list[ScramCredentialUpsertion | ScramCredentialDeletion]] = {}
@@ -202,8 +202,8 @@ class SecurityCalls(AdminArea):
     ) -> DelegationToken:
         """Create a token for this user, or for another ``owner`` such as ``"User:alice"`` (KIP-48, Kafka 3.3).
 
-        ``max_lifetime_ms`` is by default the broker's limit, and cannot exceed it. The request is sent only once: after
-        a lost connection, `describe_delegation_token` shows whether the token exists. Raises
+        ``max_lifetime_ms`` defaults to the broker's limit, and cannot exceed it. The request is not repeated after a
+        lost connection; `describe_delegation_token` then shows whether the token exists. Raises
         `DelegationTokenAuthDisabledError` and `DelegationTokenRequestNotAllowedError`.
         """
         whose = None if owner is None else principal("owner", owner)
@@ -230,7 +230,7 @@ class SecurityCalls(AdminArea):
     ) -> int:
         """Renew a token; return its new expiry time in milliseconds since 1970.
 
-        ``renew_period_ms`` is by default the broker's. Raises `DelegationTokenNotFoundError` and similar errors.
+        ``renew_period_ms`` defaults to the broker's setting. Raises `DelegationTokenNotFoundError` and similar errors.
         """
         known = _hmac("hmac", hmac)
         period_ms = _lifetime("renew_period_ms", renew_period_ms)
@@ -254,7 +254,7 @@ class SecurityCalls(AdminArea):
     async def describe_delegation_token(
         self, owners: Iterable[str] | None = None, *, timeout_ms: float | None = None
     ) -> list[DelegationToken]:
-        """Return the tokens that this user may describe, of these owners (default: all)."""
+        """Return the tokens of these owners (default: all) that this user may describe."""
         named = None
         if owners is not None:
             checked = PRINCIPALS("owners", owners)

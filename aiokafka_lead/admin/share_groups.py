@@ -70,7 +70,8 @@ class ShareGroupOffset(NamedTuple):
     start_offset: int
     leader_epoch: int | None
     lag: int | None
-    """Number of unfinished records between there and the partition's end; None if the broker does not report it."""
+    """Number of unfinished records from the start offset to the partition's end; None if the broker does not report
+    it."""
 
 
 class StartOffsetChange(NamedTuple):
@@ -126,9 +127,10 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
         *,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, ShareGroupOffset | None]:
-        """Return a share group's start offset and lag by partition; in all its partitions unless some are given.
+        """Return a share group's start offset and lag by partition (default: all its partitions).
 
-        A given partition without a start offset is None, as is every given partition of a missing group.
+        The value is None for a given partition without a start offset, and for every given partition of a missing
+        group.
         """
         GROUP_ID("group_id", group_id)
         named = PARTITIONS("partitions", partitions)
@@ -204,7 +206,7 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
     async def _start_offsets(
         self, group_id: str, partitions: Collection[TopicPartition] | None, deadline: Deadline
     ) -> dict[TopicPartition, ShareGroupOffset | None]:
-        """Return a group's start offset by partition; of all partitions if ``partitions`` is None."""
+        """Return a group's start offset by partition, for all partitions if ``partitions`` is None."""
         topics = None
         if partitions is not None:
             topics = indexes_by_topic(

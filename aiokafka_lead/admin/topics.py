@@ -212,9 +212,10 @@ class TopicCalls(AdminArea):
         validate_only: bool = False,
         timeout_ms: float | None = None,
     ) -> None:
-        """Increase the number of partitions of topics. Afterwards records may go to other partitions for the same key.
+        """Increase the number of partitions of topics, to a total number or as described by `NewPartitions`.
 
-        Raises `InvalidPartitionsError` unless the number increases.
+        Afterwards new records of a key may go to another partition than before. Raises `InvalidPartitionsError` unless
+        the number increases.
         """
         wanted = _NEW_PARTITIONS("topics", topics)
         boolean("validate_only", validate_only)
@@ -258,10 +259,10 @@ class TopicCalls(AdminArea):
     ) -> AsyncIterator[TopicDescription]:
         """Iterate asynchronously over topics by page, with eligible leader replicas (KIP-966, Kafka 3.7).
 
-        Yields descriptions in the order of the names, except for topics that the broker does not know at first. A topic
-        on several pages is yielded several times, each time with the partitions of that page. If a topic cannot be
-        described, its error is raised at the end. ``timeout_ms`` limits all pages together. Raises
-        `UnsupportedVersionError` if the cluster is older.
+        Descriptions are sorted by name, except for topics that the broker does not know at first. A topic that spans
+        several pages is yielded once for each page, with the partitions on that page. If a topic cannot be described,
+        its error is raised at the end. ``timeout_ms`` limits all pages together. Raises `UnsupportedVersionError` on an
+        older cluster.
         """
         names = NAMED_TOPICS("topics", topics)
         _PAGE_SIZE("page_size", page_size)

@@ -129,9 +129,9 @@ class TransactionCalls(AdminArea):
         transactional_id_pattern: str | None = None,
         timeout_ms: float | None = None,
     ) -> dict[str, TransactionListing]:
-        """Return the transactional ids of all brokers that match all filters, by id (KIP-664, Kafka 3.0).
+        """Return the transactional ids that match all filters, by id (KIP-664, Kafka 3.0).
 
-        ``longer_than_ms`` selects ids whose latest transaction began longer ago (KIP-994, Kafka 3.8).
+        ``longer_than_ms`` selects ids whose latest transaction began more than this time ago (KIP-994, Kafka 3.8).
         ``transactional_id_pattern`` is an RE2 regular expression that must match the whole id (KIP-1152, Kafka 4.1).
         Raises `UnsupportedVersionError` if a broker is too old for a filter.
         """
@@ -145,7 +145,7 @@ class TransactionCalls(AdminArea):
     async def describe_transactions(
         self, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
     ) -> dict[str, TransactionDescription]:
-        """Return transactional ids with state, producer, timeout and open partitions, by id (KIP-664).
+        """Return the state, producer, timeout and open partitions of each transactional id (KIP-664).
 
         Raises `TransactionalIdNotFoundError`.
         """
@@ -160,7 +160,8 @@ class TransactionCalls(AdminArea):
         broker_id: int | None = None,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
-        """Return the producers of partitions, according to the leaders or to the replicas of one broker (KIP-664)."""
+        """Return the producers of each partition, according to its leader or to its replica on ``broker_id``
+        (KIP-664)."""
         wanted = NAMED_PARTITIONS("partitions", partitions)
         broker = _BROKER("broker_id", broker_id)
         deadline = self._calls.deadline(timeout_ms)
@@ -278,7 +279,7 @@ class TransactionCalls(AdminArea):
         producers = (await self._describe_producers([where], None, deadline))[where]
         for producer in producers:
             if producer.transaction_start_offset == start_offset:
-                # Without an epoch no coordinator has ended a transaction here, so epoch 0 is accepted.
+                # Without an epoch, no coordinator has ended a transaction here yet, so the partition accepts epoch 0.
                 epoch = producer.coordinator_epoch or 0
                 await self._abort(where, producer.producer_id, producer.producer_epoch, epoch, deadline)
                 return

@@ -127,7 +127,7 @@ async def remove_rules(
     pattern: Pattern = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Remove the rules that match the options; shows them, and asks."""
+    """Remove the rules that match the options. Shows them, and asks for confirmation."""
     wanted = _filter(resource, name, principal, host, operation, pattern)
     if wanted == AclBindingFilter():
         raise ConfigError("say which rules: that would be all of them")

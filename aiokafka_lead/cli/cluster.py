@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def brokers(session: Session) -> None:
-    """Every broker that is there: its address and rack."""
+    """List every registered broker, with its address and rack."""
     async with session.admin() as admin:
         cluster = await admin.describe_cluster()
     rows = [
@@ -36,7 +36,7 @@ async def brokers(session: Session) -> None:
 
 
 async def controllers(session: Session) -> None:
-    """The quorum of controllers, and how far each of them and of its observers is."""
+    """Show the controller quorum: the position of each voter and observer in the metadata log."""
     async with session.admin() as admin:
         quorum = await admin.describe_metadata_quorum()
     rows = [
@@ -53,7 +53,7 @@ async def controllers(session: Session) -> None:
 
 
 async def unregister_broker(session: Session, node_id: NodeId, yes: Yes = False) -> None:
-    """Forget a broker that is gone for good."""
+    """Unregister a permanently lost broker."""
     if not yes:
         await confirm(session.out, f"Forget broker {node_id}? It must not come back.")
     async with session.admin() as admin:
@@ -62,7 +62,7 @@ async def unregister_broker(session: Session, node_id: NodeId, yes: Yes = False)
 
 
 async def unregister_controller(session: Session, node_id: NodeId, yes: Yes = False) -> None:
-    """Forget a controller that is gone for good (Kafka 4.4)."""
+    """Unregister a permanently lost controller (Kafka 4.4)."""
     if not yes:
         await confirm(session.out, f"Forget controller {node_id}? It must not come back.")
     async with session.admin() as admin:

@@ -44,7 +44,7 @@ async def show(
     name: Name,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Defaults as well.")] = False,
 ) -> None:
-    """Show the configurations of a resource: only the ones that were set, unless all are requested."""
+    """Show the configurations of a resource that have been set. With --all, show default values, too."""
     resource = _resource(kind, name)
     async with session.admin() as admin:
         entries = (await admin.describe_configs([resource]))[resource]
@@ -71,7 +71,7 @@ async def change(
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check that it could be changed.")] = False,
 ) -> None:
-    """Change single configurations; all others stay unchanged."""
+    """Change configurations of a resource. All others stay unchanged."""
     resource = _resource(kind, name)
     wanted = [_change(text) for text in changes]
     async with session.admin() as admin:

@@ -89,7 +89,7 @@ class _Refusals:
         self._reasons.append(os.strerror(code).lower() if code else error.message)
 
     def __str__(self) -> str:
-        """Each reason once."""
+        """Return each reason once."""
         return ", ".join(dict.fromkeys(self._reasons))
 
 
@@ -186,8 +186,8 @@ async def doctor(
 ) -> None:
     """Find problems with the cluster or the connection to it, and their cures.
 
-    Checks names, addresses and who answers there, TLS, SASL, versions, clocks, replicas and round trips. Exits with 1
-    if there is a problem.
+    Checks host names, the brokers at their addresses, TLS, SASL, versions, clocks, replicas and round trips. Exits with
+    code 1 if there is a problem.
     """
     seconds = duration(watch).total_seconds()
     config = session.config()

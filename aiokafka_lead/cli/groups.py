@@ -89,7 +89,7 @@ async def describe_groups(session: Session, groups: Groups) -> None:
 
 
 async def show_topology(session: Session, groups: Groups) -> None:
-    """The topologies of streams groups' applications, node by node (Kafka 4.4)."""
+    """Show the topologies of streams groups, node by node (Kafka 4.4)."""
     rows: list[dict[str, Any]] = []
     async with session.admin() as admin:
         call = admin.describe_streams_groups(groups, include_topology_description=True)
@@ -176,7 +176,7 @@ async def lag(
 
 
 def _check(session: Session, found: Sequence[PartitionLag], fail_above: int | None) -> None:
-    """Report groups with too much lag, or with unknown lag; a partition without a committed offset counts as none."""
+    """Report groups with too much lag, or with unknown lag. A partition without a committed offset has no lag."""
     if fail_above is None:
         return
     for group in dict.fromkeys(each.group for each in found):
@@ -270,7 +270,7 @@ async def reset(
         if not yes:
             session.out.note_rows(rows, ["topic", "partition", "before", "after"])
             await confirm(session.out, f"Reset {group}?")
-        # The change that was shown is made, even if the topic's end has moved on.
+        # Make the change that was shown, even if the topic's end has moved since.
         if shares:
             await admin.alter_share_group_offsets(group, {where: after for where, (_, after) in planned.items()})
         else:
@@ -291,7 +291,7 @@ async def clone(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Give a group the committed offsets of another one, so that it continues from there."""
+    """Copy a group's committed offsets to another group, which continues from there."""
     if group == new:
         raise ConfigError(f"{group} would be cloned into itself: name another group")
     columns = ["topic", "partition", "before", "after"]
@@ -355,9 +355,9 @@ async def forget(
     topic: Annotated[list[str], typer.Option("--topic", "-t", help="A topic; may be repeated.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Forget the offsets of a group in topics.
+    """Delete the committed offsets of a group in topics.
 
-    For a share group: its deliveries and acknowledgements.
+    For a share group, delete the state of its records in these topics.
     """
     if not yes:
         await confirm(session.out, f"Forget the offsets of {group} in {', '.join(topic)}?")

@@ -48,19 +48,19 @@ def read_json(text: str, decoder: json.JSONDecoder = _LENIENT) -> Any:
 
 
 def strict_json(text: str) -> Any:
-    """Do the same, but refuse NaN and infinities, which Python accepts beyond the standard."""
+    """Like `read_json`, but refuse NaN and infinities, which Python accepts in addition to standard JSON."""
     return read_json(text, _STRICT)
 
 
 def exact_json(text: str) -> Any:
-    """Do the same, with numbers that compare exactly: int and Decimal."""
+    """Like `read_json`, but return numbers as int and Decimal, which compare exactly."""
     return read_json(text, _EXACT)
 
 
 def member_of(text: str, name: str) -> str:
-    """Return the text of an object's member, because encoding its value again would lose digits.
+    """Return the text of an object's member. Encoding the parsed value again would lose digits.
 
-    As in the parsed value, the last of several members with the same name counts.
+    If several members have the name, the last counts, as in parsing. Returns "" if there is none.
     """
     at = _after_space(text, text.index("{") + 1)
     found = ""

@@ -27,7 +27,7 @@ class PartitionLag:
     member: str | None
     """The client that has the partition; for a share group, the clients."""
     counted: int | None = None
-    """The brokers' count: in a share group, records after the first pending record may be done."""
+    """Lag as counted by the brokers of a share group, in which records after the first pending record may be done."""
     failure: KafkaError | None = None
     """The reason why the end is unknown."""
 

@@ -77,7 +77,7 @@ class Output:
         return self.console.height if self.console.is_terminal else None
 
     async def drain(self) -> None:
-        """Wait until everything printed is written, messages first. Raises like `Stdout.drain`."""
+        """Write all output, messages first, and wait until it is written. Raises the errors of `Stdout.drain`."""
         await self.stderr.drain()
         try:
             await self.stdout.drain()
@@ -107,7 +107,7 @@ class Output:
         self.stdout.write_json(json.dumps(value, default=str, ensure_ascii=False) + "\n")
 
     def done(self, text: str, **facts: Any) -> None:
-        """Report a change that was made; also added to the error if it cannot be printed."""
+        """Report a change that was made. If stdout cannot be written, the error of `drain` contains this text."""
         self._done = text
         if self.as_json:
             self.json(facts)

@@ -32,7 +32,8 @@ _FORMS = ("text", "json", "hex", "base64")
 def record_of(line: bytes, number: int, by_schema: Container[str] = ()) -> dict[str, Any]:
     """Return the arguments of `Producer.send` from a line; raise `Failed`, which names the line.
 
-    ``by_schema``: "key", "value", or both, if they are written with a schema. Their bytes are JSON, even of a string.
+    ``by_schema`` contains "key" or "value" if that part is written with a schema. Its bytes are then JSON, also for a
+    string.
     """
     try:
         text = line.decode("utf-8-sig")

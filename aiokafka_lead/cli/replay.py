@@ -1,5 +1,6 @@
-"""``aiokafka-lead replay``: returns dead letters, and records in retry topics, to the origin that is in the headers
-added by `Consumer.run`."""
+"""``aiokafka-lead replay``: returns dead letters, and records in retry topics, to their original topics.
+
+The origin of a record is in the headers that `Consumer.run` adds."""
 
 from __future__ import annotations
 
@@ -49,11 +50,11 @@ async def replay(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
 ) -> None:
-    """Write dead letters to their origin again.
+    """Write dead letters to their original topics again.
 
-    They are written without the headers of their death. A letter that died several times goes to the origin of its last
-    death. Each is acknowledged before the next run relies on it: run it again only from the end of the last run,
-    because letters are not removed.
+    The records are written without the headers of the dead letter. A record that became a dead letter several times
+    goes to the origin of the last. Dead letters are not removed: begin the next run at the end of this run, or records
+    are written twice.
     """
     counts: dict[str, int] = {}
     absent: set[str] = set()

@@ -41,7 +41,7 @@ def ignore_signals() -> None:
 
 @contextmanager
 def signals_raise() -> Iterator[None]:
-    """Let signals end code that blocks the event loop, whose handlers would be called too late."""
+    """Let signals end code that blocks the event loop, because the loop's handlers would be called too late."""
     before = {number: signal.getsignal(number) for number in _heeded()}
     raise_at_signals()
     try:

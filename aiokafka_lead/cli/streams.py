@@ -17,7 +17,7 @@ from .._io.loop import Signal, loop_caller
 from .failures import Failed
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that can move a cursor, hide text or reverse it; line ends and tabs are harmless."""
+"""Characters that can move a cursor, hide text or reverse it. Line ends and tabs are harmless."""
 
 JSON_ESCAPES = "aiokafka_lead.json"
 """Handler of encoding errors: writes characters as escapes of JSON, also halves of surrogate pairs."""
@@ -148,7 +148,7 @@ class Stdout:
         self._kept += content
 
     def write_json(self, text: str) -> None:
-        """Keep a JSON document: ASCII only for encodings other than UTF-8, which any parser reads."""
+        """Keep a JSON document. For encodings other than UTF-8, it is pure ASCII, which any parser reads."""
         if self._terminal:
             text = _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
         self._kept += text.encode("utf-8" if self._is_utf8 else "ascii", JSON_ESCAPES)
@@ -204,7 +204,7 @@ class Stderr:
             await self._descriptor.write_in_thread(b"")
 
     def close(self, timeout_s: float | None) -> None:
-        """Do the same at the end of the program, when there is no event loop."""
+        """Like `drain`, for the end of the program, when there is no event loop."""
         if self._descriptor is not None:
             self._descriptor.wait(timeout_s)
 

@@ -136,7 +136,7 @@ async def add_partitions(
     name: Name,
     total: Annotated[int, typer.Argument(metavar="TOTAL", help="How many partitions there shall be in all.")],
 ) -> None:
-    """Give a topic more partitions; keyed records may go to other partitions afterwards."""
+    """Increase a topic's number of partitions. Keyed records may go to other partitions afterwards."""
     async with session.admin() as admin:
         if not await done_of(session, admin, admin.create_partitions({name: total}), [name]):
             return

@@ -32,7 +32,7 @@ _CREATED_WITHIN_S = {"true": 10.0, "false": 0.0}
 """Seconds until a missing topic exists after a write, for each value of the brokers' configuration."""
 
 _MAYBE_CREATED_WITHIN_S = 0.7
-"""The same if the configuration is unknown."""
+"""Seconds until a missing topic exists after a write, if the configuration is unknown."""
 
 _AUTO_CREATE = "auto.create.topics.enable"
 
@@ -48,9 +48,9 @@ async def writing(
 ) -> AsyncIterator[Writing[P]]:
     """Write records, and wait for all of them at the end. After an early end, report how many were written.
 
-    A record that fails ends it immediately, whatever the block waits for. ``name`` names the source of a record, for
-    example its line. ``acknowledged`` is called with each source, in order, until a record fails; ``progress``
-    sometimes, with the number of records written.
+    A failed record ends the block immediately, whatever it waits for. ``name`` returns a name for the source of a
+    record, for example its line. ``acknowledged`` is called with each source, in order, until a record fails.
+    ``progress`` is called from time to time with the number of records written.
     """
     made = Writing(producer, name, acknowledged, progress)
     try:
@@ -61,7 +61,7 @@ async def writing(
             beside.cancel_scope.cancel()
     except Exception as error:
         cause = single(error)
-        session.out.error(sentence(cause))  # not later: the other records may wait for brokers that are away
+        session.out.error(sentence(cause))  # not later, because the other records may wait for unreachable brokers
         try:
             await made.end()
         finally:

@@ -129,7 +129,7 @@ _SASL_OF = {
     "GSSAPI": ("sasl_kerberos_service_name", "sasl_kerberos_domain_name"),
     "OAUTHBEARER": ("sasl_oauth_token_provider",),
 }
-"""Options of each mechanism. aiokafka ignores options of other mechanisms, so they are left out."""
+"""Options of each mechanism. Options of other mechanisms are dropped, because aiokafka ignores them."""
 
 
 def client_options(given: Mapping[str, Any]) -> dict[str, Any]:

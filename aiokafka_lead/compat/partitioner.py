@@ -1,4 +1,4 @@
-"""`DefaultPartitioner` and its hash, which is the Java client's."""
+"""`DefaultPartitioner`, and its hash function, the same as in the Java client."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Options of the clients: public types (`options`), defaults, checks, and frozen configurations.
 
-An option has aiokafka's name if aiokafka has it, else the Java client's name in snake case. Defaults are the Java
-client's (4.x). Values are checked when the client is constructed, so that mistakes are found before it connects.
+An option has its name in aiokafka, if it exists there, or else its name in the Java client, in snake case. Defaults are
+the same as in the Java client (4.x). Values are checked when a client is created, so that it reports mistakes before it
+connects.
 """
 
 from __future__ import annotations
@@ -328,7 +329,7 @@ class ConsumerConfig(ClientConfig):
     @classmethod
     def _settle(cls, given: dict[str, Any]) -> dict[str, Any]:
         given = super()._settle(given)
-        # Java would ignore an option of the other protocol; here it is an error, because the user relies on it.
+        # Java ignores an option of the other protocol. Here it is an error, because the user relies on it.
         if given.get("group_protocol") == "consumer" and "partition_assignment_strategy" in given:
             raise ConfigError(
                 'partition_assignment_strategy has no effect with group_protocol="consumer": brokers assign, '

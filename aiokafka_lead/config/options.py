@@ -32,7 +32,7 @@ __all__ = [
 BootstrapServers = str | Iterable[str]
 Acks = Literal[0, 1, -1, "all"]
 OffsetReset = Literal["earliest", "latest", "none"] | str
-"""Other strings are ``by_duration:`` with an ISO 8601 duration. Editors complete the names."""
+"""A name, or ``by_duration:`` with an ISO 8601 duration. The literal type lets editors complete the names."""
 Connect = Callable[[str, int], Awaitable[socket.socket]]
 """Takes a broker's advertised host and port, and returns a connected socket."""
 Partitioner = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
@@ -66,8 +66,8 @@ class OAuthOptions(TypedDict, total=False):
 
     sasl_oauth_token_provider: TokenProvider | None
     """Source of tokens (`aiokafka_lead.oidc`): a function, or an object with ``token()`` and optionally
-    ``extensions()``. It is called in a thread if it is not a coroutine function. All clients with the same object share
-    its token."""
+    ``extensions()``. It is called in a thread unless it is a coroutine function. All clients with the same provider
+    share its token."""
     sasl_oauth_token_timeout_ms: float
     """Time limit for a call of the provider (10000)."""
     sasl_oauthbearer_token_endpoint_url: str | None
@@ -95,7 +95,7 @@ class OAuthOptions(TypedDict, total=False):
     sasl_login_retry_backoff_ms: float
     """First delay before a failed provider is called again (100)."""
     sasl_login_retry_backoff_max_ms: float
-    """Longest such delay (10000)."""
+    """Maximum delay before a failed provider is called again (10000)."""
 
 
 class SecurityOptions(KerberosOptions, OAuthOptions, total=False):
@@ -148,7 +148,7 @@ class ClientOptions(SecurityOptions, total=False):
     """Async function that takes a host and a port and returns a connected ``socket.socket``, for example through a
     tunnel (None)."""
     bootstrap_resolve_timeout_ms: float
-    """Time that `start` waits for a bootstrap server's name to resolve; 0 fails immediately (0, KIP-909)."""
+    """Time for which `start` waits for a bootstrap server's name to resolve; 0 fails immediately (0, KIP-909)."""
     client_id: str
     """Name of this client in brokers' logs and quotas (``"aiokafka-lead"``)."""
     request_timeout_ms: float
@@ -163,9 +163,9 @@ class ClientOptions(SecurityOptions, total=False):
     reconnect_backoff_max_ms: float
     """Maximum delay before reconnecting (1000)."""
     socket_connection_setup_timeout_ms: float
-    """Time limit for connecting, TLS and authentication, at first (10000, KIP-601)."""
+    """Initial time limit for connecting, TLS and authentication (10000, KIP-601)."""
     socket_connection_setup_timeout_max_ms: float
-    """Maximum of that limit, reached after repeated failures (30000)."""
+    """Maximum of ``socket_connection_setup_timeout_ms``, which grows with repeated failures (30000)."""
     connections_max_idle_ms: float
     """Time after which an idle connection is closed (540000)."""
     max_in_flight_requests_per_connection: int
@@ -181,8 +181,9 @@ class ClientOptions(SecurityOptions, total=False):
     metadata_recovery_rebootstrap_trigger_ms: float
     """Bootstrap again after this time without metadata (300000, KIP-1102)."""
     metadata_cluster_check_enable: bool
-    """Check that connections lead to the intended broker and cluster: brokers refuse others from Kafka 4.4 on, and
-    older brokers are asked for their cluster (True, KIP-1242). Not with a ``metadata_recovery_strategy`` of ``"none"``.
+    """Check that connections lead to the intended broker and cluster (True, KIP-1242). From Kafka 4.4 on, brokers
+    refuse misrouted connections; older brokers are asked for their cluster id. No effect if
+    ``metadata_recovery_strategy`` is ``"none"``.
     """
     cluster_id_mismatch: Literal["fail", "warn", "adopt"]
     """Action if every bootstrap server belongs to another cluster than before (``"fail"``, KIP-899)."""
@@ -216,15 +217,15 @@ class ProducerBaseOptions(ClientOptions, total=False):
     """Maximum size in bytes of a batch that waits behind another request to its broker or cannot be sent yet (262144).
     If only ``batch_size`` is given, equal to it, so no batch exceeds ``batch_size``."""
     linger_ms: float
-    """Time that a batch waits for more records (5)."""
+    """Time for which a batch waits for more records (5)."""
     buffer_memory: int
     """Memory limit in bytes for all unacknowledged records (32 MiB)."""
     max_block_ms: float
-    """Time that ``send`` may wait for metadata and buffer memory (60000)."""
+    """Time for which ``send`` may wait for metadata and buffer memory (60000)."""
     max_request_size: int
     """Maximum size of a request in bytes, and so of a record (1048576)."""
     delivery_timeout_ms: float
-    """Time after ``send`` in which a record must be acknowledged; then it fails (120000)."""
+    """Time after ``send`` at which a record fails unless it is acknowledged (120000)."""
     transactional_id: str | None
     """Name of this producer's transactions, unique among running producers; None disables transactions (None, KIP-98).
     """
@@ -281,13 +282,14 @@ class ConsumerBaseOptions(ClientOptions, total=False):
     max_poll_interval_ms: float
     """Time without a read after which the consumer leaves the group (300000)."""
     rebalance_timeout_ms: float | None
-    """Time that a rebalance waits for records in process; None is ``max_poll_interval_ms`` (None)."""
+    """Time for which a rebalance waits for records in progress; None is ``max_poll_interval_ms`` (None)."""
     enable_auto_commit: bool
     """Commit delivered records periodically (True)."""
     auto_commit_interval_ms: float
     """Interval of automatic commits (5000)."""
     auto_offset_reset: OffsetReset
-    """Position if the group has none: "earliest", "latest", "none" or "by_duration:PT1H" (``"latest"``, KIP-1106)."""
+    """Position if there is no committed offset: "earliest", "latest", "none" (an error) or "by_duration:PT1H"
+    (``"latest"``, KIP-1106)."""
     on_bad_record: Literal["raise", "skip", "dead_letter"]
     """Action for a record that can never be deserialized: raise the error; skip the record with a warning in the log;
     or send it to ``dead_letter_topic`` and then skip it (``"raise"``)."""
@@ -300,7 +302,7 @@ class ConsumerBaseOptions(ClientOptions, total=False):
     client_rack: str | None
     """Rack of this consumer: it fetches from a replica in the same rack (None, KIP-392)."""
     fetch_min_bytes: int
-    """Bytes that a broker waits for before it answers a fetch (1)."""
+    """Number of bytes for which a broker waits before it answers a fetch (1)."""
     fetch_max_wait_ms: float
     """Maximum time that a broker waits before it answers a fetch (500)."""
     fetch_max_bytes: int

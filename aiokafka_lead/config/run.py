@@ -59,16 +59,16 @@ class HandlingOptions(TypedDict, total=False):
     ends `run`, as in Java's clients (0)."""
     registry_patience_ms: float | None
     """Time for which records wait for a schema registry that is unreachable or refuses the client. Meanwhile they
-    neither count as attempts nor become dead letters, and ``health()`` reports the problem. Then `run` ends with a
-    `HandlerError`. None waits without a limit (None)."""
+    neither count as attempts nor become dead letters, and ``health()`` reports the problem. After that time `run` ends
+    with a `HandlerError`. None waits without a limit (None)."""
     stop_on_signals: bool
     """Stop the consumer on SIGTERM or SIGINT: running handlers end, finished records are committed or acknowledged, and
     `run` returns, all within ``close_timeout_ms`` (10000 if that is None). A second signal cancels the handlers, and
     their records are delivered again. Needs the main thread (False)."""
     health_port: int | None
     """Port on which probes are answered while `run` runs. ``/health/live`` returns 200 or 503 according to the
-    consumer's ``health()``. ``/health/ready`` does the same, and returns 503 from a stop signal on. None opens no port
-    (None)."""
+    consumer's ``health()``. ``/health/ready`` does the same, but returns 503 once a stop signal has arrived. None opens
+    no port (None)."""
     health_host: str | None
     """Address on which ``health_port`` is opened; None is every address of this machine (None)."""
 
@@ -94,14 +94,14 @@ class RunOptions(HandlingOptions, total=False):
     """Delays, such as ``["10s", "1m", "10m"]``, each with a retry topic. A record whose ``retries`` are exhausted moves
     to the first retry topic and is handled once after its delay. If that fails, it moves to the next retry topic. After
     the last one it is given up, as without retry topics. Needs a group, and topics subscribed by name. The retry
-    topics, such as "orders.billing.retry.10s" for the group "billing", are created with the partition count of the
-    original topic (none)."""
+    topics, such as "orders.billing.retry.10s" for the group "billing", are created with the original topic's number of
+    partitions (none)."""
     retry_delay: Callable[[int, BaseException], str | None] | None
     """Function that takes a record's number of attempts and latest error, and returns one of ``retry_topics``, or None
     to give the record up. Without it, a record waits in each retry topic once (None)."""
     retry_order: Literal["none", "key"]
-    """Order of records whose key has a record in ``retry_topics``: with "none" they do not wait for it; with "key" they
-    follow it, and are handled in the order of their offsets. "key" needs ``order="key"`` ("none")."""
+    """Order of later records with the key of a record in ``retry_topics``. With "none" they do not wait for it. With
+    "key" they follow it, and are handled in the order of their offsets; this needs ``order="key"`` ("none")."""
     retry_share: float
     """Share of ``concurrency`` for retries and records of slow keys while other records also wait. A key is slow if its
     handlers have recently taken more than a tenth of one handler's time. Each share is at least one handler; a single

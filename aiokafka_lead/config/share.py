@@ -34,7 +34,7 @@ class ShareConsumerBaseOptions(ClientOptions, total=False):
     lower cost. With ``"record_limit"``, which needs Apache Kafka 4.2, they never acquire more (``"batch_optimized"``,
     KIP-1206)."""
     fetch_min_bytes: int
-    """Bytes that a broker waits for before it answers a fetch (1)."""
+    """Number of bytes for which a broker waits before it answers a fetch (1)."""
     fetch_max_wait_ms: float
     """Maximum time that a broker waits before it answers a fetch (500)."""
     fetch_max_bytes: int

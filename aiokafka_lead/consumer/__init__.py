@@ -48,25 +48,27 @@ class Consumer(ConsumerBase[K, V]):
                 print(record.offset, record.value)
 
     With ``group_id`` the consumer is a member of that group, which distributes the partitions of the topics among its
-    members. Without a group it reads all partitions, including new ones. `assign` reads chosen partitions, which no
-    group assigns; with ``group_id`` reading begins at the group's committed offsets. `ConsumerOptions` describes the
-    options.
+    members. Without a group it reads all partitions, including partitions added later. `assign` selects partitions
+    without a group's assignment; with ``group_id`` it still begins at the group's committed offsets. `ConsumerOptions`
+    describes the options.
 
     Keys and values are bytes, or the results of ``key_deserializer`` and ``value_deserializer``, which determine their
     types. A missing key or value is None and is not deserialized. A deserializer takes the bytes, and optionally a
-    `SerializationContext`. It may be a coroutine function. A cancelled read does not lose records.
+    `SerializationContext`. It may be a coroutine function. An error in a record (`PartitionReadError`) does not change
+    the partition's position or affect other partitions; `seek` to continue. Cancelling a read does not lose records.
 
     A member joins in the background after `start` or `subscribe`. Its heartbeats do not depend on the application. In a
-    rebalance it gives up partitions when the application has requested more records, has committed the records it
-    holds, or has exceeded ``rebalance_timeout_ms``. Other partitions are read meanwhile. If the application does not
-    request records for ``max_poll_interval_ms``, the member leaves the group with a warning, without committing the
-    records it holds; the next read joins again. An error that prevents membership, such as
-    `GroupAuthorizationFailedError`, `FencedInstanceIdError` or `InconsistentGroupProtocolError`, is raised by `start`
-    or the next read. Later reads try again, unless the member was fenced.
+    rebalance it gives up partitions once the application has requested more records, has committed the records it
+    holds, or has exceeded ``rebalance_timeout_ms``. Other partitions are read meanwhile.
+
+    If the application does not request records for ``max_poll_interval_ms``, the member leaves the group with a
+    warning, without committing the records that the application holds. The next read joins again. An error that
+    prevents membership, such as `GroupAuthorizationFailedError`, `FencedInstanceIdError` or
+    `InconsistentGroupProtocolError`, is raised by `start` or the next read. Later reads try again, unless the member
+    was fenced.
 
     A consumer belongs to the event loop that started it. While a task waits for records, other reads that would wait
-    raise `IllegalStateError`. All times are in milliseconds. An error in a record (`PartitionReadError`) does not
-    change the partition's position or affect other partitions; `seek` to continue.
+    raise `IllegalStateError`. All times are in milliseconds.
     """
 
     # --- start and stop ----------------------------------------------------------------------------------------------
@@ -75,10 +77,11 @@ class Consumer(ConsumerBase[K, V]):
         """Connect to the cluster and begin to fetch; with ``wait``, return once the starting positions are known.
 
         With ``wait``, each partition to read has a position on return, so "latest" means the end of the log at that
-        time. A member of a group waits for its first assignment, even an empty one, for ``on_partitions_assigned``, and
-        for the positions. After ``timeout_ms`` (``request_timeout_ms``), for example in a slow rebalance or without a
-        partition leader, missing positions are found in the background, and a warning names them. Topics and partitions
-        that do not exist are not waited for. Without partitions to read, this returns once connected.
+        time. A member of a group waits for its first assignment, which may be empty, for ``on_partitions_assigned``,
+        and for the positions. After ``timeout_ms`` (``request_timeout_ms``), for example in a slow rebalance or without
+        a partition leader, a warning names the missing positions, and they are looked up in the background. The call
+        does not wait for topics and partitions that do not exist. Without partitions to read, it returns once
+        connected.
 
         Without ``wait``, this returns immediately and the consumer keeps trying to connect in the background. Reads
         wait for the connection.
@@ -92,10 +95,12 @@ class Consumer(ConsumerBase[K, V]):
     async def wait_ready(self, timeout_ms: float | None = None) -> None:
         """Wait until `start` would have returned, for at most ``timeout_ms`` (``default_api_timeout_ms``).
 
-        Useful after ``start(wait=False)``, a `start` that returned without all positions, `subscribe` and `assign`.
-        Does not wait for a partition whose reads raise an error. Raises the error with which the consumer or its
-        membership has failed, and `RequestTimedOutError`, which names the missing partitions or the current step of the
-        group. Raises `IllegalStateError` in a listener's callback, which is part of the assignment.
+        Use it after ``start(wait=False)``, `subscribe`, `assign`, or a `start` that returned without all positions. It
+        does not wait for a partition whose reads raise an error.
+
+        Raises the error with which the consumer or its membership has failed, and `RequestTimedOutError`, which names
+        the missing partitions or the current step of the group. Raises `IllegalStateError` in a listener's callback,
+        which is part of the assignment.
         """
         given = TIMEOUT("timeout_ms", timeout_ms)
         await self._engine.wait_ready(self._config.default_api_timeout_ms if given is None else given)
@@ -103,12 +108,13 @@ class Consumer(ConsumerBase[K, V]):
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Stop fetching and close every connection, within ``timeout_ms`` (10000) regardless of the brokers.
 
+        With ``group_id`` and ``enable_auto_commit``, commits the records that the application has finished. The last
+        record, batch or result of `getmany` counts as finished only if an ``async with`` block ends without an error. A
+        member then leaves its group, after ``on_partitions_revoked``. A static member (``group_instance_id``, KIP-345)
+        stays in the group until its session expires.
+
         Iterations end; other waiting calls raise `ClientClosedError`. May be called again. In a handler of `run`, it
-        returns at once, and `run` returns when the consumer has stopped. With ``group_id`` and ``enable_auto_commit``,
-        it commits the records that the application has finished. The last record, batch or result of `getmany` counts
-        only if an ``async with`` block ends without an error. A member then leaves its group, after
-        ``on_partitions_revoked``. A static member (``group_instance_id``, KIP-345) keeps its place until its session
-        expires.
+        returns at once, and `run` returns when the consumer has stopped.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
@@ -150,7 +156,7 @@ class Consumer(ConsumerBase[K, V]):
     def unsubscribe(self) -> None:
         """Stop reading. A member gives up its partitions and leaves the group, in the background.
 
-        `run` returns as if the consumer were stopped. Another waiting read raises `IllegalStateError`.
+        `run` returns as if the consumer were stopped. Any other waiting read raises `IllegalStateError`.
         """
         self._client.check_loop()
         self._engine.subscription.clear()
@@ -165,7 +171,7 @@ class Consumer(ConsumerBase[K, V]):
         return subscription.topics if subscription.kind is SubscriptionKind.TOPICS else frozenset()
 
     def assignment(self) -> frozenset[TopicPartition]:
-        """Return the partitions that are read now; for a member of a group, the partitions it owns.
+        """Return the partitions to read; for a member of a group, the partitions that it owns now.
 
         In `run` with ``retry_topics``, the same partitions of the retry topics are included.
         """
@@ -214,8 +220,9 @@ class Consumer(ConsumerBase[K, V]):
     async def getone(self, *partitions: TopicPartition, timeout_ms: float | None = None) -> ConsumerRecord[K, V] | None:
         """Return the next record, waiting for it if necessary; only from ``partitions``, if any are given.
 
-        Returns None if no record arrives within ``timeout_ms``. Without ``timeout_ms`` the wait has no limit. Raises
-        `PartitionReadError` for a record that cannot be read, any other error that prevents reading,
+        Returns None if no record arrives within ``timeout_ms`` (no limit).
+
+        Raises `PartitionReadError` for a record that cannot be read, any other error that prevents reading,
         `IllegalStateError` while another task waits for records, and `ClientClosedError` when the consumer is stopped.
         """
         deadline = None if timeout_ms is None else Deadline(arguments.WAIT("timeout_ms", timeout_ms))
@@ -233,9 +240,9 @@ class Consumer(ConsumerBase[K, V]):
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         """Return records by partition: those already fetched, or else the first to arrive within ``timeout_ms``.
 
-        Returns at most ``max_records`` (``max_poll_records``; if that is None, as many as can be decoded in a few
-        milliseconds), only of ``partitions`` if any are given. The result is empty if no record arrives in time. Raises
-        the errors of `getone`.
+        Returns at most ``max_records`` records (``max_poll_records``; if that is None, as many as can be decoded in a
+        few milliseconds), and only records of ``partitions`` if any are given. The dict is empty if no record arrives
+        in time. Raises the errors of `getone`.
         """
         arguments.WAIT("timeout_ms", timeout_ms)
         limit = (
@@ -254,11 +261,11 @@ class Consumer(ConsumerBase[K, V]):
         small batches cheap. A larger batch of the log stays whole. The position moves past a batch when the batch is
         returned.
 
-        With ``group_id`` a batch is a lease: a rebalance that takes its partition waits until `RecordBatch.commit`,
-        until the next batch is requested, or for ``rebalance_timeout_ms``. If the task is cancelled during a batch, the
-        batch is not committed and is returned again. A time limit inside the task, such as `asyncio.timeout`, can be
-        distinguished from an ordinary end only if there is no other reference to the iterator: write ``async for batch
-        in consumer.batches()``.
+        With ``group_id`` a batch is a lease: a rebalance that takes its partition waits until `RecordBatch.commit`, or
+        until the next batch is requested, for at most ``rebalance_timeout_ms``. If the task is cancelled during a
+        batch, the batch is not committed, and is returned again. If a timeout inside the task, such as
+        `asyncio.timeout`, ends the loop, the consumer recognizes this only without another reference to the iterator:
+        write ``async for batch in consumer.batches()``.
         """
         self._client.check()
         membership = self._engine.membership
@@ -292,15 +299,15 @@ class Consumer(ConsumerBase[K, V]):
         Meanwhile only the records that ``order`` puts after its record wait. A handler has also failed if anything but
         `run` cancels its task. Records are deserialized just before they are handled.
 
-        When the consumer is stopped, `run` waits for running handlers for the timeout of `stop` less its last quarter
-        (at most 2 s), commits and returns. In a handler `stop` returns at once. After `unsubscribe` it does the same,
-        but waits for handlers as long as a rebalance does, or without a group until they end. When `run` is cancelled,
-        handlers are cancelled, and all unfinished records are delivered again, even to a task that continues to read
-        from this consumer.
+        When the consumer is stopped, `run` waits for running handlers, commits and returns. The last quarter of the
+        timeout of `stop`, at most 2 s, is reserved for the commit. In a handler `stop` returns at once. After
+        `unsubscribe`, `run` also ends, but waits for handlers as long as a rebalance does, or without a group until
+        they have returned. When `run` is cancelled, handlers are cancelled, and all unfinished records are delivered
+        again, even to a task that continues to read from this consumer.
 
         Raises `HandlerError` for a record whose ``retries`` are exhausted if there is no ``dead_letter_topic`` or its
         dead letter was refused, `ConfigTypeError` for a handler that has an unknown parameter or is not async (if
-        necessary after its first call), and any error that prevents a consumer from reading.
+        necessary after its first call), and any error that prevents reading.
 
             async def handle(record, txn): await txn.send("out", record.value)
 
@@ -308,12 +315,12 @@ class Consumer(ConsumerBase[K, V]):
 
         ``exactly_once`` is a started `Producer` with a ``transactional_id`` or a `TransactionPipeline`. The records
         that handlers send with ``txn``, dead letters and the offsets of the input are then committed in one transaction
-        (KIP-447). A transaction takes up to ``max_transaction_records`` records or lasts ``max_transaction_ms``, and is
-        committed when all their handlers have returned. If a handler fails, or the transaction is aborted for another
-        reason, all its records are handled again, so other side effects may happen more than once. A rebalance waits
-        for the commit as long as for handlers, and then aborts the transaction. From this call on the consumer reads
-        with ``isolation_level="read_committed"``. Also raises `ProducerFencedError` when another producer has taken
-        over the transactional id, and the reason for the abort after ``transaction_retries``.
+        (KIP-447). A transaction takes up to ``max_transaction_records`` records, for up to ``max_transaction_ms``, and
+        is committed when all their handlers have returned. If a handler fails, or the transaction is aborted for
+        another reason, all its records are handled again, so other side effects may happen more than once. A rebalance
+        waits for the commit as long as for handlers, and then aborts the transaction. From this call on the consumer
+        reads with ``isolation_level="read_committed"``. Also raises `ProducerFencedError` when another producer has
+        taken over the transactional id, and the reason for the abort after ``transaction_retries``.
         """
         from .._runs import run_consumer
 
@@ -351,10 +358,10 @@ class Consumer(ConsumerBase[K, V]):
     async def position(self, partition: TopicPartition, *, timeout_ms: float | None = None) -> int:
         """Return the offset of the next record to read, waiting until it is known.
 
-        Raises `NoOffsetForPartitionError` if there is none, `IllegalStateError` if the partition is not assigned, and
-        `UnknownTopicOrPartitionError` when several responses of the cluster agree that the topic does not have the
-        partition. After ``timeout_ms`` (``default_api_timeout_ms``) it raises `UnknownTopicOrPartitionError` if the
-        topic is missing, and `RequestTimedOutError` otherwise.
+        Raises `NoOffsetForPartitionError` if there is no position, `IllegalStateError` if the partition is not
+        assigned, and `UnknownTopicOrPartitionError` when several responses of the cluster agree that the topic does not
+        have the partition. After ``timeout_ms`` (``default_api_timeout_ms``) it raises `UnknownTopicOrPartitionError`
+        if the topic is missing, and `RequestTimedOutError` otherwise.
         """
         tp = topic_partition("partition", partition)
         timeout_ms = self._usable(timeout_ms)
@@ -376,7 +383,7 @@ class Consumer(ConsumerBase[K, V]):
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
         """Return the last stable offset as of the last fetch, or None.
 
-        This is the first open transaction's offset, or else the high watermark. Raises the error of `highwater`.
+        This is the first offset of an open transaction, or else the high watermark. Raises the error of `highwater`.
         """
         return self._engine.reading.positions.require(topic_partition("partition", partition)).last_stable_offset
 
@@ -444,13 +451,13 @@ class Consumer(ConsumerBase[K, V]):
     ) -> None:
         """Commit these offsets for ``group_id``, by default the positions of all assigned partitions.
 
-        In `run`, the default is the offsets of finished records. An offset is the offset of the next record to read.
-        Earlier records count as done, so a rebalance does not wait for them. Returns when the offsets are stored, if
-        necessary after a rebalance.
+        In `run`, the default is the offsets of finished records. An offset names the next record to read. Earlier
+        records count as done, so a rebalance does not wait for them. Returns when the offsets are stored, if necessary
+        after a rebalance.
 
-        Raises `CommitFailedError` if the consumer is no longer the member that owns the partitions. Without
-        ``offsets``, it first stores the offsets of the partitions that it still owns, and raises if others were taken
-        away since their records were returned. Raises the error of a refused partition, `IllegalStateError` without a
+        Raises `CommitFailedError` if the consumer does not own the partitions any longer. Without ``offsets``, it first
+        stores the offsets of the partitions that it still owns, and raises if other partitions were taken away since
+        their records were returned. Raises the error of a refused partition, `IllegalStateError` without a
         ``group_id``, and `RequestTimedOutError` after ``timeout_ms`` (``default_api_timeout_ms``).
         """
         given = None if offsets is None else arguments.OFFSETS("offsets", offsets)
@@ -472,10 +479,10 @@ class Consumer(ConsumerBase[K, V]):
     async def seek_to_committed(self, *partitions: TopicPartition, timeout_ms: float | None = None) -> None:
         """Continue from the offsets committed by ``group_id`` for these partitions (default: all assigned partitions).
 
-        Use it after an aborted transaction with offsets of `Producer.send_offsets_to_transaction`;
+        Use it after an aborted transaction with offsets of `Producer.send_offsets_to_transaction`.
         `Transaction.send_offsets` and `Transaction.commit_batch` do this automatically. Partitions without a committed
-        offset return to the beginning of reading. Fetched records that were not returned are discarded. Returns when
-        the offsets are known. Raises the errors of `position`.
+        offset return to the position where reading began. Fetched records that were not returned are discarded. Returns
+        when the offsets are known. Raises the errors of `position`.
         """
         self._membership("committed offsets belong")
         await self._seek_by(None, partitions, timeout_ms)
@@ -494,7 +501,7 @@ class Consumer(ConsumerBase[K, V]):
         return self._engine.reading.metrics(self._client.brokers.connections_made, self._client.metadata.metrics())
 
     def lag(self) -> ConsumerLag:
-        """Return how many offsets this consumer is behind, per partition and in total, without sending requests.
+        """Return how many offsets this consumer is behind, by partition and in total, without sending requests.
 
         The lag is counted from the position; in `run`, from the first unfinished record.
         """
@@ -507,11 +514,11 @@ class Consumer(ConsumerBase[K, V]):
 
         - The consumer is not running or has failed.
         - No broker has answered a fetch for ``request_timeout_ms`` although records are wanted.
-        - The group's coordinator has not acknowledged a heartbeat for ``session_timeout_ms``, in a rebalance for
-          ``rebalance_timeout_ms`` more. Under ``group_protocol="consumer"``, where members do not learn the session
-          timeout (KIP-848), the limit is nine heartbeat intervals, or ``session_timeout_ms`` if that is longer.
+        - The group's coordinator has not acknowledged a heartbeat for ``session_timeout_ms``, plus
+          ``rebalance_timeout_ms`` in a rebalance. Under ``group_protocol="consumer"``, where members do not learn the
+          session timeout (KIP-848), the limit is nine heartbeat intervals, or ``session_timeout_ms`` if that is longer.
         - The application has worked on its records for ``max_poll_interval_ms``.
-        - The event loop is blocked now, as seen by a probe in another thread.
+        - The event loop is blocked now, as observed by a probe in another thread.
         """
         return self._engine.health.health()
 

@@ -24,10 +24,12 @@ E = TypeVar("E", bound=BaseException)
 class KafkaError(Exception):
     """Base class of this client's errors.
 
-    ``code`` is the protocol's error code, or -1 if no broker returned one. ``retriable`` is True if the same call may
-    succeed later. ``broker`` is the broker that was tried, as ``"1 (host:9092)"``, or None. ``api`` is the name of the
-    request that got no answer, or None. ``collateral`` is True for a record that was not written only because brokers
-    refused other records of its batch, whose errors give the reason.
+    - ``code``: the protocol's error code, or -1 if no broker returned one.
+    - ``retriable``: True if the same call may succeed later.
+    - ``broker``: the broker that was tried, as ``"1 (host:9092)"``, or None.
+    - ``api``: the name of the request that got no answer, or None.
+    - ``collateral``: True for a record that was not written only because brokers refused other records of its batch,
+      whose errors give the reason.
     """
 
     code: ClassVar[int] = -1

@@ -1,7 +1,7 @@
 """Errors that this client detects: of connections, groups, transactions and handlers.
 
-If a transaction does not end as requested (KIP-98, KIP-890, KIP-1050), a further error comes from brokers: after
-`ProducerFencedError`, another producer has taken over the transactional id, and this producer must stop.
+The errors about transactions (KIP-98, KIP-890, KIP-1050) are complemented by an error from brokers. A
+`ProducerFencedError` means that another producer has taken over the transactional id, so this producer must stop.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class FrameTooLargeError(MalformedMessageError):
 
 
 class ClusterIdMismatchError(KafkaError):
-    """The bootstrap servers lead to another cluster than before (KIP-899)."""
+    """The bootstrap servers now belong to a different cluster (KIP-899)."""
 
 
 class RebootstrapError(KafkaConnectionError):
@@ -173,15 +173,15 @@ class EncodeError(KafkaError, ValueError):
 
 
 class CommitFailedError(KafkaError):
-    """The consumer does not, or no longer does, own these partitions: another member will get their records again."""
+    """The consumer does not own these partitions, or has lost them. Their new owner will get the records again."""
 
 
 class AssignorError(KafkaError):
-    """An assignor of ``partition_assignment_strategy`` failed; its own error is the cause."""
+    """An assignor of ``partition_assignment_strategy`` raised an error, which is the cause."""
 
 
 class RebalanceListenerError(KafkaError):
-    """The listener of a subscription failed; its own error is the cause. The rebalance continued."""
+    """The listener of a subscription raised an error, which is the cause. The rebalance continued."""
 
 
 class TransactionAbortedError(KafkaError):
@@ -204,10 +204,10 @@ class TransactionTimedOutError(TransactionAbortedError, RequestTimedOutError):
 class CommitOutcomeUnknownError(KafkaError):
     """The outcome of the transaction is unknown: ``max_block_ms`` passed without an answer from the coordinator.
 
-    The client continues to ask the coordinator. ``commit_transaction()`` waits for the answer again, and then returns
-    or raises `TransactionAbortedError`; ``begin_transaction()`` also waits for it. If the answer was lost and the
-    coordinator has forgotten the transaction, the outcome stays "unknown", and ``commit_transaction()`` raises
-    `IllegalStateError`.
+    The client continues to ask the coordinator. Call ``commit_transaction()`` again to wait for the answer; it then
+    returns, or raises `TransactionAbortedError`. ``begin_transaction()`` also waits for the answer. If the answer was
+    lost and the coordinator has forgotten the transaction, the outcome stays "unknown", and ``commit_transaction()``
+    raises `IllegalStateError`.
     """
 
     retriable = True
@@ -227,7 +227,7 @@ class HandlerError(KafkaError):
 
 
 class PermanentError(Exception):
-    """Raised by a handler if no retry can help: the record is sent to the dead-letter topic immediately.
+    """Raised by a handler if no retry can help. The record is sent to the dead-letter topic immediately.
 
     The dead letter names the error's cause, if it has one::
 

@@ -47,7 +47,7 @@ class CorruptBatchError(PartitionReadError, CorruptRecordError):
 
 
 class BatchTooLargeError(PartitionReadError):
-    """The record batch at the position is larger than ``max_decompressed_batch_bytes`` when decompressed.
+    """The decompressed size of the record batch at the position exceeds ``max_decompressed_batch_bytes``.
 
     A consumer with a higher limit can read it. To skip it, seek to ``next_offset``.
     """
@@ -174,7 +174,7 @@ class InvalidSchemaError(SchemaRegistryError, ValueError):
 class SchemaRulesError(SchemaRegistryError):
     """The schema has rules that this client cannot apply, for example field encryption.
 
-    This does not count as an error of the records: they wait, as when a registry refuses the client.
+    This is not treated as a fault of the records: they wait, as when a registry refuses the client.
     """
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 __all__ = ["PARTITIONS_NAMED", "SHOWN_CHARACTERS", "one_line", "shown", "shown_cause", "some_of", "start_of"]
 
 SHOWN_CHARACTERS = 500
-"""More than any known broker sends; a string of the protocol may have 32 KiB or more."""
+"""Maximum length of a text from elsewhere: more than known brokers send, though the protocol allows 32 KiB and more."""
 
 NAMED = 5
 """Maximum number of names in a list of names."""
@@ -17,7 +17,7 @@ PARTITIONS_NAMED = 20
 """Maximum number of named partitions that a group member gets, gives up or loses; more of them are useful here."""
 
 LINE_CHARACTERS = 5000
-"""More than any error or log line without text from elsewhere."""
+"""Maximum length of a line, more than any error or log line has without text from elsewhere."""
 
 
 def one_line(text: str) -> str:

@@ -19,8 +19,8 @@ from ..errors import ConfigError, TokenProviderError
 class TokenFile:
     """Provides the token in a file, for example of a Kubernetes service account.
 
-    With ``jwt`` (False), the token is a JWT, and is read again before it expires (its claim ``exp``). Otherwise the
-    file is read whenever connections are made, at most once a second. ``extensions`` are sent to brokers with the token
+    With ``jwt`` (False), the token is a JWT, and the file is read again before the token expires (claim ``exp``).
+    Otherwise it is read for new connections, at most once per second. ``extensions`` are sent to brokers with the token
     (KIP-342).
     """
 

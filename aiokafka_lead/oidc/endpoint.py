@@ -68,11 +68,15 @@ class _FromEndpoint:
 class ClientCredentials(_FromEndpoint):
     """Requests tokens with OAuth's client credentials: a secret, or an ``assertion`` instead (KIP-1258).
 
-    ``url`` is the token endpoint. ``auth`` is the place of the secret: "basic" is a header, as in Java, and "post" a
-    field of the form. ``header_urlencode`` encodes the header as RFC 6749 requires; Java does not by default (False).
-    ``scope`` and ``parameters``, for example "audience", are further fields of the form. ``extensions`` are sent to
-    brokers with the token (KIP-342). ``timeout_s`` limits the whole request. ``allow_http`` permits sending secrets
-    unencrypted to other machines (False). Raises `ConfigError`.
+    - ``url``: the token endpoint.
+    - ``auth``: "basic" sends the secret in a header, as in Java; "post" sends it as a field of the form.
+    - ``header_urlencode`` (False): encode the header as RFC 6749 requires, which Java does not do by default.
+    - ``scope``, ``parameters``: further fields of the form, for example "audience".
+    - ``extensions``: sent to brokers with the token (KIP-342).
+    - ``timeout_s``: time limit of the whole request.
+    - ``allow_http`` (False): permit sending secrets unencrypted to other machines.
+
+    Raises `ConfigError` for invalid arguments.
     """
 
     @discreet

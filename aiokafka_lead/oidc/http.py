@@ -23,7 +23,7 @@ from ..errors import ConfigError, SaslAuthenticationFailedError, TokenProviderEr
 from ..errors.shown import shown
 
 MAX_ANSWER_BYTES = 1024 * 1024
-"""Maximum size of an answer; the largest tokens have half of it."""
+"""Maximum size of an answer in bytes, twice the size of the largest tokens."""
 
 MAX_ANSWER_PARTS = 10_000
 """Maximum number of objects, lists and items in an answer: more than any answer with a token has.
@@ -54,7 +54,7 @@ class Basic(NamedTuple):
 
 
 def checked_url(name: str, url: Any, *, allow_http: bool) -> str:
-    """Return the URL if secrets may be sent to it; otherwise raise `ConfigError`, without secrets in its text."""
+    """Return the URL if secrets may be sent to it. Raises `ConfigError`, whose text contains no secrets, otherwise."""
     if not isinstance(url, str):
         raise ConfigError(f"{name} must be a str, not {type(url).__name__}")
     url = Secret(url)  # also hidden in a traceback, which shows the arguments of functions
@@ -126,7 +126,7 @@ class Exchange:
         self._addresses: dict[tuple[str, int], Addresses[str]] = {}
 
     def send(self, make: Callable[[], urllib.request.Request], timeout_s: float) -> Answer | str:
-        """Return the answer, or the text of an error. No exception is raised, since its frames would hold secrets."""
+        """Return the answer, or the text of an error. It raises no exception, since the frames would hold secrets."""
         dialling = _Dialling(self._addresses, timeout_s)
         while True:
             outcome = self._send(make(), dialling)
@@ -225,7 +225,7 @@ class _Dialling:
             return sock
 
     def answered(self, answer: Answer) -> None:
-        """Record an answer. After a server error, the next request goes to another address."""
+        """Record an address's answer. After a server error (status 5xx), the next request goes to another address."""
         if self._search is None:
             return
         if answer.status < 500:

@@ -42,9 +42,10 @@ def msk_iam(region: str, credentials: Callable[[], Any] | None = None) -> MskIam
     """Return a provider of tokens for MSK's IAM listeners (port 9098, SASL_SSL) in a region.
 
     ``credentials`` is called for each token, in a thread. It returns `AwsCredentials`, or an object with the attributes
-    ``access_key``, ``secret_key`` and ``token``, such as botocore's. By default, botocore searches them (profile, role,
-    container, instance); if it is not installed, the environment has them (``AWS_ACCESS_KEY_ID`` and related
-    variables). A token expires no later than its credentials, if their expiry is known. Raises `ConfigError`.
+    ``access_key``, ``secret_key`` and ``token``, such as botocore's. By default botocore finds the credentials
+    (profile, role, container, instance). If it is not installed, they are read from the environment
+    (``AWS_ACCESS_KEY_ID`` and related variables). A token expires no later than its credentials, if their expiry is
+    known. Raises `ConfigError`.
     """
     if re.fullmatch(r"[a-z0-9-]+", text("region", region)) is None:
         raise ConfigError(f"region must be like 'eu-central-1', not {region!r}")

@@ -159,7 +159,7 @@ _PARTS = re.compile(r"(root|remoteParentNotSampled|localParentNotSampled):(\w+)"
 
 
 class SamplingRules:
-    """Interprets the description of the tracer's sampler (OpenTelemetry fixes the words), again if it changes."""
+    """Interprets the description of the tracer's sampler (OpenTelemetry specifies its wording) whenever it changes."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer: Any = tracer
@@ -199,7 +199,7 @@ _SUPPRESSED = str(getattr(context_api, "_SUPPRESS_INSTRUMENTATION_KEY", "suppres
 
 
 def current_getter() -> Callable[[], object]:
-    """Return a fast function for the current context, usually a method of a `ContextVar`, which is implemented in C."""
+    """Return a fast function for the current context, usually ``ContextVar.get``, which is implemented in C."""
     variable = getattr(getattr(context_api, "_RUNTIME_CONTEXT", None), "_current_context", None)
     return variable.get if isinstance(variable, ContextVar) else get_current
 

@@ -105,7 +105,7 @@ def mark(span: Span, error: BaseException, words: Vocabulary) -> None:
 
 
 def record_exception(span: Span, error: BaseException) -> None:
-    """Add the event of an exception. If messages in its chain quote a record's content, leave that out."""
+    """Add an exception event to a span, without content of records that messages in its chain may quote."""
     if quotes_input(error):
         span.add_event("exception", {"exception.type": error_type(error), "exception.message": described(error)})
     else:
@@ -178,7 +178,7 @@ def read(headers: Sequence[Header]) -> Context:
 
 
 def trace_header(headers: Sequence[Header]) -> bytes | None:
-    """Return the header that identifies the trace context; formats with several, such as B3, have theirs joined."""
+    """Return the header that identifies the trace context, joined from several in formats such as B3."""
     names = _names().trace
     found = {name: value for name, value in headers if name in names and value is not None}
     return b",".join([found[name] for name in names if name in found]) if found else None

@@ -1,4 +1,4 @@
-"""Spans of the application's processing of records, which are current during it."""
+"""Spans of the application's processing of records. Each is the current span during the processing."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class Processes:
 
 
 def link(span: Span, every: Sequence[Headers]) -> None:
-    """Add links to the sampled spans in which records with these headers were sent, each once."""
+    """Link a span, once each, to the sampled spans in which records with these headers were sent."""
     seen: set[bytes] = set()
     links = 0
     for headers in every:
@@ -169,7 +169,7 @@ def link(span: Span, every: Sequence[Headers]) -> None:
 
 
 def place_of(places: Sequence[tuple[str, int]]) -> tuple[str | None, int | None]:
-    """Return the topic and the partition, each None unless it is the same for all."""
+    """Return the topic and the partition. Each is None unless all places have it in common."""
     topics = {topic for topic, _ in places}
     if len(topics) != 1:
         return None, None

@@ -207,8 +207,8 @@ class Reads(Processes):
 class Loop:
     """Sets the current context in the body of a loop, until the loop's next step or end.
 
-    The body runs in the task, and so in the context, that requests the next record. Only the loop refers to the
-    iterator, and the iterator to this object, so that ``__del__`` runs however the loop ends.
+    The body runs in the task that requests the next record, and so in the same context. Only the loop refers to the
+    iterator, and only the iterator to this object, so ``__del__`` runs however the loop ends.
     """
 
     __slots__ = ("_ambient", "_process", "_reads")

@@ -40,7 +40,7 @@ class Sends:
         context = get_current()
         if own is None or own == origin_of(context):
             return self._begin(context, topic, SpanKind.PRODUCER, pairs, ())
-        # The application has put another context into the record's headers. It stays; the span has a link to it.
+        # The application has put another context into the record's headers: keep it, and link the span to it.
         links = [Link(get_current_span(read(headers)).get_span_context())]
         return self._begin(context, topic, SpanKind.CLIENT, pairs, links)
 

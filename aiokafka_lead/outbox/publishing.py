@@ -98,7 +98,7 @@ class ShardProducer:
         return self._producer.health().problems
 
     async def published(self) -> set[str]:
-        """Return the names of published batches. The latest is certainly included: earlier producers are fenced."""
+        """Return the names of published batches, including the latest, because earlier producers are fenced."""
         group = self._transactional_id
         if group is None:
             return set()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .options import RelayOptions
 
 GIVE_WITHIN_S = 1.0
-"""Time for handing shards over after the timeout of `Relay.stop`, in case the database does not answer."""
+"""Time in seconds for handing shards over after the timeout of `Relay.stop`, in case the database does not answer."""
 
 RENEWALS = 3
 """Number of renewals of a lease before it expires. At each renewal, the relay reviews its share of the shards."""

@@ -84,7 +84,7 @@ class Row(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Rows to be published together, and the name of the batch."""
+    """Rows that are published together, and the name of the batch."""
 
     name: str
     rows: Sequence[Row]

@@ -71,9 +71,9 @@ class Outbox:
             await outbox.create(connection)  # or `schema`, for migrations
 
     ``name`` is the name of the table; with PostgreSQL, a schema may precede it (``"sales.outbox"``). A second table,
-    ``<name>_shards``, stores which relay holds each of the ``shards`` (8). The number of shards limits the number of
-    relays and batches at work at the same time, and has to be the same in all programs that use the table.
-    ``id_header`` is the name of the header that carries each record's idempotence key (``"idempotency-key"``). Raises
+    ``<name>_shards``, stores which relay holds each of the ``shards`` (8). The number of shards is the maximum number
+    of relays, and of batches, at work at the same time. It must be the same in all programs that use the table.
+    ``id_header`` (``"idempotency-key"``) is the name of the header for each record's idempotence key. Raises
     `ConfigError` or `ConfigTypeError`.
     """
 
@@ -97,13 +97,14 @@ class Outbox:
         *,
         idempotence_key: str | None = None,
     ) -> str:
-        """Write a record in the open transaction of ``connection``. The record is published if that commits.
+        """Write a record in the open transaction of ``connection``. The record is published if the transaction commits.
 
         ``connection`` is an AsyncSession, async_scoped_session or AsyncConnection of SQLAlchemy, or a connection of
-        asyncpg or aiosqlite.
+        asyncpg or aiosqlite. The record's timestamp is the time of this call. Records of a key are published in the
+        order of these calls if the transactions do not overlap, otherwise in the order of the commits.
+
         Returns the record's idempotence key, with which consumers recognize duplicates: ``idempotence_key``, or a
-        random UUID. Records of a key are published in the order of these calls if the transactions do not overlap,
-        otherwise in the order of the commits. The record's timestamp is the time of this call.
+        random UUID.
 
         Raises `ConfigError` or `ConfigTypeError` for invalid arguments, `IllegalStateError` if asyncpg, or aiosqlite
         with ``isolation_level=None``, has no open transaction, and the database's errors.

@@ -131,9 +131,10 @@ class Producer(Facade, Generic[K, V]):
         """Accept a record and return its `Delivery`; await that for the acknowledgement.
 
         Returns once the record is in a batch. Waits at most ``timeout_ms`` (``max_block_ms``), not counting
-        serializers, for metadata and for space in ``buffer_memory``; then raises `BufferFull`, or the errors of
+        serializers, for metadata and for space in ``buffer_memory``, and then raises `BufferFull`, or the errors of
         `partitions_for`. A call that raises or is cancelled has not accepted the record. If ``partition`` is None, the
-        key or the partitioner determines it. If ``timestamp_ms`` is None, it is the current time.
+        partitioner chooses the partition, by default from the key. If ``timestamp_ms`` is None, the record gets the
+        current time.
 
         Raises `MessageTooLargeError` for a record larger than ``max_request_size``, `RecordSerializationError` if a
         serializer raised, and `ConfigError` (a ValueError) or `ConfigTypeError` (a TypeError) for invalid arguments.
@@ -158,8 +159,8 @@ class Producer(Facade, Generic[K, V]):
     ) -> RecordMetadata:
         """Call `send` and wait until the record is acknowledged. Raises the error of the delivery.
 
-        ``timeout_ms`` limits both together: `RequestTimedOutError` is raised for an accepted record that is not
-        acknowledged in time, which may still be written. Without it, the record has its ``delivery_timeout_ms``.
+        ``timeout_ms`` limits both together. If an accepted record is not acknowledged in time, this raises
+        `RequestTimedOutError`, and the record may still be written. Without it, the limit is ``delivery_timeout_ms``.
         """
         if timeout_ms is None:
             return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
@@ -176,9 +177,9 @@ class Producer(Facade, Generic[K, V]):
     ) -> Delivery:
         """Accept a record without waiting. Raises `BufferFull` if there is no space in ``buffer_memory``.
 
-        A record for an unknown topic is kept until the topic is known, for at most ``max_block_ms``; then its delivery
+        A record for an unknown topic is kept until the topic is known, for at most ``max_block_ms``. Then its delivery
         raises the errors of `send`. Raises `IllegalStateError` if a serializer is a coroutine function. The producer
-        cannot send while a loop makes these calls without an await, so await something now and then.
+        cannot send while a loop makes these calls without an await, so await something regularly.
         """
         append = self._append  # apart from the call, CPython 3.11 specialises it (PEP 659)
         delivery = append(topic, value, key, partition, timestamp_ms, headers)
@@ -200,10 +201,10 @@ class Producer(Facade, Generic[K, V]):
         """Accept many records and return a `DeliveryBatch`; await that for their outcomes.
 
         Returns once all records are in batches. ``keys`` and ``timestamps_ms`` have one entry per value. ``headers``
-        has one entry per value, or is one list for all records. A record that is too large fails alone: its outcome is
-        the error. If there is no space for a record within ``max_block_ms``, or for all within ``timeout_ms``, the
-        outcome of the rest is `BufferFull`. Invalid arguments raise before any record is accepted. A cancelled call may
-        have accepted some of the first records.
+        has one entry per value, or is one list for all records. If a record is too large, only its outcome is the
+        error. If there is no space for a record within ``max_block_ms``, or for all records within ``timeout_ms``, the
+        outcome of the remaining records is `BufferFull`. Invalid arguments raise before any record is accepted. A
+        cancelled call may have accepted the first records.
         """
         deadline = None if timeout_ms is None else Deadline(TIMEOUT("timeout_ms", timeout_ms))
         return await self._engine.sends.send_many(topic, values, keys, partition, headers, timestamps_ms, deadline)
@@ -211,8 +212,8 @@ class Producer(Facade, Generic[K, V]):
     async def flush(self, timeout_ms: float | None = None) -> None:
         """Send all accepted records without lingering, and wait until each is acknowledged or has failed.
 
-        Raises `RequestTimedOutError` after ``timeout_ms``. Without it, every record has its ``delivery_timeout_ms``.
-        Errors of records are raised only by their deliveries.
+        Raises `RequestTimedOutError` after ``timeout_ms``. Without it, the limit is each record's
+        ``delivery_timeout_ms``. Errors of records are raised only by their deliveries.
         """
         await self._engine.flush(TIMEOUT("timeout_ms", timeout_ms))
 
@@ -238,20 +239,21 @@ class Producer(Facade, Generic[K, V]):
         """Begin a transaction, which includes all records sent until it ends.
 
         Waits at most ``timeout_ms`` (``max_block_ms``) for the end of the previous transaction and for a producer id,
-        then raises `TransactionTimedOutError`. Raises `ProducerFencedError` once another producer has the transactional
-        id. If the outcome of the previous transaction was unknown, raises `CommitOutcomeUnknownError` while it still
-        is, or `TransactionAbortedError` if that transaction was aborted.
+        and then raises `TransactionTimedOutError`. Raises `ProducerFencedError` once another producer uses the
+        transactional id. If the outcome of the previous transaction was unknown, raises `CommitOutcomeUnknownError`
+        while it still is, and `TransactionAbortedError` if that transaction was aborted.
         """
         await self._own_transactions().begin(timeout_s(timeout_ms))
 
     async def commit_transaction(self, *, timeout_ms: float | None = None) -> None:
         """Commit the open transaction atomically, and return when the commit is certain.
 
-        Sends pending records and waits for them. Raises `TransactionAbortedError` if any record has failed, even if its
-        delivery was not awaited: the transaction is aborted and may be repeated. Raises `ProducerFencedError` when
-        another producer has taken over the transactional id, and `CommitOutcomeUnknownError` after ``timeout_ms``
-        (``max_block_ms``); the call may then be repeated. Cancelling the call while records are in flight aborts the
-        transaction. Later the cancellation is raised once the outcome is known.
+        Sends pending records and waits for them. If any record has failed, even if its delivery was not awaited, the
+        transaction is aborted, and this raises `TransactionAbortedError`; the transaction may be repeated. Raises
+        `ProducerFencedError` when another producer has taken over the transactional id. Raises
+        `CommitOutcomeUnknownError` after ``timeout_ms`` (``max_block_ms``); the call may then be repeated. Cancelling
+        the call while records are in flight aborts the transaction. A later cancellation is raised once the outcome is
+        known.
         """
         await self._own_transactions().commit(timeout_s(timeout_ms))
 
@@ -273,10 +275,10 @@ class Producer(Facade, Generic[K, V]):
     ) -> None:
         """Commit these offsets of a consumer group as part of the open transaction (KIP-98, KIP-447).
 
-        An offset is the offset of the next record to read. ``group_metadata`` comes from `Consumer.group_metadata`, so
-        that a member removed from the group cannot commit. For a consumer that uses `Consumer.assign`, it is the
-        group's name. Raises `CommitFailedError` for a removed member, or another `KafkaError`. After an error or a
-        cancellation the transaction can only be aborted.
+        An offset names the next record to read. ``group_metadata`` is the result of `Consumer.group_metadata`, so that
+        a member removed from the group cannot commit. For a consumer that uses `Consumer.assign`, it is the group's
+        name. Raises `CommitFailedError` for a removed member, or another `KafkaError`. After an error or a cancellation
+        the transaction can only be aborted.
         """
         from .._core.transactions.additions import OFFSETS, checked_group
 

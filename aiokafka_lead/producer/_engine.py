@@ -1,4 +1,4 @@
-"""Assembles the parts of a `Producer`. It is in this package because transactions need it and ``_io.producer``."""
+"""Assembles the parts of a `Producer`. It is here because it needs both ``_io.producer`` and ``_io.transactions``."""
 
 from __future__ import annotations
 

@@ -48,8 +48,8 @@ class TransactionPipeline(Generic[K, V]):
     Leaving a block waits until all records of the transaction are stored, but not for its commit. Transactions are
     committed in order, so that readers see them in order. If a transaction is not committed, all later transactions are
     aborted. The error is raised once: by a call of the open transaction, or by the next `transaction`, `settle` or
-    `stop`. By then, consumers have gone back, and read the records of the aborted transactions again. Without a
-    consumer, ``txn.outcome`` shows for each transaction if it must be repeated.
+    `stop`. By then, consumers have gone back, and read the records of the aborted transactions again. If the input is
+    not from a consumer, ``txn.outcome`` shows for each transaction whether to repeat it.
 
     A pipeline belongs to the event loop that started it. One block is open at a time. All times are in milliseconds.
     """
@@ -101,8 +101,8 @@ class TransactionPipeline(Generic[K, V]):
 
         Takes at most ``timeout_ms``; without it, the limit for commits is ``max_block_ms``. Raises the error of a
         transaction that was not committed, unless it was raised before, and `CommitOutcomeUnknownError` if the time ran
-        out; connections are closed in any case. A cancelled `stop` closes without waiting for commits. May be called
-        again.
+        out. Connections are closed in any case. If `stop` is cancelled, it closes them without waiting for commits. May
+        be called again.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
         failure = self._pipeline.take_failure()
@@ -128,11 +128,11 @@ class TransactionPipeline(Generic[K, V]):
     def transaction(self) -> PipelinedTransaction[K, V]:
         """Return the next transaction, for ``async with``; it has the methods of `Transaction`.
 
-        Entering the block waits at most ``max_block_ms`` for a free producer, then raises `TransactionTimedOutError`.
-        It raises the error of an earlier transaction that was not committed, `ProducerFencedError` once another process
-        uses one of the ids, and `IllegalStateError` if a block is already open. Leaving the block raises
-        `TransactionAbortedError` if a record of the transaction could not be stored, as with
-        `Producer.commit_transaction`. If the block raises or is cancelled, its transaction is aborted; earlier
+        Entering the block waits at most ``max_block_ms`` for a free producer, and then raises
+        `TransactionTimedOutError`. It raises the error of an earlier transaction that was not committed,
+        `ProducerFencedError` once another process uses one of the ids, and `IllegalStateError` if a block is already
+        open. Leaving the block raises `TransactionAbortedError` if a record of the transaction could not be stored, as
+        with `Producer.commit_transaction`. If the block raises or is cancelled, its transaction is aborted, but earlier
         transactions are still committed.
         """
         self._client.check()

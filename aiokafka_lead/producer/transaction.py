@@ -175,16 +175,16 @@ class Transaction(Generic[K, V]):
         *,
         timeout_ms: float | None = None,
     ) -> None:
-        """Commit offsets with this transaction: those after all records that a consumer, or a batch, has returned.
+        """Commit offsets with this transaction: those after all records returned by a consumer, or of a batch.
 
-        Pass the consumer or the batch; or pass offsets and the group's metadata, as to
+        Pass the consumer or the batch. Alternatively, pass offsets and the group's metadata, as to
         `Producer.send_offsets_to_transaction`. A rebalance waits for the end of the transaction before it takes the
         partitions. If this or a later transaction of the producer is not committed, the consumer goes back to the
         committed offsets.
 
-        Raises `CommitFailedError` if the consumer has lost some of these partitions, or if it returns records again
-        because an earlier transaction was aborted; then this transaction is aborted, too. Raises
-        `TransactionTimedOutError` after ``timeout_ms`` (``max_block_ms``).
+        Raises `CommitFailedError`, and aborts this transaction, if the consumer has lost some of these partitions, or
+        if it returns records again because an earlier transaction was aborted. Raises `TransactionTimedOutError` after
+        ``timeout_ms`` (``max_block_ms``).
         """
         within_s = timeout_s(timeout_ms)
         self._check()

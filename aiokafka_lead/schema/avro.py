@@ -44,7 +44,7 @@ def avro_schema(given: Any) -> Schema:
 
 @contextmanager
 def _errors_of_schema() -> Iterator[None]:
-    """Raise `InvalidSchemaError` in place of the errors of using a schema that is none."""
+    """Raise `InvalidSchemaError` in place of the errors that an invalid schema causes."""
     try:
         yield
     except InvalidSchemaError:
@@ -56,8 +56,8 @@ def _errors_of_schema() -> Iterator[None]:
 def parsed(resolved: ResolvedSchema, *, of_writer: bool = False) -> Any:
     """Return the schema as fastavro uses it; raise `InvalidSchemaError`.
 
-    ``of_writer``: bytes have been written with it, whose defaults do not matter. As in Java, wrong ones are then no
-    error, nor is a decimal with a wrong precision, which is read as bytes.
+    ``of_writer``: the schema has been used to write bytes. As in Java, wrong defaults, which do not affect these, are
+    then accepted. A decimal with a wrong precision is also accepted, and read as bytes.
     """
     with _errors_of_schema():
         texts = (*(each.text for _, each in resolved.references), resolved.schema.text)

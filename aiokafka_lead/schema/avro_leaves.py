@@ -107,7 +107,7 @@ UUID_SIZE = 16
 
 
 def fixed_uuid(value: Any, schema: dict[str, Any]) -> bytes:
-    """Return the bytes of a UUID, its text, or bytes, as which it is read."""
+    """Return the bytes of a UUID, given as a UUID, as text, or as bytes, the type in which it is read."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return fixed(value, schema)
     return uuid.UUID(_uuid(value, "", "")).bytes

@@ -1,4 +1,4 @@
-"""Patterns of JSON Schema for Python: they are written for ECMAScript or Java, whose notation differs in places."""
+"""Converts patterns of JSON Schema, which are written for ECMAScript or Java, to Python's notation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _INTERSECTION = re.compile(r"\[(?:\\.|[^\]\\])*&&")
 
 
 def python_pattern(pattern: str) -> str | None:
-    """Return a pattern that matches the same texts in Python; None if this client knows none.
+    """Return a pattern that matches the same texts in Python, or None if this client cannot convert it.
 
     Python lacks the Unicode categories ``\\p{L}``, groups of the form ``(?<name>...)``, and a plain ``-`` after ``\\w``
     within brackets.
@@ -45,9 +45,9 @@ def python_pattern(pattern: str) -> str | None:
 
 
 def with_python_patterns(schema: Any) -> tuple[Any, dict[str, str], list[str]]:
-    """Return a schema for Python's ``re``, its changed patterns with their originals, and those that it now lacks.
+    """Return a schema for Python's ``re``, its changed patterns with their originals, and its unsupported patterns.
 
-    A property whose name may match one of the last is not checked.
+    The unsupported patterns are removed. A property whose name may match one of them is not checked.
     """
     changed: dict[str, str] = {}
     lost: list[str] = []

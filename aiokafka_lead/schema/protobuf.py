@@ -75,7 +75,7 @@ class ProtobufReader:
 
 
 class ProtobufWriter:
-    """Writes messages of a class, with a schema that includes its type, perhaps not as the first."""
+    """Writes messages of a class, with a schema that includes its type, not necessarily as the first."""
 
     def __init__(self, kind: Any, schema: Schema) -> None:
         self._kind = kind

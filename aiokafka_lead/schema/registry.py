@@ -128,14 +128,16 @@ _Written = tuple[str, Schema, bool]
 class SchemaRegistry:
     """A schema registry with Confluent's REST interface (Confluent, Apicurio's ``/apis/ccompat/v7``, Karapace).
 
-    ``urls``: addresses of the same registry, as a str or a list. If an address does not answer, the next is tried.
-    ``basic_auth``: a user's name and secret; or ``token_provider``: a provider of `aiokafka_lead.oidc`. ``headers``:
-    additional headers of every request. For TLS, ``ssl_context`` or the clients' ``ssl_*`` options. Secrets are only
-    sent to ``https://``, unless ``allow_http`` is set.
+    - ``urls``: addresses of the same registry, as a str or a list. If an address does not answer, the next is tried.
+    - ``basic_auth``: a user's name and secret; or ``token_provider``: a provider of `aiokafka_lead.oidc`.
+    - ``headers``: additional headers of every request.
+    - ``ssl_context``, or the clients' ``ssl_*`` options: for TLS.
+    - ``allow_http`` (False): send secrets to ``http://``, too.
+    - ``request_timeout_ms`` (5000): time limit of one request; ``timeout_ms`` (30000): of a call with all its retries.
+    - ``latest_max_age_ms`` (300000): time until a subject's latest version is requested again.
+    - ``absent_max_age_ms`` (30000): time until a missing item is requested again.
 
-    A request may take ``request_timeout_ms`` (5000), and with all its retries ``timeout_ms`` (30000). An id's schema
-    never changes, and is requested once. A subject's latest version is requested again after ``latest_max_age_ms``
-    (300000), and a missing item after ``absent_max_age_ms`` (30000).
+    The schema of an id never changes, and is requested once.
 
     Schemas with rules (Confluent's data contracts, for example field encryption) raise `SchemaRulesError`, since this
     client cannot apply rules; with ``ignore_rules`` values are written and read without them.
@@ -194,8 +196,8 @@ class SchemaRegistry:
     async def latest_known(self, subject: str) -> tuple[RegisteredSchema, float]:
         """Return a subject's latest version, and its expiry (``time.monotonic()``).
 
-        The known version stays valid while the registry does not answer. A call then waits for a moment at most once a
-        second.
+        The known version stays valid while the registry does not answer. Calls then wait for the registry at most once
+        a second, for `STALE_AFTER_S`.
         """
         return await self._latest.known(_SUBJECT(subject), STALE_AFTER_S)
 
@@ -302,9 +304,10 @@ class SchemaRegistry:
     def deserializer(self, into: Any = None, *, schema: Any = None, validate: bool = True) -> SchemaDeserializer[Any]:
         """Return a deserializer of keys or values for consumers. Each value is read with its schema, of any kind.
 
-        ``into``: convert values to a pydantic model, a dataclass, or a class of Protobuf messages or a list of such
-        classes, or with a function. ``schema``: read Avro as this schema (text or parsed JSON), converted by Avro's
-        rules. ``validate`` (True): check JSON against its schema.
+        - ``into``: convert values to this pydantic model, dataclass or class of Protobuf messages, to the matching
+          class of a list, or with this function.
+        - ``schema``: read Avro as this schema (text or parsed JSON), by Avro's rules of schema resolution.
+        - ``validate`` (True): check JSON against its schema.
         """
         return SchemaDeserializer(self, into, schema=schema, validate=validate)
 
@@ -367,7 +370,7 @@ class SchemaRegistry:
         return registered_of(await self._written("subjects", subject, "versions", version))
 
     async def _written(self, *path: str | int) -> Any:
-        """Request a schema that a record or schema refers to: it exists, though perhaps only in another registry."""
+        """Request a schema to which a record or schema refers. It exists, but possibly not in every registry yet."""
         query = Query("GET", path, anywhere=True)
         try:
             return await self._transport.ask(query)

@@ -34,7 +34,7 @@ from ..oidc.http import Answer, Basic, Exchange, json_of, may_pass
 from .options import RegistryConfig
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
-"""Larger than any schema that a registry accepts."""
+"""Maximum size of an answer in bytes, larger than any schema that a registry accepts."""
 
 AT_ONCE = 8
 """Maximum number of simultaneous requests."""
@@ -85,7 +85,7 @@ class _Spawner:
 
 
 class Transport:
-    """Sends requests to the registries, first to the last that answered. Works on several event loops, in turn."""
+    """Sends requests to the registries, starting with the last that answered. Works on several event loops in turn."""
 
     def __init__(self, config: RegistryConfig) -> None:
         self._config = config
@@ -202,7 +202,7 @@ def _is_foreign(answer: Answer) -> bool:
 
 
 def _message(answer: Answer) -> str:
-    """Return the registry's words in an error, after a colon; empty if there are none."""
+    """Return the registry's message in an error, after a colon, or an empty text."""
     content = json_of(answer.body)
     message = content.get("message") if isinstance(content, dict) else None
     return f": {shown(str(message))}" if message else ""

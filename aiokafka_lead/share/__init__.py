@@ -46,15 +46,16 @@ class ShareConsumer(Facade, Generic[K, V]):
                 await handle(record)  # the next iteration accepts the record
 
     Several members may take records from the same partition, so a group may have more members than partitions, and a
-    slow record does not delay later ones. A record is locked for its member (by default for 30 s) until the member
-    acknowledges it. Otherwise it is delivered again, up to the group's limit of deliveries (5 by default). Order is not
-    kept, and there are no offsets to commit. A group begins at the end of its topics unless its setting
-    ``share.auto.offset.reset`` differs. `ShareConsumerOptions` describes the options.
+    slow record does not delay later records. A record is locked for its member (by default for 30 s) until the member
+    acknowledges it. If the lock expires first, the record is delivered again, up to the group's limit of deliveries (5
+    by default). Order is not kept, and there are no offsets to commit. A group begins at the end of its topics, unless
+    its setting ``share.auto.offset.reset`` differs. `ShareConsumerOptions` describes the options.
 
     `acknowledge` accepts, releases or rejects a record, or renews its lock. Records without an acknowledgement are
     accepted when the application requests more records or calls `commit`, and released when the consumer stops or an
-    error ends the ``async with`` block. With ``share_acknowledgement_mode="explicit"`` only calls acknowledge.
-    Acknowledgements are sent in the background; for their outcomes, await the result of `acknowledge`, or `commit`.
+    error ends the ``async with`` block. With ``share_acknowledgement_mode="explicit"``, only `acknowledge`
+    acknowledges. Acknowledgements are sent in the background. To get their outcomes, await the result of `acknowledge`,
+    or `commit`.
 
     A share consumer belongs to the event loop that started it. One task at a time may read; any task of the loop may
     acknowledge.
@@ -126,25 +127,25 @@ class ShareConsumer(Facade, Generic[K, V]):
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
         """Connect to the cluster and join the group; with ``wait``, return once the group's starting point is known.
 
-        With ``wait``, the group has assigned partitions on return, if its topics have any, and the leader of each has
-        answered a fetch. A group that begins at the end (``share.auto.offset.reset``, by default "latest") then gets
-        every record written from then on. At most one record per leader is acquired meanwhile. After ``timeout_ms``
-        (``request_timeout_ms``) this continues in the background, with a warning that names the missing step.
+        With ``wait``, on return the group has assigned partitions, if its topics have any, and the leader of each has
+        answered a fetch. A group that begins at the end (``share.auto.offset.reset``, by default "latest") therefore
+        gets every record written from then on. At most one record per leader is acquired meanwhile. After
+        ``timeout_ms`` (``request_timeout_ms``) this continues in the background, and a warning names the missing step.
 
         Without ``wait``, this returns immediately and the consumer keeps trying to connect in the background. Reads
         wait for the connection.
 
-        Raises `KafkaConnectionError`, with the reason for each bootstrap server, if none could be used, authentication
-        and TLS errors unchanged, `UnsupportedVersionError` if the brokers do not support share groups, and other errors
-        that keep a member out of its group. After an error or a cancellation the consumer is stopped.
+        Raises `KafkaConnectionError`, with the reason for each bootstrap server, if none could be used. Raises
+        authentication and TLS errors unchanged, `UnsupportedVersionError` if the brokers do not support share groups,
+        and other errors that keep a member out of its group. After an error or a cancellation the consumer is stopped.
         """
         await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
 
     async def wait_ready(self, timeout_ms: float | None = None) -> None:
         """Wait until `start` would have returned, for at most ``timeout_ms`` (``default_api_timeout_ms``).
 
-        Useful after ``start(wait=False)``, a `start` that continues in the background, and `subscribe`. Raises the
-        error with which the consumer or its membership has failed, and `RequestTimedOutError`.
+        Use it after ``start(wait=False)``, `subscribe`, or a `start` that continues in the background. Raises the error
+        with which the consumer or its membership has failed, and `RequestTimedOutError`.
         """
         given = TIMEOUT("timeout_ms", timeout_ms)
         await self._engine.wait_ready(self._config.default_api_timeout_ms if given is None else given)
@@ -230,16 +231,17 @@ class ShareConsumer(Facade, Generic[K, V]):
         `ShareRunOptions` describes the options. A record is accepted when its handler has returned, without waiting for
         other records. If the handler raises, the record is held for a backoff and then released to any member of the
         group. After ``retries`` it is sent to ``dead_letter_topic`` and rejected. While a handler runs, the lock of its
-        record is renewed, if the brokers support that. A lock that is lost nevertheless, with a connection or a leader,
-        means another delivery, which is logged. Records are acquired ahead only if they will be handled before their
-        locks expire. Deserializers run in the handler's task.
+        record is renewed, if the brokers support that. If the lock is lost nevertheless, with a connection or a leader,
+        the record is delivered again, which is logged. Records are acquired ahead only if they will be handled before
+        their locks expire. Deserializers run in the handler's task.
 
-        When the consumer is stopped, waiting records are released, running handlers get the timeout of `stop` less its
-        last quarter (at most 2 s), and `run` returns. In a handler `stop` returns at once. It does the same after
-        `unsubscribe`. When `run` is cancelled, handlers are cancelled, and all their records are released.
+        When the consumer is stopped, waiting records are released, `run` waits for running handlers, and returns. The
+        last quarter of the timeout of `stop`, at most 2 s, is reserved for the rest. In a handler `stop` returns at
+        once. `run` also ends after `unsubscribe`. When `run` is cancelled, handlers are cancelled, and all their
+        records are released.
 
         Raises `HandlerError` for a record whose dead letter was refused, `ConfigTypeError` for a handler that is not
-        async, and any error that prevents a consumer from reading.
+        async, and any error that prevents reading.
         """
         self._client.check()
         from .._core.share.run_options import ShareRunConfig
@@ -282,9 +284,9 @@ class ShareConsumer(Facade, Generic[K, V]):
     async def commit(self, *, timeout_ms: float | None = None) -> dict[TopicPartition, KafkaError | None]:
         """Send all acknowledgements and wait for their outcomes, within ``timeout_ms`` (``default_api_timeout_ms``).
 
-        In implicit mode this also accepts returned records without an acknowledgement. The result has each partition
-        with acknowledgements settled since the last commit: None if all were accepted, else the last error. A record
-        whose acknowledgement was refused is delivered again.
+        In implicit mode this also accepts returned records without an acknowledgement. The result maps each partition
+        with acknowledgements settled since the last commit to None if all were accepted, otherwise to the last error. A
+        record whose acknowledgement was refused is delivered again.
         """
         given = TIMEOUT("timeout_ms", timeout_ms)
         return await self._engine.acknowledging.commit(self._config.default_api_timeout_ms if given is None else given)
@@ -303,7 +305,8 @@ class ShareConsumer(Facade, Generic[K, V]):
         ``healthy`` is False, with the reasons in ``problems``, in these cases:
 
         - The consumer is not running or has failed.
-        - No broker has answered a fetch for ``request_timeout_ms`` although records were waited for all that time.
+        - No broker has answered a fetch for ``request_timeout_ms``, although the application waited for records all
+          that time.
         - A leader has refused every fetch of a partition for that time; ``stuck`` names these partitions.
         - The group's coordinator has not acknowledged a heartbeat for nine heartbeat intervals. (Members do not learn
           the session timeout.)

@@ -38,7 +38,7 @@ _TLS_HINT = re.compile(r"(\[[^\]\s]+\]|[^\s:]+):([0-9]+): [^;]*; if this listene
 SAY_AGAIN_S = 60.0
 
 PARENT_CHECK_S = 1.0
-"""Interval of checks for the parent process, if an answer takes that long."""
+"""Interval in seconds of checks for the parent process, while an answer is awaited."""
 
 _log = logging.getLogger("aiokafka_lead.spark")
 _connections = logging.getLogger("aiokafka_lead.connection")
@@ -183,7 +183,7 @@ async def _started(make: Callable[[], Any], within_ms: float) -> Any:
 
 @contextmanager
 def _seldom_said() -> Iterator[None]:
-    """Log each warning about connections once in `SAY_AGAIN_S`: the new client of every attempt would repeat it."""
+    """Log each warning about connections once in `SAY_AGAIN_S`, although the new client of every attempt repeats it."""
     said_at: dict[str, float] = {}
 
     def is_due(record: logging.LogRecord) -> bool:

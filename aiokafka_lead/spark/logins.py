@@ -70,7 +70,7 @@ def login_options(settings: Mapping[str, str], given: Mapping[str, Any]) -> dict
 
 
 def _class_name(settings: Mapping[str, str], name: str) -> str:
-    """Return the handler's class name without its package; raise ValueError if nothing here does its work."""
+    """Return the handler's class name without its package; raise ValueError if this client has no equivalent."""
     kind = settings.get(name, "").strip().rpartition(".")[2]
     if kind and kind not in _EQUIVALENT:
         raise ValueError(f"option 'kafka.{name}': a Java class cannot run here, and there is no equivalent of {kind}")
@@ -78,7 +78,7 @@ def _class_name(settings: Mapping[str, str], name: str) -> str:
 
 
 def _entries(jaas: str) -> dict[str, str]:
-    """Return the options in a JAAS line; quotes are double or single."""
+    """Parse the options in a JAAS line, with double, single or no quotes around values."""
 
     def character(escape: re.Match[str]) -> str:
         text = escape[1]

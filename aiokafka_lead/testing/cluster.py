@@ -287,9 +287,9 @@ class EmbeddedCluster(ClusterControls):
         return node_id
 
     async def stop_broker(self, broker: int, *, drain_ms: float = 0) -> None:
-        """Shut a broker down cleanly: its leaders move, then its connections close.
+        """Shut a broker down cleanly: its leaders move, and its connections close ``drain_ms`` later.
 
-        Between the two steps it still answers for ``drain_ms``, and names the new leaders.
+        In between it still answers, and names the new leaders.
         """
         milliseconds()("drain_ms", drain_ms)
         if not self._broker("broker", broker).running:

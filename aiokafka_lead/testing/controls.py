@@ -33,7 +33,7 @@ class ShareDelivery(NamedTuple):
 
     offset: int
     state: str
-    """available, acquired, acknowledged or archived: the last two are final."""
+    """``"available"``, ``"acquired"``, ``"acknowledged"`` or ``"archived"``. The last two are final."""
     delivery_count: int
     member_id: str
     """The member that holds the record, or an empty string."""
@@ -130,9 +130,9 @@ class TransactionControls:
 
     @property
     def marker_delay_ms(self) -> float | None:
-        """Time from the answer to EndTxn to the markers, by default 0. None holds them until `write_markers`.
+        """Milliseconds from the response to EndTxn until the markers are written (0); None waits for `write_markers`.
 
-        Until the markers are written, the transactional id's next requests get CONCURRENT_TRANSACTIONS, and the records
+        Until then the transactional id's next requests get CONCURRENT_TRANSACTIONS, and the records of the transaction
         stay beyond the last stable offset.
         """
         return self._engine.transactions.marker_delay_ms
@@ -151,7 +151,7 @@ class TransactionControls:
         return self._call(lambda: self._engine.transactions.time_out(transactional_id))
 
     def use_epochs_up_to(self, transactional_id: str, epoch: int) -> None:
-        """Advance a transactional id to a later epoch, outside a transaction. After 32766 its producer id changes."""
+        """Advance a transactional id to a later epoch, outside a transaction. Beyond 32766 its producer id changes."""
         text("transactional_id", transactional_id)
         integer(0, _LAST_EPOCH)("epoch", epoch)
         self._call(lambda: self._set_epoch(transactional_id, epoch))
@@ -185,7 +185,7 @@ class TransactionControls:
         return self._call(lambda: self._engine.state.coordinators.of(TRANSACTION, transactional_id))
 
     def move_coordinator(self, transactional_id: str, to: int | None = None) -> int:
-        """Move a transactional id (and all in its slot) to another broker, by default the next; return the broker."""
+        """Move a transactional id (with all in its slot) to another broker, by default the next; return the broker."""
         text("transactional_id", transactional_id)
         if to is not None and integer(0)("to", to) not in self._engine.state.nodes:
             raise ConfigError(f"to must be one of {list(self._engine.state.nodes)}, not {to}")
@@ -429,7 +429,7 @@ class ClusterControls:
         return self._state.coordinators.of(0, text("group_id", group_id))
 
     def move_coordinator(self, group_id: str, to: int | None = None) -> int:
-        """Move a group (and all in its slot) to another broker, by default the next; return the broker."""
+        """Move a group (with all groups in its slot) to another broker, by default the next; return the broker."""
         text("group_id", group_id)
         if to is not None:
             self._broker("to", to)

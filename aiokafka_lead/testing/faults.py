@@ -84,7 +84,7 @@ class Fault:
 
     @property
     def by_partition(self) -> bool:
-        """True if it strikes single topics or partitions of a request; the API's handler then applies it."""
+        """True if the rule names topics or partitions of a request. The API's handler then applies it."""
         return not self.after and not self.whole and (self.error_code is not None or self.hint is not None)
 
     def strike(self) -> bool:

@@ -96,7 +96,8 @@ class RequestLog:
         ]
 
     def count(self, api: str | int | type[Request[Any]] | None = None, *, broker: int | None = None) -> int:
-        """Return the number of requests of an API, at a broker, since the start or `clear`, still logged or not."""
+        """Return the number of requests of an API, at a broker, since the start or `clear`, including dropped log
+        entries."""
         key = None if api is None else api_key_of(api)
         return sum(
             number

@@ -75,7 +75,7 @@ class EmbeddedSchemaRegistry:
         self.stop()
 
     def start(self) -> None:
-        """Start listening. After a `stop`, the address and the schemas are the same as before."""
+        """Start listening. After `stop`, it continues with the same address and schemas."""
         server = ThreadingHTTPServer(("127.0.0.1", self._port), _handler(self))
         server.daemon_threads = True
         if self._tls is not None:

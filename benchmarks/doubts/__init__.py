@@ -1,1 +1,1 @@
-"""The faults of ``doubt``, grouped by the lasting wrong answer, and the tested clients."""
+"""Faults of ``doubt``, grouped by the part that permanently gives wrong answers, and the tested clients."""

@@ -1,10 +1,10 @@
-"""A client for ``doubt``, in a separate process, which reports the fate of its records on standard output.
+"""A client for ``doubt``, in a separate process, which reports the outcomes of its records on standard output.
 
-``python -m benchmarks.doubts.clients CLIENT ROLE OPTIONS``: CLIENT is ``lead``, ``confluent`` or ``aiokafka``, ROLE one
-of `ROLES`, OPTIONS a JSON object of `Options`. Each line of output is a JSON object: the event (``what``), its time
-(``at``, seconds of `time.time`), and for a record the time when it was written (``written``, also in seconds; the
-record's value is this time in ms). The program runs until it is killed, or until an error ends the client's loop; the
-last event is then ``ended``.
+``python -m benchmarks.doubts.clients CLIENT ROLE OPTIONS``: CLIENT is ``lead``, ``confluent`` or ``aiokafka``. ROLE is
+one of `ROLES`. OPTIONS is a JSON object of `Options`. Each line of output is a JSON object with the event (``what``)
+and its time (``at``, in seconds of `time.time`). For a record it also has the time at which the record was written
+(``written``, in seconds); the record's value is the same time in milliseconds. The program runs until it is killed, or
+until an error ends the client's loop. The last event is then ``ended``.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .. import load, reader
 from ..load import NUMBER
 
 CLIENT_ID = "tested"
-"""The client id to which the faults are limited."""
+"""Client id to which the faults are limited."""
 GROUP = "g"
 EVERY_S = 0.05
-"""Seconds from one record, or transaction, to the next."""
+"""Interval in seconds between two records, or two transactions."""
 _MODULES = {
     "lead": ["aiokafka_lead.producer", "aiokafka_lead.consumer", "aiokafka_lead.share"],
     "confluent": ["confluent_kafka"],
@@ -35,7 +35,7 @@ _MODULES = {
 }
 """Modules to import before anything is measured, by client."""
 _OF_LIBRDKAFKA = {"sasl_plain_username": "sasl.username", "sasl_plain_password": "sasl.password"}
-"""librdkafka's names that differ from ours in more than dots."""
+"""librdkafka's option names that are not this client's names with dots for underscores."""
 
 
 class Options(argparse.Namespace):
@@ -107,9 +107,9 @@ async def read(client: str, options: Options) -> None:
 
 
 async def serve(client: str, options: Options) -> None:
-    """Read as a service: with `Consumer.run` of this client, or with the loops of ``read`` of other clients.
+    """Read as a service: with `Consumer.run` of this client, or with the loop of ``read`` of another client.
 
-    By default refusals end `run`, as they end aiokafka's loop. This service continues, as confluent-kafka always does.
+    By default a refusal ends `run`, as it ends aiokafka's loop. This service continues, as confluent-kafka always does.
     """
     if client != "lead":
         await read(client, options)
@@ -228,7 +228,8 @@ ROLES: dict[str, Callable[[str, Options], Coroutine[Any, Any, None]]] = {
 
 
 async def obey(options: Options) -> None:
-    """Obey ``pause`` and ``resume`` on standard input. At its end, when the parent has ended, end this program."""
+    """Execute ``pause`` and ``resume`` from standard input. End this program when the input, and so the parent,
+    ends."""
     while word := (await asyncio.to_thread(sys.stdin.readline)).strip():
         if word == "pause":
             options.may_write.clear()
@@ -253,7 +254,7 @@ async def work(client: str, role: str, options: Options) -> None:
 
 
 def main() -> None:
-    """Run the role. The command line has no help, because only programs use it."""
+    """Run the role. Only other programs call this, so the command line has no help."""
     client, role, options = sys.argv[1:]
     asyncio.run(work(client, role, Options(**json.loads(options))))
 

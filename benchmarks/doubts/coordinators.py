@@ -1,4 +1,4 @@
-"""Faults of coordinators, and of brokers that look them up."""
+"""Faults of coordinators, and of the brokers that look them up."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUICK_GROUPS = GroupOptions(consumer_heartbeat_interval_ms=500)
 
 
 def loading_for_ever(cluster: EmbeddedCluster) -> asyncio.Future[float]:
-    """Make the group's coordinator answer LOADING, and from its first refusal on another broker the coordinator."""
+    """Make the group's coordinator answer LOADING; at its first refusal another broker becomes the coordinator."""
     return first_strike(
         cluster,
         GROUP_APIS,
@@ -34,7 +34,7 @@ def loading_for_ever(cluster: EmbeddedCluster) -> asyncio.Future[float]:
 
 
 async def loading_for_joiners(trial: Trial, protocol: str) -> Outcome:
-    """A group's coordinator is loading without end when a member joins; another broker is the coordinator by then."""
+    """A group's coordinator never stops loading when a member joins, although another broker is now the coordinator."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
     struck = loading_for_ever(cluster)
@@ -44,7 +44,7 @@ async def loading_for_joiners(trial: Trial, protocol: str) -> Outcome:
 
 
 async def loading_for_members(trial: Trial, protocol: str) -> Outcome:
-    """A working group's coordinator is loading without end. Measures the time until the group commits offsets again."""
+    """The coordinator of a working group never stops loading. Measures until the group commits offsets again."""
     cluster = await trial.cluster(groups=QUICK_GROUPS)
     cluster.create_topic("t")
     async with feeding(cluster), AdminClient(cluster.bootstrap_servers) as admin:
@@ -68,7 +68,7 @@ async def committed(admin: AdminClient, least: int, partitions: Sequence[int] = 
 
 
 async def loading_for_transactions(trial: Trial, *, at_start: bool) -> Outcome:
-    """A transactional id's coordinator is loading without end; another broker is the coordinator by then."""
+    """A transactional id's coordinator never stops loading, although another broker is now the coordinator."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
     program = None if at_start else await trial.program("transact", cluster.bootstrap_servers)
@@ -88,7 +88,7 @@ async def loading_for_transactions(trial: Trial, *, at_start: bool) -> Outcome:
 
 
 async def finds_no_coordinator(trial: Trial, role: str) -> Outcome:
-    """The first broker that is asked never finds a coordinator, and is not the coordinator itself."""
+    """The first broker that the client asks never finds a coordinator, and is not the coordinator itself."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
 
@@ -103,7 +103,7 @@ async def finds_no_coordinator(trial: Trial, role: str) -> Outcome:
 
 
 async def knows_no_brokers(trial: Trial) -> Outcome:
-    """The first of three brokers that is asked for metadata always answers that there are no brokers."""
+    """The first of three brokers that the client asks for metadata always returns a list without brokers."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
 

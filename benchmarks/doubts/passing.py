@@ -15,9 +15,9 @@ from .trial import REFUSED_LOGIN, SASL, USERS, Outcome, Trial, before, feeding, 
 
 NAME = "kafka.test"
 HERE, ELSEWHERE = "127.0.0.1", "127.0.0.2"
-"""Addresses of this machine: the brokers' address, and an address without a broker."""
+"""Two addresses of this machine: the brokers', and one without a broker."""
 LATE_S = 2.0
-"""Seconds to wait for records that are given up late."""
+"""Seconds to wait for records that the client gives up late."""
 
 
 # --- the first address of a name -------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ async def _restart(cluster: EmbeddedCluster, broker: int) -> None:
 
 
 async def login(trial: Trial, role: str) -> Outcome:
-    """A restarted broker refuses a login twice that worked before. The client should continue, with all records."""
+    """A restarted broker refuses the client's login twice. The client should continue, and lose no record."""
     cluster = await trial.cluster(2, sasl_users=USERS)
     cluster.create_topic("t", assignments=[[2]])
     cluster.move_coordinator(GROUP, to=1)
@@ -107,7 +107,7 @@ async def login(trial: Trial, role: str) -> Outcome:
 
 
 async def service(trial: Trial, *refusals: tuple[str, int]) -> Outcome:
-    """A service is refused once. Measures until it has sent another heartbeat, and handled a record written later."""
+    """Brokers refuse a service once. Measures until it has sent another heartbeat and handled a later record."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
     async with feeding(cluster):

@@ -1,4 +1,4 @@
-"""The rows of both tables of ``doubt``."""
+"""Rows of both tables of ``doubt``."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _of_topics() -> list[Row]:
 
 
 def rates() -> list[Row]:
-    """Return the rows with requests a second while every broker refuses permanently."""
+    """Return the rows with requests per second while every broker permanently refuses."""
     return [
         *(
             Row(f"all brokers: {api} {code}", partial(refused, api=api, code=code, role=role))
@@ -110,7 +110,7 @@ def rates() -> list[Row]:
 
 
 async def refused(trial: Trial, api: str, code: int, role: str, group_protocol: str | None = None) -> Outcome:
-    """Measure a working client's requests a second while every broker refuses one kind of request."""
+    """Measure a working client's requests per second while every broker refuses one kind of request."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
     options = {"group_protocol": group_protocol, "every_s": 0.2}

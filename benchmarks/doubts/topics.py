@@ -1,4 +1,4 @@
-"""Topics that are deleted, or created again with fewer partitions."""
+"""Topics that are deleted, or recreated with fewer partitions."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ GONE_S = 2.0
 AWAY_S = 1.0
 """Seconds from a topic's deletion to its creation."""
 OLD_RECORDS = 2_000
-"""Number of records in each partition before the deletion: the new log does not reach this offset."""
+"""Number of records in each partition before the deletion, more than the new log ever contains."""
 KEYED = 20
 
 
 async def deleted(trial: Trial, protocol: str) -> Outcome:
-    """A topic is deleted after a member has read it without a commit. Measures until a second member has its share."""
+    """A topic is deleted after a member has read it. Measures until a second member gets a record of another topic."""
     cluster = await trial.cluster(groups=QUICK_GROUPS)
     cluster.create_topic("t", 2)
     cluster.create_topic("gone")
@@ -44,7 +44,7 @@ async def deleted(trial: Trial, protocol: str) -> Outcome:
 
 @asynccontextmanager
 async def _made_again(cluster: EmbeddedCluster) -> AsyncIterator[float]:
-    """Create the topic again, with two of its four partitions and new records; yield the time."""
+    """Recreate the topic with two instead of four partitions, and new records; yield the time."""
     cluster.delete_topic("t")
     await asyncio.sleep(AWAY_S)
     cluster.create_topic("t", 2)
@@ -80,7 +80,7 @@ async def fewer_for_group(trial: Trial, protocol: str, *, commits: bool) -> Outc
 
 
 async def fewer_for_writer(trial: Trial) -> Outcome:
-    """A producer is idle meanwhile. Measures until the first `KEYED` records with keys that it writes are stored."""
+    """A producer is idle while partitions disappear. Measures until its next `KEYED` records with keys are stored."""
     cluster = await trial.cluster()
     cluster.create_topic("t", 4)
     program = await trial.program("write", cluster.bootstrap_servers, partitions=(None,))

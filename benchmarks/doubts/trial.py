@@ -22,9 +22,9 @@ from .clients import CLIENT_ID, EVERY_S, value_of_now
 T = TypeVar("T")
 
 PATIENCE_S = 60.0
-"""Bound in seconds of the steps before the fault."""
+"""Time limit in seconds for each step before the fault."""
 REFUSAL_MS = 10.0
-"""Delay of a refusal, because some clients retry at once and without limit."""
+"""Delay of each refusal in milliseconds, because some clients retry at once and without limit."""
 USERS = {"u": "p"}
 SASL: Mapping[str, Any] = {
     "security_protocol": "SASL_PLAINTEXT",
@@ -34,7 +34,7 @@ SASL: Mapping[str, Any] = {
 }
 REFUSED_LOGIN = 58
 _ERRORS_WITHIN = ("OffsetCommit", "OffsetFetch", "AddPartitionsToTxn")
-"""APIs whose answers, in some versions, have an error only for each requested item."""
+"""APIs whose responses, in some versions, have an error for each requested item only."""
 _WITHIN = {"after": True, "whole": False}
 
 
@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
     seconds: float | None
     """Seconds from the fault to the first progress after it, or None without progress."""
     instead: str = ""
-    """The table's word for the outcome if there was no progress."""
+    """Text in the table if there was no progress."""
 
     def __str__(self) -> str:
         return self.instead if self.seconds is None else f"{self.seconds:.2f}"
@@ -61,7 +61,7 @@ class Program:
         self.process = process
         self._log = log
         self.progress = "acknowledged" if role in ("write", "transact") else "read"
-        """The kind of events that show progress."""
+        """Kind of event that shows progress."""
         self._events: list[dict[str, Any]] = []
         self._more = asyncio.Event()
 
@@ -83,7 +83,7 @@ class Program:
         self.process.stdin.write(f"{word}\n".encode())
 
     def found(self, what: str, written_since: float = 0.0) -> list[dict[str, Any]]:
-        """Return the events of this kind, if about records then only about records written since ``written_since``."""
+        """Return the events of this kind. Of events about records, only those written since ``written_since`` count."""
         return [
             each for each in self._events if each["what"] == what and each.get("written", math.inf) >= written_since
         ]
@@ -104,7 +104,7 @@ class Program:
 
 
 class Trial:
-    """Resources of a scenario, which are released at the end of the trial."""
+    """Resources of a trial, released at its end."""
 
     def __init__(self, client: str, bound_s: float) -> None:
         self.client = client
@@ -139,11 +139,11 @@ class Trial:
         return program
 
     async def progress(self, program: Program, since: float, number: int = 1) -> Outcome:
-        """Wait until records that were written since the fault are read, or acknowledged."""
+        """Wait until records written since the fault are read, or acknowledged."""
         return await self.until(program.progressed(since, number), program, since)
 
     async def until(self, reached: Coroutine[Any, Any, float], program: Program, since: float) -> Outcome:
-        """Wait until ``reached`` returns its time, the client's loop ends, or the bound has passed."""
+        """Wait until ``reached`` returns its time, the client's loop ends, or the time limit has passed."""
         waiting = asyncio.create_task(reached)
         ended = asyncio.create_task(program.event("ended"))
         left = max(0.0, since + self.bound_s - time.time())
@@ -197,10 +197,10 @@ async def feeding(
 def first_strike(
     cluster: EmbeddedCluster, apis: Sequence[str], then: Callable[[int], object] | None = None, **rule: Any
 ) -> asyncio.Future[float]:
-    """Add a rule for the tested client only; return a future of the time of the first refusal.
+    """Add a rule for the tested client only; return a future with the time of the first refusal.
 
-    A rule without a broker applies to the broker that gets the first request, unless it has a ``count`` (None: all
-    requests at all brokers). ``then`` is called with the refusing broker's id after the first refusal.
+    A rule without a broker applies to the first broker that gets a request, unless it has a ``count`` (None: all
+    requests at all brokers). ``then`` is called with that broker's id after the first refusal.
     """
     loop = asyncio.get_running_loop()
     struck: asyncio.Future[float] = loop.create_future()

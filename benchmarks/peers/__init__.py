@@ -1,4 +1,4 @@
-"""Clients in other languages, franz-go and Apache Kafka's Java client, as programs equivalent to this package's."""
+"""Programs that use franz-go and Apache Kafka's Java client in the same way as the benchmarks use this client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 _HERE = Path(__file__).parent
 _GO_PROGRAMS = _HERE.parents[1] / ".cache"
 FOREIGN = {"franz-go": "go", "java": "mvn"}
-"""The build program of each client."""
+"""Name of each client's build program."""
 
 
 def available() -> list[str]:
@@ -34,12 +34,12 @@ def reader_command(client: str) -> list[str]:
 
 
 def transactions_command(client: str) -> list[str]:
-    """Return the command of this client's transactions, built if necessary; the source lists its arguments."""
+    """Return the command of this client's transactions, building it if necessary. Its source lists the arguments."""
     return _built(client, "transactions", "./transactions", "JavaTransactions")
 
 
 def share_command(client: str) -> list[str]:
-    """Return the command of this client's share consumer, built if necessary; the source lists its arguments."""
+    """Return the command of this client's share consumer, building it if necessary. Its source lists the arguments."""
     return _built(client, "share", "./share", "JavaShare")
 
 

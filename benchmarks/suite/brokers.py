@@ -1,4 +1,4 @@
-"""The brokers with which clients are measured."""
+"""Brokers to measure clients with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Round trips of a client's records, one by one or at a steady rate, and of a bare request that no client can beat."""
+"""Round trips of a client's records, one by one or at a steady rate, and of a bare request as a lower bound."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .workload import Workload
 
 WARM_UP = 200
 SAMPLES = 1000
-"""Maximum number of records a second, at a steady rate, whose acknowledgement is timed."""
+"""Maximum number of records per second, at a steady rate, whose acknowledgement is timed."""
 WARMING = 0.2
-"""Share of the records at a steady rate that does not count."""
+"""Share of the records at a steady rate that belongs to the warm-up."""
 TICK_S = 0.001
 VERSION = 9
 
 
 async def timed(action: Callable[[], Awaitable[None]], count: int) -> list[float]:
-    """Return the milliseconds of each call, after `WARM_UP` calls that do not count."""
+    """Return the duration of each call in milliseconds, after `WARM_UP` calls that do not count."""
     for _ in range(WARM_UP):
         await action()
     took = []
@@ -44,9 +44,9 @@ async def paced(
 ) -> None:
     """Send records at the workload's rate, even if earlier records are not acknowledged.
 
-    ``took`` gets the milliseconds from when a record was due to its acknowledgement. The last are added after this
-    function has returned, so the caller must wait for them. ``send`` takes a value and a callback for its
-    acknowledgement; ``tick`` is called a thousand times a second.
+    Appends to ``took`` the milliseconds from when a record was due to its acknowledgement. The last are appended after
+    this function has returned, so the caller must wait for them. ``send`` takes a value and a callback for its
+    acknowledgement. ``tick`` is called a thousand times per second.
     """
     content = values(work.size, DIFFERENT)
     every = max(1, work.rate // SAMPLES)

@@ -15,7 +15,7 @@ DIFFERENT = 1000
 
 @lru_cache
 def values(size: int, count: int) -> list[bytes]:
-    """Return different values of this size, which must not be changed: they are created once, in a client's warm-up."""
+    """Return different values of this size. They are cached, and must not be changed."""
     return [_value(size, number) for number in range(count)]
 
 
@@ -31,7 +31,7 @@ def _value(size: int, number: int) -> bytes:
 def records(work: Workload, count: int, anywhere: Any = None) -> Iterator[tuple[bytes, bytes | None, Any]]:
     """Yield the value, key and partition of each record; ``anywhere`` lets the client choose the partition.
 
-    The iteration costs almost nothing, so it does not hide the measured work.
+    The iteration itself takes almost no time compared with the measured work.
     """
     keys: Iterable[bytes | None] = repeat(None)
     if work.keyed:
@@ -49,7 +49,7 @@ async def send_all(
     count: int,
     anywhere: Any = None,
 ) -> None:
-    """Send ``count`` records one by one, half a window ahead of the awaited deliveries."""
+    """Send ``count`` records one by one, and await deliveries half a window behind."""
     topic = work.topic
     behind: list[Awaitable[Any]] = []
     content = records(work, count, anywhere)

@@ -1,4 +1,4 @@
-"""Runs every contender in every case, in turn in each round, so that a busy machine slows all of them."""
+"""Runs the contenders of each case in turn within each round, so that a busy machine slows all of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NAMES = {
 
 
 class Contender(NamedTuple):
-    """A client, and the way in which it runs."""
+    """A client, with its method, event loop and other settings."""
 
     client: str
     loop: str = "asyncio"
@@ -93,15 +93,13 @@ def parser(name: str, doc: str | None) -> argparse.ArgumentParser:
         f"python -m benchmarks {name}", description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     made.add_argument("--on", choices=["sink", "kafka", "both"], default="both")
-    made.add_argument("--kafka", metavar="HOST:PORT", help="a cluster that runs already; else one is started")
+    made.add_argument("--kafka", metavar="HOST:PORT", help="a running cluster (default: start one)")
     made.add_argument("--rounds", type=int, default=5)
-    made.add_argument("--records", type=int, default=300_000, help="of this client's in a turn; slower ones get fewer")
-    made.add_argument("--case", default="", help="only cases with this in their name")
-    made.add_argument("--client", default="", help="only contenders with this in their name")
+    made.add_argument("--records", type=int, default=300_000, help="records in a turn; slower clients get fewer")
+    made.add_argument("--case", default="", help="run only cases with this text in their name")
+    made.add_argument("--client", default="", help="run only contenders with this text in their name")
     made.add_argument("--out", type=Path, default=Path("build/benchmarks"))
-    made.add_argument(
-        "--join", action="store_true", help="with what earlier runs have written: pieces of one comparison"
-    )
+    made.add_argument("--join", action="store_true", help="add the results to those of earlier runs")
     return made
 
 
@@ -116,9 +114,9 @@ def places(options: argparse.Namespace) -> list[AbstractContextManager[brokers.B
 
 
 def play(cases: Iterable[Case], place: brokers.Brokers, options: argparse.Namespace) -> list[Sample]:
-    """Run all rounds of all cases, each in another order. For cold brokers, the first additional round does not count.
+    """Run all rounds of all cases, each in a new order. For cold brokers, an additional first round does not count.
 
-    A contender that fails is named on standard error, and has no figures for this turn.
+    A contender that fails has no figures for this turn, and is named on standard error.
     """
     samples = []
     warm = not place.is_cold
@@ -174,7 +172,7 @@ def spreads(samples: Iterable[Sample], figure: str, best: Callable[..., float] =
 
 
 def joined(options: argparse.Namespace, name: str, samples: Sequence[Sample]) -> list[Sample]:
-    """Return the samples, with ``--join`` after the samples saved before."""
+    """Return the samples; with ``--join``, append them to the saved samples."""
     written = options.out / f"{name}.json"
     if not options.join or not written.exists():
         return list(samples)

@@ -1,4 +1,4 @@
-"""Share groups: cost of records that are acquired, not processed, and accepted.
+"""Share groups: cost of records that are acquired and accepted without processing.
 
 ``method``: ``implicit`` (the next poll accepts the records), ``explicit`` (a call acknowledges each record), and for
 this client ``async_for``, ``batches`` and ``run``. Every client takes at most 500 records at a time.
@@ -22,7 +22,7 @@ from .workload import Workload
 
 Consumer = ShareConsumer[bytes | None, bytes | None]
 WARM_UP = 0.1
-"""Records before the counted records, as a share of them."""
+"""Number of records in the warm-up, as a share of the counted records."""
 
 
 async def of_this_client(work: Workload) -> dict[str, Any]:
@@ -206,4 +206,4 @@ async def moves_of_another_language(client: str, work: Workload) -> list[float]:
 
 
 MOVED_AT_ONCE = 10
-"""Number of records taken at once while leaders move, small enough for the topic to last."""
+"""Number of records taken at once while leaders move. It is small, so that the topic does not run out of records."""

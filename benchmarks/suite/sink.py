@@ -1,4 +1,4 @@
-"""A broker that is never the limit: it acknowledges produce requests, stores nothing, and serves fetches from memory.
+"""A broker that is never the limit: it acknowledges records without storing them, and serves fetches from memory.
 
 ``python -m benchmarks.suite.sink`` listens on a free port, which it prints. A topic's name gives its properties
 (`SinkTopic`), and every topic with a valid name exists. The log of a topic to read repeats one record batch.
@@ -43,7 +43,8 @@ SUPPORTED = {0: (0, 13), 1: (4, 17), 2: (1, 10), 3: (0, 13), 18: (0, 4), 22: (0,
 
 
 class SinkTopic(NamedTuple):
-    """Properties in a topic's name: ``sink-6`` takes records, ``sink-6-1000000-100-lz4`` has records to read."""
+    """Properties encoded in a topic's name: ``sink-6`` is written to, ``sink-6-1000000-100-lz4`` has records to
+    read."""
 
     partitions: int
     records: int = 0
@@ -70,7 +71,7 @@ class SinkTopic(NamedTuple):
 
 
 class Log:
-    """The records of each partition of a topic: the same batch repeatedly."""
+    """Log of each partition of a topic, which repeats one batch."""
 
     def __init__(self, topic: SinkTopic) -> None:
         self.end = topic.records
@@ -127,7 +128,7 @@ class Sink:
                 return ApiVersionsResponse(api_keys=keys), 0.0
 
     def _produce(self, request: Any, version: int) -> ProduceResponse | None:
-        self._offset += 1_000_000  # above every batch's size, and the same for all partitions
+        self._offset += 1_000_000  # larger than any batch, and the same for all partitions
         offset = self._offset
         names = [topic.name or self._names[topic.topic_id] for topic in request.topic_data]
         if not request.acks or any(name.endswith(MUTE) for name in names):
@@ -222,7 +223,7 @@ def topic_id(name: str) -> uuid.UUID:
 
 
 class Session(asyncio.BufferedProtocol):
-    """A client's connection. A fetch without records delays the requests after it, as at a real broker."""
+    """A client's connection. A fetch without records delays the requests after it, as with a real broker."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink

@@ -20,11 +20,11 @@ from .workload import LINGER_MS, Workload
 Send = Callable[..., Awaitable[object]]
 
 WARM_UP = 0.1
-"""Transactions before the counted transactions, as a share of them."""
+"""Number of transactions in the warm-up, as a share of the counted transactions."""
 
 
 def new_id() -> str:
-    """Return a new transactional id, so that no turn has to end another turn's open transaction."""
+    """Return a new transactional id, so that a turn does not have to end another turn's open transaction."""
     return f"benchmark-{uuid.uuid4().hex}"
 
 
@@ -37,8 +37,8 @@ async def back_to_back(
 ) -> dict[str, Any]:
     """Return figures of a producer's transactions, with the workload's number of records in each.
 
-    ``send`` takes the arguments of `Producer.send`. ``begin`` may return a function that replaces it in one
-    transaction. ``p50`` and ``p99`` are milliseconds of ``commit``, which also waits for the records. ``settle`` waits
+    ``send`` takes the arguments of `Producer.send`. ``begin`` may return a replacement for it within one transaction.
+    The figures ``p50`` and ``p99`` are milliseconds of ``commit``, which also waits for the records. ``settle`` waits
     for commits that are pending at the end.
     """
     topic = work.topic

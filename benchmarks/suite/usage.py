@@ -1,4 +1,4 @@
-"""Cost of a part of this process's work."""
+"""CPU time, wall time and memory of this process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Meter:
         self.cpu_s = 0.0
         self.wall_s = 0.0
         self.machine_busy = 0.0
-        """Share of all cores' time in use during the block: near 1, the machine was the limit."""
+        """Share of all cores' time in use during the block. Near 1, the machine was the limit."""
 
     def __enter__(self) -> Self:
         if self._ticks is not None:
@@ -55,7 +55,7 @@ class Meter:
 class Ticks:
     """Reads the clock once in each turn of asyncio's event loop.
 
-    The clock is the CPU time of the loop's thread, so that other load on the machine makes no turn longer.
+    The clock is the CPU time of the loop's thread, so that other load on the machine does not lengthen a turn.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Ticks:
 
 
 def resident_bytes() -> int:
-    """Return the memory in use by this process."""
+    """Return the resident memory of this process in bytes."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 

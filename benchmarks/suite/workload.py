@@ -16,7 +16,7 @@ It equals the number of records that confluent-kafka buffers, whose callbacks ne
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A measurement of a client. Not every field matters to every kind of work."""
+    """A measurement of a client. Each kind of work uses some of the fields."""
 
     work: str
     """``produce``, ``consume``, ``latency``, ``steady``, ``transactions``, ``share``, ``share_moves``, ``idle`` or

@@ -1,1 +1,1 @@
-"""The demo: a load while leaders move and a broker dies, on this client with and without leader hints."""
+"""The demo: this client under load, with and without leader hints, while leaders move and a broker dies."""

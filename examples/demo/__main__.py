@@ -1,12 +1,12 @@
-"""Events flow while every leader moves and a broker dies and comes back elsewhere: no event is lost.
+"""Sends events while every leader moves, and a broker dies and returns at another address. No event is lost.
 
-    make demo                                            # an embedded cluster of three brokers
-    python -m examples.demo --bootstrap HOST:PORT        # a real cluster (leaders move; killing brokers is up to you)
+    make demo # an embedded cluster of three brokers python -m examples.demo --bootstrap HOST:PORT # a real cluster
+    (moves leaders; kill brokers yourself)
 
-Two loads run side by side: this client as it is, and with ``leader_hint_policy="off"``, which leaves it to find moved
-leaders as clients without KIP-951 do, by a refresh of their metadata. Every event carries its number and the time when
-it was sent. An auditor consumes them, ticks the numbers off and measures. The exit status is 0 only if every event of
-both was acknowledged and consumed exactly once. Needs the ``demo`` extra.
+Two loads run side by side: this client with its defaults, and with ``leader_hint_policy="off"``, so that it finds moved
+leaders through a metadata refresh, like clients without KIP-951. Every event contains its number and the time at which
+it was sent. An auditor consumes the events, and measures their latencies. The exit status is 0 only if every event of
+both loads was acknowledged and consumed exactly once. Needs the ``demo`` extra.
 """
 
 from __future__ import annotations

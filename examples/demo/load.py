@@ -20,7 +20,7 @@ PADDING = bytes(84)
 SLICE_S = 0.25
 """Seconds drawn as one bar."""
 CATCH_UP_S = 0.1
-"""A machine that is more seconds behind skips events, since catching up would keep it behind."""
+"""A load that is behind by more seconds skips events, since a slow machine could never catch up."""
 PATIENCE_S = 20
 """Seconds without events after which missing events count as lost."""
 

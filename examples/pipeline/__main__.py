@@ -1,9 +1,9 @@
-"""``python -m examples.pipeline [--kill [TIMES]] [--bootstrap HOST:PORT]``: the whole pipeline on this machine.
+"""The whole pipeline on this machine: ``python -m examples.pipeline [--kill [TIMES]] [--bootstrap HOST:PORT]``.
 
-Shops publish orders; a streaming job sums them up into Parquet; a batch job reports. With ``--kill`` the streaming
-job's driver is killed (SIGKILL) in the midst of its work, and started again: it goes on from its checkpoint, and
-neither loses an order nor counts one twice, which the report verifies against the shops' own orders. The embedded
-cluster is a process of its own, and does not notice. Needs Java 17+ and the extras ``spark`` and ``demo``.
+Shops publish orders, a streaming job sums them up into Parquet, and a batch job reports. With ``--kill`` the driver of
+the streaming job is killed (SIGKILL) in the middle of its work, and restarted. It continues from its checkpoint, and
+neither loses an order nor counts one twice. The report verifies this against the orders that the shops accepted. The
+embedded cluster runs in a separate process. Needs Java 17+ and the extras ``spark`` and ``demo``.
 """
 
 from __future__ import annotations

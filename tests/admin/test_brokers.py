@@ -195,7 +195,7 @@ async def test_a_user_that_may_not_describe_the_cluster_hears_of_a_broker_that_d
 
 @pytest.mark.parametrize("max_versions", OLD_AND_NEW)
 async def test_the_configurations_of_a_broker_that_restarts(max_versions: dict[Any, int]) -> None:
-    """It is down for longer than the client asks for a missing one, so the call waits."""
+    """It is down for longer than the client looks for a missing broker, so the call waits."""
     own = ConfigResource(ConfigResourceType.BROKER, "2")
     async with EmbeddedCluster(2, max_versions=max_versions) as cluster, make_admin(cluster) as admin:
         await cluster.create_topic("t", assignments=[[2]])
@@ -204,7 +204,7 @@ async def test_the_configurations_of_a_broker_that_restarts(max_versions: dict[A
         cluster.requests.clear()
 
         async def restart() -> None:
-            """Restart the broker once the admin client has looked for it more often than for a missing one."""
+            """Restart the broker once the admin client has looked for it more often than for a missing broker."""
             await cluster.requests.wait_for("Metadata", count=2 * BRIEF_TRIES, timeout_ms=120_000)
             await cluster.start_broker(2)
 

@@ -38,6 +38,7 @@ from aiokafka_lead.errors import (
 )
 from aiokafka_lead.testing import EmbeddedCluster
 
+from ..patience import again_if_late
 from .support import make_admin, write
 
 pytestmark = pytest.mark.anyio
@@ -214,7 +215,8 @@ async def test_open_transactions_are_waited_for(call: str) -> None:
         assert found == {T0: OffsetAndMetadata(2), T1: OffsetAndMetadata(7)}
 
 
-async def test_an_open_transaction_is_the_reason_of_a_timeout() -> None:
+@again_if_late(300, 3000)
+async def test_an_open_transaction_is_the_reason_of_a_timeout(timeout_ms: int) -> None:
     async with (
         EmbeddedCluster(1) as cluster,
         make_admin(cluster) as admin,
@@ -224,7 +226,7 @@ async def test_an_open_transaction_is_the_reason_of_a_timeout() -> None:
         await producer.begin_transaction()
         await producer.send_offsets_to_transaction({T0: 2}, "g")
         with pytest.raises(RequestTimedOutError, match="t-0: An open transaction") as caught:
-            await admin.list_consumer_group_offsets("g", [T0, T1], require_stable=True, timeout_ms=300)
+            await admin.list_consumer_group_offsets("g", [T0, T1], require_stable=True, timeout_ms=timeout_ms)
         assert caught.value.outcomes is not None
         assert caught.value.outcomes[T1] is None
         assert await admin.list_consumer_group_offsets("g", [T0]) == {T0: None}

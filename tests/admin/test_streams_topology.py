@@ -1,4 +1,4 @@
-"""The topology of an application of Kafka Streams, as brokers from 4.4 on describe it (KIP-1331)."""
+"""The topology of a Kafka Streams application, as described by brokers from 4.4 on (KIP-1331)."""
 
 from __future__ import annotations
 

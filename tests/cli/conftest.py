@@ -34,7 +34,7 @@ class Ran(NamedTuple):
 
 @functools.cache
 def program() -> Typer:
-    """The program, assembled once: that takes longer than most commands."""
+    """The program, assembled once, because assembling it takes longer than most commands."""
     return make_app()
 
 

@@ -40,7 +40,7 @@ def hangups_are_not_ignored() -> Iterator[None]:
 
 
 def is_full(pipe: IO[bytes]) -> bool:
-    """Return True if a pipe has no room for a write of the largest size that pipes do not divide."""
+    """Return True if a pipe has no room for the largest write that is atomic (PIPE_BUF)."""
     waiting = array("i", [0])
     fcntl.ioctl(pipe, termios.FIONREAD, waiting)
     return waiting[0] > fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) - select.PIPE_BUF

@@ -90,7 +90,7 @@ def test_variables_that_are_empty_or_misspelt(cli: CommandLine, tmp_path: Path) 
 
 
 def test_a_file_that_cannot_be_looked_for_is_none(tmp_path: Path) -> None:
-    """Another user's home cannot be read. For root, a name that is too long fails instead."""
+    """Another user's home directory cannot be read. Root can read it, so a name that is too long fails instead."""
     assert options(tmp_path / ("x" * 300), AIOKAFKA_LEAD_BOOTSTRAP_SERVERS="a:1") == {"bootstrap_servers": "a:1"}
     assert profile_path({"HOME": ""}).is_absolute()
 

@@ -178,7 +178,7 @@ def test_parquet_has_the_same_bytes(
 
 
 def _same_nan(number: float) -> float:
-    """Return the number; NaN as Python writes it, because JSON has no name for the others."""
+    """Return the number; any NaN becomes Python's NaN, because JSON cannot represent other NaNs."""
     return math.nan if math.isnan(number) else number
 
 

@@ -62,7 +62,7 @@ FIRST = [
     ("doctor --watch 1ms", "80 columns"),
     ("bench -n 100", "120 columns"),
 ]
-"""Cases of the suite "test": each look at a terminal, and each redirection. The others take minutes."""
+"""Cases of the suite "test": each kind of output at a terminal, and each redirection. All other cases take minutes."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Brokers for aiokafka's own tests, which expect theirs in a container."""
+"""Brokers for aiokafka's tests, which expect to start them in a container."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 class Container:
-    """Replaces the tests' container: runs the only script that they call there."""
+    """Replaces the container of the tests: runs the only script that they call in it."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster
@@ -39,7 +39,7 @@ class Container:
 
 
 class ScramUsers:
-    """Creates users. The tests would create a user of both kinds in one request, which Kafka 4 refuses."""
+    """Creates users. The tests would create a user for both mechanisms in one request, which Kafka 4 refuses."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster
@@ -55,7 +55,7 @@ class ScramUsers:
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """Values that the tests' own fixtures provide."""
+    """Values that aiokafka's fixtures would provide."""
 
     port: int
     version: str

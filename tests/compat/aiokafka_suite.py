@@ -5,7 +5,8 @@
 CHECKOUT is a clone of aiokafka's repository; the command does not fetch it. The tests run on an embedded cluster; with
 ``--kafka``, on this many brokers of a real Apache Kafka, and then include TLS, SASL and access control lists.
 ``--client aiokafka`` runs the same tests on the installed aiokafka, for comparison. Tests that use or replace internals
-of aiokafka are left out, since they do not apply to another implementation (``--list`` names them with the internals).
+of aiokafka are left out, since they do not apply to another implementation (``--list`` prints their names and the
+internals).
 """
 
 from __future__ import annotations
@@ -176,7 +177,7 @@ class Suite:
 
 
 def main() -> int:
-    """Run the tests; return the number of failed ones."""
+    """Run the tests; return the number of failed tests."""
     parser = argparse.ArgumentParser(prog="python -m tests.compat.aiokafka_suite", description=__doc__)
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--kafka", type=int, metavar="BROKERS", help="so many brokers of a real Apache Kafka")

@@ -1,4 +1,4 @@
-"""A cluster for each test, and asyncio alone: aiokafka knows no other event loop."""
+"""A cluster for each test, and only asyncio, because aiokafka supports no other event loop."""
 
 from __future__ import annotations
 

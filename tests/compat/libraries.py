@@ -2,11 +2,11 @@
 
     python -m tests.compat.libraries --install FOLDER [--tests NAME=CHECKOUT ...]
 
-Makes a virtual environment in FOLDER, unless there is one, and installs the releases below into it: pip has to reach a
-package index. Each program then runs on aiokafka, and on `compat`, against an embedded cluster, and has to print the
-same. With ``--tests``, so do the library's own tests of Kafka, in a clone or an unpacked source archive of NAME
-(library_tests.py). The last lines are a table for the guide. ``--python`` takes an interpreter that has the libraries
-instead; programs whose library is missing are listed.
+Creates a virtual environment in FOLDER, unless it exists, and installs the releases below, for which pip has to reach a
+package index. Each program then runs on aiokafka and on `compat`, against an embedded cluster, and has to print the
+same on both. With ``--tests``, the Kafka tests of the library NAME also run on both, from a clone or an unpacked source
+archive (library_tests.py). The last lines are a table for the guide. Alternatively, ``--python`` names an interpreter
+that has the libraries; programs whose library is missing are listed.
 """
 
 from __future__ import annotations
@@ -293,7 +293,7 @@ def version(python: str, distribution: str) -> str | None:
 
 
 def said(python: str, program: str, servers: str, *, compat: bool) -> str:
-    """Return a program's output on one of the two, or its error if it fails."""
+    """Return a program's output on one of the two clients, or its error if it fails."""
     source = f"SERVERS, TOPIC = {servers!r}, 'orders'\n{INSTALL if compat else ''}{program}{END}"
     environment = os.environ | {
         "PYTHONPATH": str(Path(__file__).parents[2]),
@@ -310,7 +310,7 @@ def said(python: str, program: str, servers: str, *, compat: bool) -> str:
 
 
 def installed(folder: Path) -> str:
-    """Return the interpreter of an environment with the releases in this folder. It is made unless it is there."""
+    """Return the interpreter of an environment with the releases in this folder, which is created if it is missing."""
     python = str(folder / "bin" / "python")
     if not Path(python).exists():
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
@@ -320,7 +320,7 @@ def installed(folder: Path) -> str:
 
 
 def same_output(python: str, name: str) -> bool:
-    """Run a library's program on both, and print what it said."""
+    """Run a library's program on both clients, and print its output."""
     both = []
     for compat in (False, True):
         with ClusterThread(EmbeddedCluster(1, cluster_id="orders")) as cluster:

@@ -71,7 +71,7 @@ class KafkaContainer:
 
 
 def compared(python: str, name: str, checkout: Path) -> tuple[int, int, list[str]]:
-    """Run a suite on both; return the numbers of passed tests, and the tests with different outcomes."""
+    """Run a suite on both clients; return the numbers of passed tests, and the tests with different outcomes."""
     suite = SUITES[name]
     outcomes = []
     with tempfile.TemporaryDirectory() as made:

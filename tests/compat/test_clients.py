@@ -406,7 +406,7 @@ async def test_transactions(cluster: EmbeddedCluster) -> None:
 
 
 async def test_a_position_is_that_of_the_group_again_after_a_rebalance(cluster: EmbeddedCluster) -> None:
-    """Uncommitted records come again, and a call that began before the rebalance waits for its end."""
+    """Uncommitted records are delivered again, and a call that began before the rebalance waits for its end."""
     cluster.create_topic("other", partitions=1)
     options: dict[str, Any] = {
         "bootstrap_servers": cluster.bootstrap_servers,

@@ -144,7 +144,7 @@ async def test_a_warning_of_many_partitions_names_some(
 
 
 async def test_a_partition_that_is_made_later_is_read(cluster: EmbeddedCluster, consumer: Consumer[Any, Any]) -> None:
-    """Long before metadata is ``metadata_max_age_ms`` old."""
+    """It is found long before metadata is ``metadata_max_age_ms`` old."""
     consumer.assign([TopicPartition("events", 3)])
     async with consumer:
         cluster.add_partitions("events", 4)

@@ -1,4 +1,4 @@
-"""Batches that are decompressed in threads, read in every way."""
+"""Batches that are decompressed in threads, with every way to read."""
 
 from __future__ import annotations
 

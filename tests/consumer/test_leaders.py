@@ -151,7 +151,7 @@ async def test_a_broker_at_another_address(cluster: EmbeddedCluster) -> None:
 
 
 async def test_a_topic_that_is_deleted_and_made_anew(cluster: EmbeddedCluster) -> None:
-    """KIP-516: the position in the old topic is meaningless in the new one."""
+    """KIP-516: the position in the old topic is meaningless in the new topic."""
     await fill(cluster, values(10))
     async with consumer_of(cluster, "events", metadata_max_age_ms=100) as consumer:
         await take(consumer, 10)

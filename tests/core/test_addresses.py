@@ -1,4 +1,4 @@
-"""Order in which the addresses of a name are tried, and the wait for a silent one."""
+"""Order in which the addresses of a name are tried, and the wait for a silent address."""
 
 from __future__ import annotations
 

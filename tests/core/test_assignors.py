@@ -154,7 +154,7 @@ def test_no_more_moves_than_needed(counts: dict[str, int], size: int, data: st.D
 
 
 def test_a_chain_of_moves_evens_out() -> None:
-    """The third member's topic belongs to a member that is not rich itself, but could take from a rich one."""
+    """m3's only topic belongs to m2, which has few partitions itself, but could take some from m1."""
     topics = TopicPartitions({"a": 6, "b": 1})
     members = [MemberSubscription("m1", ("a",)), MemberSubscription("m2", ("a", "b")), MemberSubscription("m3", ("b",))]
     had = {"m1": [TopicPartition("a", n) for n in range(6)], "m2": [TopicPartition("b", 0)]}
@@ -175,7 +175,7 @@ def test_cooperative_members_give_up_first() -> None:
 
 @pytest.mark.parametrize("assignor", STICKY)
 def test_the_youngest_claim_counts(assignor: str) -> None:
-    """A member that was away claims partitions that another one has received since (KIP-341)."""
+    """A member that was away claims partitions that another member has received since (KIP-341)."""
     topics = TopicPartitions({"t": 2})
     claim = [TopicPartition("t", 0), TopicPartition("t", 1)]
     members = [

@@ -221,7 +221,7 @@ def test_a_heartbeat_without_an_answer_is_followed_by_a_full_one() -> None:
 
 
 def test_a_coordinator_behind_a_new_connection_repeats_the_target_in_answer_to_all_fields() -> None:
-    """The earlier one may have been another cluster's, and an equal epoch does not show it."""
+    """The former coordinator may have belonged to another cluster, which an equal epoch does not reveal."""
     group = Group()
     group.assigned(0)
     group.now += INTERVAL_S

@@ -261,7 +261,7 @@ def test_single_record_that_is_too_large_fails() -> None:
 
 
 def test_pieces_of_a_batch_that_may_be_in_the_log_are_not_written_again() -> None:
-    """Found by seeded runs: appended, the answer lost, and then refused for its size."""
+    """Found by seeded runs: the batch was appended, its answer was lost, and the retry was refused for its size."""
     sim = ProducerSim(linger_ms=5)
     pipelined(sim)
     deliveries = [sim.send(b"%d" % number, partition=0) for number in range(4)]

@@ -84,7 +84,7 @@ def test_one_that_does_not_do_its_work_is_looked_up_from_others(kind: type[Broke
 
 
 def test_each_round_ends_with_the_one_that_refused() -> None:
-    """All others may name it permanently, and it may know better: it is the former coordinator."""
+    """All other brokers may keep naming it, while it knows better, because it is the former coordinator."""
     inquiry = CoordinatorInquiry(PATIENCE_S)
     asked = []
     for _ in range(9):
@@ -126,7 +126,7 @@ def test_a_caller_in_a_hurry_has_learnt_nothing() -> None:
 
 
 def test_the_refusals_of_a_later_coordinator_count_as_well() -> None:
-    """Otherwise a broker that names a different wrong one each time would be believed indefinitely."""
+    """Otherwise a broker that names a different wrong coordinator each time would be believed indefinitely."""
     inquiry = CoordinatorInquiry(PATIENCE_S)
     for named in (2, 3, 2):
         inquiry.asks(1)

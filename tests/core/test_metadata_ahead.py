@@ -1,4 +1,4 @@
-"""An answer is merged in small steps, and applied at the end with respect to changes made meanwhile."""
+"""An answer is merged in small steps, and applied at the end, taking into account changes made meanwhile."""
 
 from __future__ import annotations
 

@@ -265,7 +265,8 @@ def test_a_refresh_that_failed_is_still_wanted_for_its_reasons() -> None:
 def test_rule_13_reasons_that_take_turns_are_bounded_too(turns: list[int], reason: Callable[[int], Reason]) -> None:
     """Four brokers repeatedly cause a refresh that brings no news.
 
-    Some refreshes in the first two seconds, then at most five a second if the brokers refuse, and ten if they are lost.
+    After the first two seconds, there are at most five refreshes a second if the brokers refuse, and ten if they are
+    lost.
     """
     plan = schedule()
     now = 0.0
@@ -472,7 +473,7 @@ def test_rule_33_brokers_that_contradict_each_other_about_a_leader_in_doubt_brin
 
 
 def test_rule_33_an_answer_to_another_question_counts_for_a_leader_in_doubt() -> None:
-    """Else the broker that keeps naming that leader, always asked for another reason, would never be a witness."""
+    """Otherwise the broker that keeps naming that leader, always asked for another reason, would never be a witness."""
     plan = schedule()
     now = 1.0
     plan.request(doubted(3))

@@ -68,9 +68,9 @@ class Member:
         self.position = dict(world.committed)
         self.in_hand: dict[str, dict[int, Record]] = {name: {} for name in world.names}
         self.moving: dict[tuple[str, bytes], tuple[Record, tuple[str, int] | None]] = {}
-        """Records being handled or moved by lane; with the place of the letter once it is written."""
+        """Records being handled or moved, by lane, with the place of the letter once it is written."""
         self.behind: dict[tuple[str, bytes], str | None] = {}
-        """Topic to which a record follows another one, by lane."""
+        """Topic to which a record follows an earlier record, by lane."""
         self._scan()
 
     def _scan(self) -> None:

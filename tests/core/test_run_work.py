@@ -27,7 +27,7 @@ def record(tp: TopicPartition, offset: int, key: bytes | None, size: int = 0) ->
 
 
 class World:
-    """The work of a run, beside the true state."""
+    """The work of a run, together with the true state."""
 
     def __init__(self, order: Order, **options: Any) -> None:
         self.positions = Positions()
@@ -174,7 +174,7 @@ def test_what_weighs_more_takes_more_room() -> None:
 
 @pytest.mark.parametrize("held", [False, True])
 def test_a_partition_that_is_gone_takes_no_room(held: bool) -> None:
-    """With its handler still at work, and without."""
+    """This holds whether or not its handler is still at work."""
     world = World("key", max_in_hand=10, max_in_hand_bytes=100)
     world.add(T0, [b"a", b"b", b"a"], size=15)
     world.take(world.slots[0])

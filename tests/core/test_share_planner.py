@@ -217,7 +217,7 @@ def test_what_is_not_sent_while_its_lock_holds_is_lost_and_nothing_else() -> Non
 
 
 def test_the_earlier_delivery_of_a_record_is_lost_to_a_later_one() -> None:
-    """The same broker leads in a new term, and delivers the record again: that lock is not for the former copy."""
+    """The same broker leads in a new epoch, and delivers the record again; its lock is not for the former copy."""
     world = World()
     earlier = world.acquire((0, 2), (5, 6))
     world.acquire((9, 9))
@@ -437,7 +437,7 @@ def test_a_connection_is_kept_while_records_are_in_hand() -> None:
 
 
 def test_a_leader_that_does_not_know_of_its_election_is_asked_again_soon() -> None:
-    """It names the previous leader, with an older epoch: no reason for the wait of a retry."""
+    """It names the previous leader, with an older epoch, which is no reason to wait for the backoff."""
     world = World()
     planned, _ = world.fetch()
     world.fetched(planned, error=NotLeaderOrFollowerError.code, leader=(2, 5))

@@ -1,4 +1,4 @@
-"""Concurrent transactions: the order of commits, and the transactions that fail with another one."""
+"""Concurrent transactions: the order of commits, and the transactions that fail together."""
 
 from __future__ import annotations
 

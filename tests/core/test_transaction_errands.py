@@ -233,7 +233,7 @@ def test_a_rival_after_a_commit_without_an_answer_leaves_its_outcome_unknown(sta
 
 
 def test_a_rival_that_has_only_begun_shows_that_the_commit_without_an_answer_took_place() -> None:
-    """Not with KIP-890, since the next epoch may follow a commit or an abort there."""
+    """This does not hold with KIP-890, where the next epoch may follow a commit or an abort."""
     for v2, outcome in ((False, Outcome.COMMITTED), (True, Outcome.UNKNOWN)):
         one = errand(Call.COMMIT, v2=v2)
         one.lost()

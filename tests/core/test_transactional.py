@@ -103,7 +103,7 @@ def test_with_kip_890_brokers_get_first_requests_one_after_the_other() -> None:
 
 @pytest.mark.parametrize("v2", [False, True])
 def test_a_partition_whose_leader_moves_waits_for_the_old_one_s_answer(v2: bool) -> None:
-    """The new leader might receive the second batch before the first, which the old one refuses."""
+    """The new leader might receive the second batch before the first, which the old leader refuses."""
     sim = TransactionalSim(v2=v2, partitions=1)
     first = sim.send(b"a", partition=0)
     sim.add_wanted()

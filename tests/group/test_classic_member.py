@@ -65,7 +65,7 @@ def test_the_first_join() -> None:
 
 
 def test_a_member_without_partitions_learns_early_of_those_that_others_give_up() -> None:
-    """In a cooperative group others give them up first, and join again. Java waits for its next heartbeat."""
+    """In a cooperative group, other members give them up first, and join again. Java waits for its next heartbeat."""
     world = World(retry_backoff_ms=100)
     world.stable()
     began, beats = world.now, []

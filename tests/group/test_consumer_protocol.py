@@ -167,7 +167,7 @@ async def test_a_static_member_whose_place_is_taken_says_so_and_waits(
 
 
 async def test_a_dynamic_member_that_stops_is_replaced_at_once(cluster: EmbeddedCluster) -> None:
-    """Long before its session ends."""
+    """Its partitions are reassigned long before its session ends."""
     async with member(cluster, "events") as first, member(cluster, "events") as second:
         await shared(first, second)
         await second.stop()
@@ -265,7 +265,7 @@ async def test_an_application_that_does_not_come_back_leaves_the_group(cluster: 
 
 
 async def test_a_live_group_moves_to_the_new_protocol(cluster: EmbeddedCluster) -> None:
-    """Member by member, with the group's offsets."""
+    """Members move one by one, and the group's offsets are kept."""
     await fill(cluster, 40)
     seen: list[int] = []
     async with member(cluster, "events", group_protocol="classic") as old:

@@ -106,7 +106,7 @@ USES = pytest.mark.parametrize(
 
 
 class Sick:
-    """The broker that is asked first, and the given ones; their faults stay."""
+    """Keeps the broker that is asked first, and the given brokers, faulty."""
 
     def __init__(self, *brokers: int) -> None:
         self.brokers = set(brokers)
@@ -170,7 +170,7 @@ async def test_however_it_says_so(cluster: EmbeddedCluster, fault: dict[str, Any
 
 
 async def test_a_second_broker_is_asked_while_the_first_is_silent(cluster: EmbeddedCluster) -> None:
-    """Before the request is given up, after a minute here."""
+    """The second request is sent before the first is given up, which takes a minute here."""
     cluster.faults.add("FindCoordinator", when=Sick(), drop=True)
     options = {"group_id": GROUP, "request_timeout_ms": 60_000, **QUICK}
     async with Consumer(bootstrap_servers=cluster.bootstrap_servers, **options) as consumer:

@@ -116,7 +116,7 @@ class CancelsItsTask:
 async def test_a_listener_whose_own_work_was_cancelled_has_failed(
     cluster: EmbeddedCluster, failing: type[object]
 ) -> None:
-    """asyncio raises the same error for that as for a cancelled task; rebalances have to continue."""
+    """asyncio raises the same error as for a cancelled task, but rebalances have to continue."""
     one = member(cluster)
     one.subscribe(["events"], listener=failing())
     async with one:

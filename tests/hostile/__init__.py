@@ -1,1 +1,1 @@
-"""Brokers that lie: the client's reactions to answers that no honest broker sends."""
+"""Hostile brokers: the client's reactions to responses that no correct broker sends."""

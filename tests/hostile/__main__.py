@@ -1,6 +1,6 @@
-"""The campaign for any length of time: ``python -m tests.hostile --seconds 600``, ``--seed N`` for one case.
+"""Runs the campaign: ``python -m tests.hostile --seconds 600``, or with ``--seed N`` a single case.
 
-Prints figures at its end: the number of cases, the duration of the longest one, and the peak memory of the process.
+At the end it prints the number of cases, the duration of the longest case, and the peak memory of the process.
 """
 
 from __future__ import annotations

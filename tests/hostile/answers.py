@@ -21,7 +21,7 @@ HOST = b"127.0.0.1"
 INTEGERS = (-(2**63), -(2**31), -(2**15), -2, -1, 0, 1, 2, 99, 2**15 - 1, 2**31 - 1, 2**63 - 1)
 TEXTS = ("", "a", "\x1b[2J\r\n\0", "\u202e", "x" * 32_000, "127.0.0.1")
 _NUMBERS = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff", b"\x00\x0f\xff\xff", b"\x7f\xff")
-"""Lengths and counts as in frames: the largest, also as a varint, -1, a million, the largest of 16 bits."""
+"""Encoded lengths and counts: the largest of 32 bits, the largest varint, -1, a million, the largest of 16 bits."""
 
 LARGE = 2000
 """Number of repetitions of an element."""

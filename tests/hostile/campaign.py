@@ -1,7 +1,7 @@
 """One case of the campaign: a client, and brokers with randomly corrupted answers, drawn from a seed.
 
-Whatever they answer, a call of the client returns or raises `KafkaError` in bounded time; and once they are honest
-again, a new client works normally.
+Whatever the brokers answer, each call of the client returns, or raises `KafkaError`, in bounded time. Once the brokers
+answer correctly again, a new client works normally.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LONGEST_TEXT = 6000
 """Longest text of an error or a line of the log, in characters."""
 
 PATIENCE_S = 30.0
-"""A call that takes longer hangs: its options limit it to three seconds, but machines may be slow."""
+"""A call that takes longer is considered hanging. Its options limit it to three seconds, but machines may be slow."""
 
 _BOUNDS: dict[str, Any] = {
     "request_timeout_ms": 400,

@@ -1,4 +1,4 @@
-"""Some cases of the campaign; ``HOSTILE_RUNS=200`` runs more, ``python -m tests.hostile`` as many as one likes."""
+"""Some cases of the campaign. ``HOSTILE_RUNS=200`` runs more, and ``python -m tests.hostile`` any number."""
 
 from __future__ import annotations
 

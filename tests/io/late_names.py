@@ -1,9 +1,9 @@
 """Clients of every kind whose bootstrap name resolves late (KIP-909): ``python -m tests.io.late_names --after 10``.
 
-Each has a name of its own, and a thread with its own event loop. Until the time has passed, the resolver does not know
-the names; with ``--silent`` it does not answer, like a DNS server out of reach. The table has, for each kind of client,
-started with ``bootstrap_resolve_timeout_ms`` and with ``start(wait=False)``, the seconds from the names' addresses to
-its first result that needs a broker, and how often its name was looked up until then.
+Each client has a separate name, and a thread with a separate event loop. Until ``--after`` seconds have passed, the
+resolver does not know the names, or with ``--silent`` it does not answer, like an unreachable DNS server. Each kind of
+client is started with ``bootstrap_resolve_timeout_ms``, and with ``start(wait=False)``. The table shows the seconds
+from the time when the names resolve to the client's first result that needs a broker, and the number of look-ups.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ KINDS: dict[str, Callable[..., Awaitable[None]]] = {
     "admin": administer,
     "client": share_connections,
 }
-"""Programs of one kind of client each: they start it by the function that they get, and need a broker once."""
+"""Programs, each for one kind of client. They start it with the given function, and need a broker once."""
 
 
 async def run(kind: str, servers: str, *, wait: bool) -> None:

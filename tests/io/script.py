@@ -1,4 +1,4 @@
-"""Small servers that speak bytes, and the client's connections to them."""
+"""Small scripted servers, and the client's connections to them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def all_versions() -> ApiVersionsResponse:
 
 
 LONG_BACKOFF = {"reconnect_backoff_ms": 20_000, "reconnect_backoff_max_ms": 20_000}
-"""A backoff that no machine is slow enough to outlive, for tests that observe a broker in backoff."""
+"""A backoff longer than any test, for tests that observe a broker in backoff."""
 
 
 class Peer:

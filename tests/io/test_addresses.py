@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.anyio, needs_loopbacks]
 NAME = "kafka.test"
 BAD, GOOD = "127.0.0.2", "127.0.0.1"
 FOUR_S: dict[str, Any] = {"socket_connection_setup_timeout_ms": 4000}
-"""A silent address takes half of it. The other one has the rest, which a busy machine needs."""
+"""A silent address takes half of it. The rest is for the other address, in case the machine is busy."""
 
 EAGER: dict[str, Any] = {"reconnect_backoff_ms": 1, "reconnect_backoff_max_ms": 1}
 

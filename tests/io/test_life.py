@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 cluster = cluster_with(brokers=1, events=1)
 
 WITHIN_S = 20
-"""Limit for calls that take some hundred milliseconds; without the tested behaviour, they take `LONG_MS`."""
+"""Limit for calls that take a few hundred milliseconds; without the tested behaviour, they take `LONG_MS`."""
 LONG_MS = 120_000
 
 

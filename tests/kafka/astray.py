@@ -1,7 +1,8 @@
 """Clients of every kind at once, which report each event: ``python -m tests.kafka.astray '{"bootstrap": ...}'``.
 
-`Astray.java` is the same with Java's clients; both are started by `tests.kafka.long_misrouted`, which knows what a line
-means: role, event, partition, number, time. A line at its standard input ends the writers; the readers are killed.
+`Astray.java` is the same program with Java's clients. `tests.kafka.long_misrouted` starts both, and reads their output:
+each line has role, event, partition, number and time. A line on standard input ends the writers; the readers are
+killed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from aiokafka_lead.admin import OffsetSpec
 from aiokafka_lead.errors import KafkaError
 
 PAUSE_S = 0.05
-"""Between rounds of records to each partition, between transactions, and between questions."""
+"""Seconds between rounds of records to each partition, between transactions, and between requests."""
 
 
 def say(role: str, event: str, where: Any = "", number: Any = "") -> None:

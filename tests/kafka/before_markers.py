@@ -1,4 +1,4 @@
-"""Answers to a producer whose previous transaction is decided, but has no markers yet.
+"""Probes of a producer whose previous transaction is decided, but has no markers yet.
 
 Its coordinator stays in PrepareCommit, or in PrepareAbort, until the leader of one of the transaction's partitions
 answers. (Without a leader Kafka 4.3 writes no marker at all, and continues.)

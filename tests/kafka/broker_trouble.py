@@ -15,14 +15,14 @@ INTERNAL = ("__consumer_offsets", "__transaction_state")
 
 ENDS = ("SIGKILL", "SIGTERM")
 ALL_KINDS = (*ENDS, "SIGSTOP", "move")
-"""An end, a broker that keeps its connections and does nothing, other leaders for a partition of each topic."""
+"""Kinds of faults: ends of a broker, a frozen broker with open connections, a moved leader in each topic."""
 
 KEEP_ACKNOWLEDGED = {"transaction.state.log.min.isr": "2"}
 """Properties for runs in which brokers get SIGKILL: two of three brokers have every acknowledged record."""
 
 
 class BrokerTrouble:
-    """Causes a fault of one broker at a time, and the next one when all replicas are in sync again."""
+    """Causes a fault of one broker at a time, and the next fault when all replicas are in sync again."""
 
     def __init__(self, kafka: KafkaCluster, topics: list[str], seed: int, kinds: Sequence[str] = ENDS) -> None:
         """``kinds``: chosen one at a time; repeating a name makes it more likely."""

@@ -46,7 +46,7 @@ _last_test: dict[str, str] = {}
 
 @pytest.hookimpl(specname="pytest_collection_modifyitems", tryfirst=True)
 def pytest_leave_combinations_to_the_suite_all(items: list[pytest.Item]) -> None:
-    """Mark what only crosses releases, event loops and codecs with each other."""
+    """Mark tests that only combine releases, event loops and codecs."""
     # Pytest accepts only functions named pytest_... as hooks, whatever their specname.
     for item in items:
         if item.nodeid.startswith(_OURS) and _is_combination(item):
@@ -54,9 +54,9 @@ def pytest_leave_combinations_to_the_suite_all(items: list[pytest.Item]) -> None
 
 
 def _is_combination(item: pytest.Item) -> bool:
-    """Return True for an old release on trio, or with another codec than one, and for a codec on trio.
+    """Return True for tests of an old release on trio or with most codecs, and of a codec on trio.
 
-    Also for the release between two others that run all tests.
+    Also return True for the release between two releases that run all tests.
     """
     assert isinstance(item, pytest.Function)
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
@@ -169,7 +169,7 @@ def telemetry_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def kafka_alone(telemetry_file: Path) -> Iterator[KafkaCluster]:
-    """One broker for all tests that need more than a broker: a process that runs costs less than one for each.
+    """One broker with all special features that tests need, because starting a broker for each takes long.
 
     It enforces access rules (ACLs), and allows its anonymous users everything; it receives metrics of clients
     (KIP-714) and topologies of streams groups (KIP-1331); and there is an additional controller that does not vote yet.

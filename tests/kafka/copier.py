@@ -95,7 +95,7 @@ class Copiers:
         )
 
     def trouble(self, *, hard: bool) -> None:
-        """End one member, by SIGKILL or SIGTERM, and have another take its place and its transactional id."""
+        """End one member, with SIGKILL or SIGTERM, and start another with its transactional id."""
         number = self._rng.randrange(len(self._members))
         member = self._members[number]
         if hard:
@@ -144,8 +144,7 @@ def _wait(member: subprocess.Popen[str]) -> int:
 async def read_copies(bootstrap: str, topic: str, counts: list[int], timeout_s: float, begun: anyio.Event) -> list[str]:
     """Read committed records during the run; return the errors in them.
 
-    ``counts``: expected number of records, numbered from 0, in each partition. ``begun`` is set when the first one
-    comes.
+    ``counts``: expected number of records, numbered from 0, in each partition. ``begun`` is set with the first record.
     """
     seen: list[list[int]] = [[] for _ in counts]
     wanted = [TopicPartition(topic, partition) for partition in range(len(counts))]

@@ -3,7 +3,7 @@
 It counts the client's requests, and can lose the answer to a request, deliver a request late, or redirect the path to
 one broker to another.
 
-Brokers send clients their addresses, which the proxy replaces with its own in answers.
+The proxy replaces brokers' addresses in responses with its own addresses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A steady flow of numbered records through a cluster, and the proof that each arrived once and in order."""
+"""A steady flow of numbered records through a cluster, and a check that each arrived once and in order."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Flow:
     topic: str
     partitions: int
     per_second: float = 1200
-    """Of all partitions; more would only leave less of the processors to the tests beside this one."""
+    """Records per second in all partitions together. More would slow concurrent tests."""
     at_once: int = 25
     """Records sent to each partition in one batch; smaller batches would cost the brokers more requests."""
     sent: int = 0
@@ -114,7 +114,7 @@ class Flow:
 
 @dataclass
 class Follower:
-    """Reads a flow as it goes, and checks the order on the way."""
+    """Reads a running flow, and checks the order."""
 
     consumer: Consumer
     partitions: int

@@ -1,7 +1,7 @@
 """One member of a consumer group in a separate process: ``python -m tests.kafka.group_member '{"client": ...}'``.
 
-It reads and commits batch after batch, and writes events as JSON lines to its standard output, each before its next
-step: ``assigned``, ``revoked`` and ``lost`` with partitions, ``read`` and ``committed`` with offsets by partition,
+It reads and commits batch by batch. Before each next step it writes an event to standard output, as a line of JSON:
+``assigned``, ``revoked`` and ``lost`` with partitions, ``read`` and ``committed`` with offsets by partition,
 ``refused`` for a commit that failed, ``left`` at the end. SIGTERM makes it leave the group.
 """
 

@@ -65,7 +65,7 @@ class GroupWatch:
             "instance": None,
             "session_ms": 6000,
             "batch": 200,
-            "pause_ms": 100,  # each commit is replicated: a quicker pace only leaves less of the processors to others
+            "pause_ms": 100,  # each commit is replicated, so a quicker pace would slow other tests
             **defaults,
         }
         self._processes = Processes()
@@ -102,7 +102,7 @@ class GroupWatch:
         return member
 
     def kill(self, member: Member) -> None:
-        """Send SIGKILL: the member goes without notice."""
+        """Send SIGKILL, so that the member ends without notice."""
         self._gone(member, "killed")
         member.process.kill()
 
@@ -204,10 +204,10 @@ class GroupWatch:
         return [member for member in self.members.values() if member.is_awake]
 
     def wait_shared(self, timeout_s: float = 90, *, each: bool = True, evenly: bool = False) -> float:
-        """Wait until every partition has one owner among the awake; each of them owns some, if ``each``.
+        """Wait until every partition has one owner that is awake. With ``each``, all of these members own partitions.
 
-        ``evenly``: no member has two more than another. In between, all partitions may briefly have owners while some
-        members still have to give partitions up.
+        With ``evenly``, no member has two more than another. During a rebalance, all partitions may briefly have owners
+        although some members still have to give partitions up.
         """
 
         def shared() -> bool:

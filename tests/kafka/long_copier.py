@@ -1,4 +1,4 @@
-"""A topic is copied exactly once while members are killed or freeze, and brokers are killed: minutes, on Apache Kafka.
+"""Copies a topic exactly once while members are killed or frozen, and brokers are killed: minutes, on Apache Kafka.
 
     python -m tests.kafka.long_copier                        # 100,000 records, transactions of 750, 3 members, classic
     python -m tests.kafka.long_copier --protocol consumer

@@ -1,12 +1,14 @@
-"""Faults of transactions on a real Kafka that take minutes, in sequence.
+"""Faults of transactions on a real Kafka, in sequence. Each takes minutes.
 
-    python -m tests.kafka.long_faults                     # all of it
-    python -m tests.kafka.long_faults --only epochs --old        # one thing, without KIP-890
+    python -m tests.kafka.long_faults # all faults python -m tests.kafka.long_faults --only epochs --old # one kind,
+    without KIP-890
 
-"cancellations": 200 on asyncio and 200 on trio. "coordinators": of the transaction, then of the group, each killed at
-each step. "epochs": a producer that loses the answer to every other end continues past the last epoch (32,766).
-"feature": transaction.version is raised and lowered while writers write and answers are lost. The exit status is 0 only
-if readers saw the outcomes that the writers had learnt.
+- "cancellations": 200 on asyncio and 200 on trio.
+- "coordinators": the coordinator of the transaction, and then of the group, is killed at each step.
+- "epochs": a producer that loses the response to every other end continues past the last epoch (32,766).
+- "feature": transaction.version is raised and lowered while writers write and responses are lost.
+
+The exit status is 0 only if readers saw the outcomes that were reported to the writers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Minutes of random faults of a consumer group: members are killed, added, frozen, cut off and sent away.
+"""Minutes of random faults of a consumer group: members are killed, added, frozen, cut off and stopped.
 
     python -m tests.kafka.long_groups                                  # five minutes, classic, on Apache Kafka
     python -m tests.kafka.long_groups --protocol consumer --embedded   # KIP-848 on the embedded cluster

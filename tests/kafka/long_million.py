@@ -94,7 +94,7 @@ async def consume(kafka: KafkaCluster, options: argparse.Namespace, count: Count
 
 
 async def kill_a_leader(kafka: KafkaCluster, halfway: anyio.Event) -> None:
-    """Send SIGKILL to the leader of partition 0, wait for another one, and restart it."""
+    """Send SIGKILL to the leader of partition 0, wait for another leader, and restart the broker."""
     await halfway.wait()
     leader = await in_thread(kafka.leader, _TOPIC)
     await in_thread(kafka.kill, leader)

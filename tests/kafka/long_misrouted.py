@@ -1,15 +1,15 @@
-"""A broker's address leads elsewhere for a while (KIP-1242): clients of every kind, this package's beside Java's.
+"""Misroutes a broker's address for a while (KIP-1242), with this package's and Java's clients of every kind.
 
     python -m tests.kafka.long_misrouted                          # both, to another broker and to another cluster
     python -m tests.kafka.long_misrouted --clients lead --check off
 
-Three brokers of Kafka 4.4, and a second cluster with topics of the same names. An idempotent and a transactional
-producer, consumers of both group protocols, a share consumer and an administrator work (`astray`, `Astray.java`), all
-of whose coordinators are on broker 1 if that is possible. After some seconds the path to broker 1 leads to broker 2, or
-to a broker of the second cluster; some seconds later it is right again. The table has, for each kind of client, the
-numbers of its successes and failures, of records that were lost, repeated (stored twice, read again, accepted twice) or
-torn, and the time from the repair of the path to the first success that needed broker 1. Below it are the numbers of
-records that the second cluster has.
+Starts three brokers of Kafka 4.4, and a second cluster with topics of the same names. The clients (`astray`,
+`Astray.java`) are an idempotent and a transactional producer, consumers of both group protocols, a share consumer and
+an admin client. Broker 1 is the coordinator of each, if possible. After some seconds the path to broker 1 leads to
+broker 2, or to a broker of the second cluster. Some seconds later it is correct again. For each kind of client, the
+table shows the numbers of successes and failures, of records that were lost, repeated (stored twice, read again,
+accepted twice) or torn, and the time from the end of the fault to the first success that needed broker 1. The lines
+below it show the numbers of records in the second cluster.
 """
 
 from __future__ import annotations

@@ -1,13 +1,16 @@
-"""The order service and the consumer service of ``examples``, while brokers, workers and instances end and return.
+"""Runs the order service and the consumer service of ``examples`` while brokers, workers and instances are restarted.
 
     python -m tests.kafka.long_services                      # 2,000 requests, two workers, two consumers, three brokers
     python -m tests.kafka.long_services --requests 20000 --per-second 100 --seed 7
 
-Brokers get SIGKILL or SIGTERM, workers of uvicorn and consumers SIGTERM. It prints the outcomes of the requests, and
-their p50, p99 and longest time. The exit status is 0 only if every accepted order was billed once, requests were only
-accepted or refused, the programs ended in order, and no request took longer than the order service promises, apart from
-time that this machine withheld: the lateness of a timer beside the request. Meanwhile each page of metrics must be
-valid, and afterwards the workers' counters must grow by what the last requests have sent.
+Brokers get SIGKILL or SIGTERM; workers of uvicorn, and consumers, get SIGTERM. The program prints the outcomes of the
+requests, and their p50, p99 and longest time. The exit status is 0 only if
+
+- every accepted order was billed once, and requests were only accepted or refused;
+- the programs ended in order;
+- no request took longer than the order service promises, apart from time that this machine withheld, which is the
+  lateness of a timer during the request;
+- each page of metrics was valid, and at the end the workers' counters grew by the number of the last requests.
 """
 
 from __future__ import annotations

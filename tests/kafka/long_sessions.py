@@ -1,15 +1,16 @@
-"""Records awaited one by one for minutes while sessions end every ten seconds (KIP-368), beside a run without.
+"""Awaits records one by one for minutes, while sessions end every ten seconds (KIP-368), and in a run without ends.
 
-    python -m tests.kafka.long_sessions                                  # two minutes each, 500 records a second
-    python -m tests.kafka.long_sessions --seconds 30 --backend trio
-    python -m tests.kafka.long_sessions --embedded      # otherwise idle brokers: any slowness is the client's
-    python -m tests.kafka.long_sessions --runs 3        # of each kind, in turn
+    python -m tests.kafka.long_sessions # two minutes each, 500 records a second python -m tests.kafka.long_sessions
+    --seconds 30 --backend trio python -m tests.kafka.long_sessions --embedded # brokers are otherwise idle, so the
+    client causes all delays python -m tests.kafka.long_sessions --runs 3 # of each kind, in turn
 
-A slow record takes more than three times the 99th percentile of the runs without ending sessions; waits of this event
-loop, and of the embedded brokers', for a processor do not count, if the system reports them (Linux). Brokers have slow
-moments in either kind of run. So the exit status is 0 only if no record failed, records within 100 ms of a login are
-not slow more often than the rest (beyond chance), and the token's provider was called once for each refresh, whatever
-the number of connections.
+A slow record takes more than three times the 99th percentile of the runs in which sessions do not end. Times for which
+this event loop, or the embedded brokers' loop, waited for a processor do not count, if the system reports them (Linux).
+Since brokers have slow moments in both kinds of run, the exit status is 0 only if
+
+- no record failed;
+- records within 100 ms of a login are not slow significantly more often than other records;
+- the token provider was called once for each refresh, whatever the number of connections.
 """
 
 from __future__ import annotations
@@ -252,7 +253,7 @@ def part_of(found: list[float], part: float) -> float:
 
 
 def own_ms(record: Sent) -> float:
-    """Return a record's time without waits for a processor: of two threads, which may wait at the same time."""
+    """Return a record's time, without the waits of two threads for a processor, which may coincide."""
     return max(0.0, record.took_ms - record.waited_ms)
 
 

@@ -1,4 +1,4 @@
-"""Minutes of steady load on a real cluster, with the memory, tasks and sockets of this process watched.
+"""Runs a steady load on a real cluster for minutes, and watches the memory, tasks and sockets of this process.
 
     python -m tests.kafka.long_steady                                   # ten minutes, 5,000 records a second
     python -m tests.kafka.long_steady --minutes 60 --per-second 20000 --backend asyncio uvloop trio

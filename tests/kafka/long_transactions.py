@@ -1,4 +1,4 @@
-"""Minutes of faults of transactions, seed by seed, comparing the readers' view with the writers' reports.
+"""Runs transactions under faults for minutes, seed by seed, and compares the readers' view with the writers' reports.
 
     python -m tests.kafka.long_transactions                            # ten minutes on the embedded cluster
     python -m tests.kafka.long_transactions --version 1 --seed 4711    # replay a seed

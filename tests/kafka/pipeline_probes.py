@@ -1,4 +1,4 @@
-"""Basis of pipelines: two transactional ids may have offsets of one partition of one group pending (KIP-447)."""
+"""Probes pending offsets of two transactional ids in the same partition and group (KIP-447), as in pipelines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["offsets_of_two"]
 
 
 async def offsets_of_two(world: World) -> Answers:
-    """The later of two offsets stands, whichever transaction ends first; and both have to end before it is stable."""
+    """The later of two offsets counts, whichever transaction ends first. It is stable once both have ended."""
     topic, group = world.name("-offsets"), world.name("-group")
     await world.topic(topic)
     broker = await coordinator(world, group)

@@ -1,4 +1,4 @@
-"""Questions to a cluster, with their answers: for Apache Kafka and the embedded cluster alike.
+"""Requests whose responses must be the same from Apache Kafka and the embedded cluster.
 
 Each probe returns its answers by name, without values that differ between clusters (ids, addresses, times).
 """
@@ -304,7 +304,7 @@ async def fetches(world: World) -> Answers:
             return answer, time.monotonic() - began > 0.9 * _WAIT_MS / 1000
 
         response, waited = await ask()
-        for _ in range(2):  # an immediate answer may take longer on a machine that stands still
+        for _ in range(2):  # even an immediate answer may take longer on a machine that stalls
             if waited:
                 response, waited = await ask()
         if response.error_code or not response.responses:

@@ -1,4 +1,4 @@
-"""Questions about share groups (KIP-932), as in `probes`."""
+"""Requests about share groups (KIP-932), as in `probes`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``group_protocol="auto"`` at Apache Kafka: live groups change their protocol, old brokers have only one."""
+"""``group_protocol="auto"`` at Apache Kafka: live groups change their protocol, and old brokers support only one."""
 
 from __future__ import annotations
 

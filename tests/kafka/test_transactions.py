@@ -34,7 +34,7 @@ TRANSACTIONS = 40
 
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:
-    """One event loop: the embedded cluster's tests have both."""
+    """One event loop suffices: the embedded cluster's tests run on both."""
     return "asyncio"
 
 
@@ -100,7 +100,7 @@ async def test_what_was_committed_is_seen_in_order(
 async def test_the_feature_is_raised_while_a_producer_runs(
     kafka: KafkaCluster, lower: int, topic_name: Callable[[], str]
 ) -> None:
-    """It learns of that with its next new connection."""
+    """It learns of the change with its next new connection."""
     topic = await in_thread(kafka.create_topic, topic_name(), partitions=PARTITIONS)
     world, rng, to_lose = World(kafka.bootstrap()), random.Random(3), [ApiKey.END_TXN]
     await world.topic(world.name())

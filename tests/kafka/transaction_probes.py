@@ -1,4 +1,4 @@
-"""Questions about transactions of both versions (KIP-98, KIP-890), as in `probes`."""
+"""Requests about transactions of both versions (KIP-98, KIP-890), as in `probes`."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def assert_spaced(requests: Sequence[RequestRecord], first_ms: float, longest_ms
 
 @asynccontextmanager
 async def garbage_server(answer: bytes) -> AsyncIterator[tuple[str, int]]:
-    """Run a server that is no broker: it sends the same bytes to every client, and closes."""
+    """Run a server that is not a broker: it sends the same bytes to every client, and closes the connection."""
 
     async def serve(stream: anyio.abc.SocketStream) -> None:
         async with stream:

@@ -55,7 +55,7 @@ async def test_rule_22_forty_moves_without_a_backoff(cluster: EmbeddedCluster, s
 
 
 async def test_rule_22_the_move_does_not_wait_for_the_application(cluster: EmbeddedCluster) -> None:
-    """With unread records in the buffer, the new leader is fetched from all the same."""
+    """The new leader is fetched from even if the buffer has unread records."""
     await fill(cluster, 10)
     async with consumer_of(cluster, "t", **NEVER) as consumer:
         assert await next_number(consumer) == 0

@@ -227,7 +227,7 @@ async def test_rule_30_another_cluster_is_a_clear_error() -> None:
 
 @pytest.mark.parametrize("policy", ["warn", "adopt"])
 async def test_rule_30_another_cluster_is_adopted(policy: str) -> None:
-    """Epochs, ids and the producer id of the former one are dropped; pending records go to the new one."""
+    """Epochs, ids and the producer id of the former cluster are dropped; pending records go to the new cluster."""
     options = {**QUICK, "cluster_id_mismatch": policy}
     async with EmbeddedCluster(brokers=1, cluster_id="first") as cluster:
         cluster.create_topic("t")

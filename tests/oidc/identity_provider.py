@@ -1,4 +1,4 @@
-"""A token endpoint on loopback: client credentials, assertions, JWTs that a broker can verify; and failures."""
+"""A token endpoint on loopback for client credentials and assertions, which issues valid JWTs, and fails on request."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""An outbox on PostgreSQL whose relays and database are killed while 50,000 records go through it.
+"""Publishes 50,000 records from an outbox on PostgreSQL, while its relays and the database are killed.
 
     python -m tests.outbox.long_outbox                      # exactly once; --at-least-once
     python -m tests.outbox.long_outbox --rows 5000 --kills 6 --seed 7
 
-Two relays run as processes. At random times one of them, or PostgreSQL, gets SIGKILL, and is started again. Brokers are
-embedded. The exit status is 0 only if each record counts once (at least once: comes once or more, under one
+Two relays run as processes. At random times one of them, or PostgreSQL, gets SIGKILL, and is restarted. Brokers are
+embedded. The exit status is 0 only if each record is read once (with ``--at-least-once``: once or more, with the same
 idempotence key), and the first occurrences of each key's records are in the order in which they were enqueued.
 """
 
@@ -69,7 +69,7 @@ async def enqueue(server: Postgres, total: int) -> None:
 
 
 async def counted(servers: str) -> list[tuple[bytes | None, int]]:
-    """Return key and number of each record that counts, in the order of partitions and offsets."""
+    """Return key and number of each committed record, sorted by partition and offset."""
     places = [TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)]
     found: list[tuple[bytes | None, int]] = []
     async with Consumer(

@@ -1,15 +1,14 @@
-"""Run clients on a real Kafka under faults, and check that no record was lost or doubled, and no transaction torn.
+"""Run clients on a real Kafka under faults, and check that no record is lost or duplicated, and no transaction torn.
 
-    python -m tests.prove --minutes 5                                  # idempotent and transactions
-    python -m tests.prove --minutes 30 --mode everything --out page.md
-    python -m tests.prove --minutes 5 --mode idempotent --client confluent-kafka
-    python -m tests.prove --seed 4711                                  # the same faults; timing varies
-    python -m tests.prove --mode everything --proxy danted --tls       # through a SOCKS5 proxy, which fails, too
+    python -m tests.prove --minutes 5 # idempotent and transactions python -m tests.prove --minutes 30 --mode everything
+    --out page.md python -m tests.prove --minutes 5 --mode idempotent --client confluent-kafka python -m tests.prove
+    --seed 4711 # the same faults; timing varies python -m tests.prove --mode everything --proxy danted --tls # through
+    a SOCKS5 proxy, which also fails
 
-Three brokers, the clients' processes, and a TCP proxy between them. Brokers get SIGKILL, SIGTERM and SIGSTOP, leaders
-and replicas are moved, partitions added; the network cuts, stalls one way, trickles, half-closes and misroutes; the
-clients' processes get SIGKILL, SIGTERM and SIGSTOP. In the end confluent-kafka reads all topics, and the clients' own
-reports are judged by it. The exit status is 0 only without violations.
+A run starts three brokers, the clients' processes, and a TCP proxy between them. Brokers and client processes get
+SIGKILL, SIGTERM and SIGSTOP. Leaders and replicas are moved, and partitions are added. The proxy cuts, half-closes and
+misroutes connections, blocks one direction, or slows them to a trickle. At the end confluent-kafka reads all topics,
+and the clients' reports are compared with these records. The exit status is 0 only without violations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Three clients, as the processes of `tests.prove` use them: producers, transactions, and members of groups."""
+"""Interfaces of three clients for the processes of `tests.prove`: producers, transactions, and members of groups."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CALL_S = 60.0
 
 
 class Failed(Exception):
-    """A transaction has failed: the text names the client's error."""
+    """A transaction has failed. The text names the client's error."""
 
     def __init__(self, error: BaseException, *, is_final: bool) -> None:
         super().__init__(type(error).__name__)

@@ -1,11 +1,11 @@
 """Cycles between transactions that append to lists and read them, as Elle defines them (Kingsbury and Alvaro, 2020).
 
-The order of a list orders its appends: an edge ww leads from one transaction to the next. A transaction that reads a
-value follows the value's writer: wr. A cycle of ww alone is G0 (a dirty write), one with wr is G1c (circular
-information flow).
+Two kinds of edges order transactions. An edge ww leads from the writer of a value in a list to the writer of the next
+value. An edge wr leads from the writer of a value to a transaction that reads it. A cycle of ww edges alone is G0 (a
+dirty write). A cycle with a wr edge is G1c (circular information flow).
 
-Kafka promises no order between writers of several partitions, so G0, and G1c that needs a ww, are no violations. A
-cycle of wr alone is one: a value would have been read before its commit.
+Kafka promises no order between writers of several partitions, so G0, and G1c with a ww edge, are not violations. A
+cycle of wr edges alone is a violation: a value would have been read before its commit.
 """
 
 from __future__ import annotations

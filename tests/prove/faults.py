@@ -25,7 +25,7 @@ REASSIGNED_WITHIN_S = 60.0
 
 
 class Faults:
-    """Causes faults until cancelled; then `heal` repairs them all."""
+    """Causes faults until cancelled. Afterwards `heal` repairs them all."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Faults:
             await in_thread(self._kafka.wait_in_sync, topic)
 
     def _rng(self, target: str) -> random.Random:
-        """Return a separate random source, since the order of the targets' faults depends on the machine's speed."""
+        """Return a random source for one target, since the order among targets depends on the machine's speed."""
         return random.Random(f"{self._seed} {target}")
 
     async def _strike_network(self) -> None:

@@ -1,4 +1,4 @@
-"""Judges the clients' journals by the brokers' records, as read by confluent-kafka."""
+"""Compares the clients' journals with the brokers' records, as read by confluent-kafka."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """A process whose transactions append to lists, stored as partitions, and read them.
 
-``python -m tests.prove.lists '{"servers": ..., "writer": 3, ...}'``. It logs ("append", transaction, partition,
-place) before each append, ("read", transaction, {partition: values}) after each read, and ("end", transaction,
-outcome). SIGTERM ends it between two transactions, and
-a producer that was fenced, for example after its transaction's timeout, ends it, too.
+``python -m tests.prove.lists '{"servers": ..., "writer": 3, ...}'``. It logs ("append", transaction, partition, place)
+before each append, ("read", transaction, {partition: values}) after each read, and ("end", transaction, outcome).
+SIGTERM ends it between two transactions. It also ends if its producer is fenced, for example after the transaction's
+timeout.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ async def _transaction(
     journal: Journal,
     rng: random.Random,
 ) -> bool:
-    """Run one transaction; return False if the producer cannot be used again, for example because it was fenced."""
+    """Run one transaction; return False if the producer cannot be used again, for example after it was fenced."""
     txn = producer.transaction()
     try:
         async with txn:

@@ -1,4 +1,4 @@
-"""The network between clients and brokers: TCP through one proxy, with every fault that networks cause."""
+"""The network between clients and brokers: TCP through a proxy that can cause network faults."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["KINDS", "Network", "ProxiedNetwork"]
 KINDS = ("cut", "stall to broker", "stall to client", "trickle", "half-close", "misroute")
 """Faults of the path to a broker.
 
-Its connections are reset, and new ones too; bytes of one direction wait; bytes come slowly; the client receives the end
-of the stream and can still write; the path leads to another broker.
+In this order: current and new connections are reset; bytes to the broker wait; bytes to the client wait; bytes come
+slowly; the client receives the end of the stream but can still write; the path leads to another broker.
 """
 
 _SLOW_BYTES, _SLOW_S = 256, 0.05
@@ -148,7 +148,7 @@ class Network(TcpProxy):
 
 
 class ProxiedNetwork:
-    """The same for clients that reach all brokers through one of Debian's proxies, which is killed or frozen."""
+    """Like `Network`, for clients that reach all brokers through one of Debian's proxies, which is killed or frozen."""
 
     kinds = ("proxy SIGKILL", "proxy SIGSTOP")
 

@@ -41,7 +41,7 @@ PER_SECOND = 150
 TRANSACTION_MS = 8000
 CAUGHT_UP_WITHIN_S = 120.0
 _NAMED = 5
-"""Number of findings of a kind that are shown."""
+"""Maximum number of findings of each kind to show."""
 
 
 class Proof:
@@ -125,7 +125,7 @@ class Proof:
                 yield ProxiedNetwork(proxy)
 
     async def _cause(self, faults: Faults) -> None:
-        """Cause faults until cancelled; what has happened by then is judged even if no more can be caused."""
+        """Cause faults until cancelled. If no more can be caused, the run is still judged."""
         began = time.monotonic()
         try:
             await faults.run()

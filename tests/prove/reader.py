@@ -34,7 +34,7 @@ async def main(options: dict[str, Any]) -> None:
 
 
 async def until_sigterm(*, task_status: TaskStatus[anyio.Event]) -> None:
-    """Set an event at SIGTERM, passing it to the task that starts this one."""
+    """Pass an event to the task that starts this task, and set it at SIGTERM."""
     ended = anyio.Event()
     with anyio.open_signal_receiver(signal.SIGTERM) as signals:
         task_status.started(ended)

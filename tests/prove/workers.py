@@ -1,4 +1,4 @@
-"""The clients' processes: each has a journal for every start."""
+"""The clients' processes. Each has a journal for every start."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Worker:
             self._process.kill()
             self._process.wait()
             return False
-        return status in (0, -sig)  # before a process is ready for it, the signal itself ends the process
+        return status in (0, -sig)  # without a handler, the signal itself ends the process
 
     def kill(self) -> None:
         """Kill the process if it is still running."""

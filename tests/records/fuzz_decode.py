@@ -1,10 +1,10 @@
 """Fuzz the decoder: ``python -m tests.records.fuzz_decode -max_total_time=300`` (needs the ``fuzz`` extra: atheris).
 
-Coverage guides the plain Python source; each input then goes through the compiled codec too, and both must say the
-same: the same records, or the same error. Arguments are libFuzzer's; a folder among them keeps the corpus, and files
-among them are only replayed, by both.
+Coverage of the plain Python source guides the fuzzer. The compiled codec decodes each input, too, and both must return
+the same records, or the same error. The arguments are passed to libFuzzer: a folder keeps the corpus, and files are
+only replayed, with both codecs.
 
-The compiled codec's memory is watched in a build with ``CFLAGS=-fsanitize=address``: ``LD_PRELOAD=$(gcc
+To check the memory of the compiled codec, build with ``CFLAGS=-fsanitize=address`` and run ``LD_PRELOAD=$(gcc
 -print-file-name=libasan.so) PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 python -m pytest tests/records``, and this
 module in the same way with the corpus's files.
 """

@@ -1,4 +1,4 @@
-"""Codecs of other clients, as judges."""
+"""Codecs of other clients, as references."""
 
 from __future__ import annotations
 

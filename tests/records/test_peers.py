@@ -1,4 +1,4 @@
-"""The independent codecs of aiokafka and kafka-python: each side reads the other one's output."""
+"""The independent codecs of aiokafka and kafka-python: each side reads the other's output."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""Records that fail for a while, and members that are killed meanwhile.
+"""Kills members of a group while records fail for some time and are retried.
 
     python -m tests.run.long_retries                                # 100,000 records, without order across retries
     python -m tests.run.long_retries --order key --records 20000
     python -m tests.run.long_retries --exactly-once --records 20000 [--order key] [--batch 20]
     python -m tests.run.long_retries --kafka --records 20000 --passes 3
 
-5 % of the records fail for 1 to 60 seconds from their first attempt on; ``--scale`` shortens these seconds. Three
-passes: without failures, with failures, and with failures while members get SIGKILL, and new ones join (``--passes 3``:
-this one alone). The broker is embedded, or with ``--kafka`` Apache Kafka's. The exit status is 0 only if no record was
-lost or given up, and if, with ``--order key``, the records of each key were handled (and copied) in their order, and
-with ``--exactly-once``, each was copied once.
+5 % of the records fail for 1 to 60 seconds from their first attempt on; ``--scale`` shortens these seconds. There are
+three passes: without failures, with failures, and with failures while members get SIGKILL and new members join
+(``--passes 3`` runs only the third). The broker is embedded, or with ``--kafka`` Apache Kafka. The exit status is 0
+only if no record was lost or given up. In addition, with ``--order key``, the records of each key must be handled (and
+copied) in order, and with ``--exactly-once``, each must be copied once.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Settings(NamedTuple):
 
     @property
     def delays(self) -> list[str]:
-        """Return delays that are longer, all together, than any record fails."""
+        """Return delays whose sum is longer than any record fails."""
         return [f"{int(1000 * self.scale * seconds)}ms" for seconds in (5, 15, 60)]
 
     def began_at(self, number: int) -> float:

@@ -48,7 +48,7 @@ async def copied(cluster: EmbeddedCluster, count: int) -> list[str]:
 
 
 async def test_records_of_a_key_follow_the_one_that_waits(cluster: EmbeddedCluster) -> None:
-    """Also after a transaction with a letter was aborted."""
+    """This also holds after a transaction with a letter was aborted."""
     await write(cluster, "a1", "a2", "b1", "a3", "b2")
     seen: list[str] = []
     async with (

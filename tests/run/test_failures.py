@@ -253,7 +253,7 @@ async def test_dead_letters_on_their_way_occupy_no_handlers_and_a_stop_waits_for
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 def test_an_acknowledged_dead_letter_stops_no_other_record(anyio_backend: str) -> None:
-    """It is acknowledged outside of any task. There no task for a handler can be made, except under `anyio.run`."""
+    """It is acknowledged outside of any task, where no task for a handler can be created, except under `anyio.run`."""
     asyncio.run(_acknowledged_while_a_handler_works())
 
 

@@ -22,7 +22,7 @@ Record = ConsumerRecord[Any, Any]
 
 
 async def until_unhealthy(consumer: Consumer[Any, Any]) -> None:
-    """Poll until it is unhealthy: health is a snapshot without an event."""
+    """Poll until it is unhealthy, because health is a snapshot without an event."""
     while consumer.health().healthy:  # noqa: ASYNC110
         await anyio.sleep(0.01)
 

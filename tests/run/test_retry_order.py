@@ -98,7 +98,7 @@ async def test_a_follower_that_fails_has_its_own_retries_and_delays(cluster: Emb
 
 
 class Failing:
-    """Handles batches. One with "a1" fails until it has been there for the fourth time."""
+    """Handles batches. A batch with "a1" fails until its fourth attempt."""
 
     def __init__(self) -> None:
         self.calls: list[list[str]] = []

@@ -60,7 +60,7 @@ async def test_a_worker_of_a_batch_is_at_work_only_while_its_handler_runs() -> N
 
 
 async def test_a_claim_for_a_place_is_granted_by_a_worker_that_was_letting_others_run() -> None:
-    """A batch would wait for its place until another record comes."""
+    """Otherwise a batch would wait for its place until another record arrives."""
     work: Any = NoRecords()
     async with anyio.create_task_group() as tasks:
         workers: Workers[Any, None] = Workers(tasks, work, 1, nobody, nobody, nobody)

@@ -26,7 +26,7 @@ message Order {
   Money total = 5;
 }
 """
-"""A rough text of the file of `ORDER`, with everything that a parser of names can stumble over."""
+"""A badly formatted text of the file of `ORDER`, with everything that may confuse a parser of names."""
 
 
 def _message(name: str, *fields: tuple[str, int, str], nested: tuple[Any, ...] = ()) -> Any:

@@ -444,7 +444,7 @@ def test_a_model_annotated_by_its_base_class_names_its_branch() -> None:
     ],
 )
 def test_what_java_has_written_by_a_faulty_schema_is_read(kind: Any, more: Any, content: bytes, expected: Any) -> None:
-    """A writer's default does not matter, and a faulty logical type is none."""
+    """A writer's default does not matter, and a faulty logical type is ignored."""
     schema = resolved(record(["null", kind] if "default" not in more else kind, **more))
     before = b"" if "default" in more else b"\x02"
     assert AvroReader(schema).read(before + content, 0, None) == {"v": expected}

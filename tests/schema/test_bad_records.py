@@ -191,7 +191,7 @@ async def test_in_a_run(
 async def test_the_log_has_no_values(
     cluster: EmbeddedCluster, schema_registry: EmbeddedSchemaRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It has the paths of the fields instead: of values that are read, and of those that a handler sends."""
+    """It has the paths of the fields instead, for values that are read and for values that a handler sends."""
     caplog.set_level(logging.INFO)
     cluster.create_topic("dead", partitions=1)
     registry = SchemaRegistry(schema_registry.url)

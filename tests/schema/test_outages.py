@@ -1,4 +1,4 @@
-"""A registry that is away, or refuses the client: good records wait, and known schemas stay usable."""
+"""A registry that is unavailable, or refuses the client: good records wait, and known schemas stay usable."""
 
 from __future__ import annotations
 

@@ -431,7 +431,7 @@ async def test_a_schema_that_is_mere_text_is_refused_before_it_is_sent(call: str
 
 @pytest.mark.parametrize("subject", [None, "", 5, b"orders-value"])
 async def test_a_subject_is_a_text(schema_registry: EmbeddedSchemaRegistry, subject: Any) -> None:
-    """A function that forgets its ``return`` would otherwise register "None"; no text would be the global level."""
+    """A function without a ``return`` would otherwise register "None"; an empty text would mean the global level."""
     registry = SchemaRegistry(schema_registry.url)
     serializer = registry.avro_serializer(ORDER, auto_register=True, subject=lambda *_: subject)
     calls: list[Callable[[], Any]] = [

@@ -1,1 +1,1 @@
-"""Whole clients against a whole cluster on virtual time: ``python -m tests.sim --runs 5000 [--seed N]``."""
+"""Simulations of clients and a cluster in virtual time: ``python -m tests.sim --runs 5000 [--seed N]``."""

@@ -1,7 +1,7 @@
-"""Thousands of runs: ``python -m tests.sim --runs 5000 [--seed N]``. A seed that fails is named, and replays alone.
+"""Runs simulations: ``python -m tests.sim --runs 5000``. To replay a run that failed, pass its seed: ``--seed N``.
 
-With ``--transactions 2``, or 1, producers send in transactions of that version, or pipelines, with ``--pipelines``.
-With ``--lies`` brokers answer and are wrong.
+With ``--transactions 2`` (or 1), producers send in transactions of that version, and with ``--pipelines`` in pipelines.
+With ``--lies`` brokers answer wrongly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .transactional_run import TransactionalRun
 
 
 def main() -> int:
-    """Play each seed; returns the number of failed seeds as the exit status, at most 100."""
+    """Run each seed; return the number of failed seeds as the exit status, at most 100."""
     parser = argparse.ArgumentParser("tests.sim", description=__doc__)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--seed", type=int, help="only this one")
@@ -35,7 +35,7 @@ def main() -> int:
     reports: list[Report] = []
     lying: list[LyingReport] = []
     outcomes: Counter[str | None] = Counter()
-    gc.freeze()  # else each collection goes through all that was imported
+    gc.freeze()  # otherwise each collection traverses all imported modules
     began, used = time.monotonic(), time.process_time()
     for seed in seeds:
         if time.monotonic() - began > options.seconds:

@@ -24,7 +24,7 @@ from .links import Links
 HEDGE_AFTER_S = 0.5
 METADATA_VERSION = 13
 METADATA_PER_SECOND = 130
-"""Bound on requests: a broker with news in each answer is asked every 10 ms, and failures restart the backoff."""
+"""Bound on requests. A client asks a broker whose answers have news every 10 ms, and failures restart the backoff."""
 
 
 class _Round:
@@ -41,7 +41,7 @@ class _Round:
         """Times at which the requests were sent, on connections."""
         self.failed: set[int] = set()
         self.out_of_reach: set[int] = set()
-        """Requests among these that can be sent again to another broker, while a broker is silent."""
+        """Requests in ``sent`` that can be sent again to another broker, because their broker is silent."""
         self.looks = 0
         """Number of searches for the next broker to ask."""
         self.over = False
@@ -75,7 +75,7 @@ class SimClient:
         self._round: _Round | None = None
         self._seen = self.state.snapshot
         self.woken = True
-        """True if something happened since the last pump."""
+        """True if any event has occurred since the last `pump`."""
         self.links.set_nodes(self.state.snapshot.brokers)
 
     @property
@@ -252,7 +252,7 @@ class SimClient:
         self.woken = True
 
     def _see_if_at_a_loss(self) -> None:
-        """Ask bootstrap servers as well if the known brokers' answers do not help."""
+        """Also ask bootstrap servers if the answers of known brokers do not help."""
         known = [node for node in self.snapshot.brokers if self.links.state(node) is not NodeState.BACKOFF]
         nodes = [node for node in known if not self._evades(node)]
         at_a_loss = self._policy.enabled and self._schedule.at_a_loss(nodes, self.timeline.now)

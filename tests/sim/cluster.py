@@ -1,4 +1,4 @@
-"""Brokers that lead, lag, lie, freeze, die and restart elsewhere, and their addresses."""
+"""Simulated brokers, which lead, lag, answer wrongly, freeze, die and restart at other addresses."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ BOOTSTRAP: Endpoint = ("bootstrap", 9092)
 """A name with an address of each broker, by default."""
 NOWHERE: Endpoint = ("nowhere", 1)
 APPENDED_PERHAPS = (NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT)
-"""Error codes of a leader that has appended and lacks its followers' confirmation."""
+"""Error codes of a leader that may have appended the batch, without confirmation by its followers."""
 
 View = tuple[list[tuple[int, Endpoint]], list[tuple[int, int]] | None]
 """A Metadata answer: brokers with their addresses, and each partition's leader and epoch; None denies the topic."""
@@ -76,7 +76,7 @@ Lie = Callable[[Partition], Refusal]
 
 
 class Refusals(NamedTuple):
-    """The error codes with which a broker answers every request; each time any of them."""
+    """Error codes, one of which a broker chooses for its answer to each request."""
 
     produce: Sequence[int]
     read: Sequence[int]
@@ -90,14 +90,14 @@ class FaultyBroker(SimBroker):
         super().__init__(broker_id)
         self.endpoint = endpoint
         self.life = 0
-        """Incremented at each start: a connection belongs to one life."""
+        """Incremented at each start, because connections do not survive a restart."""
         self.links: list[Link] = []
         self.lie: Lie | None = None
-        """Refuses every request with one of these errors instead of the truth."""
+        """If set, the broker refuses every request in this way instead of answering correctly."""
         self.refuses: Refusals | None = None
-        """Refuses in the same way, without a leader hint."""
+        """If set, the broker refuses every request with one of these codes, without a leader hint."""
         self.stale: View | None = None
-        """Metadata that its answers contain while it lags."""
+        """Outdated metadata that the broker returns while it lags."""
         self.metadata_error = NONE
         self._frozen: list[Event] | None = None
 
@@ -107,7 +107,7 @@ class FaultyBroker(SimBroker):
         return self._frozen is not None
 
     def serve(self, work: Event) -> None:
-        """Do something for a client, now or after the broker has resumed."""
+        """Run ``work`` now, or when the broker has resumed."""
         if self._frozen is None:
             work()
         else:
@@ -139,7 +139,7 @@ class Cluster:
         self.nearest: int | None = None
         """The broker in the clients' rack: leaders name it to clients that report their rack (KIP-392)."""
         self.entrance: FaultyBroker | None = None
-        """The only broker that the bootstrap name resolves to, or None for all."""
+        """The only broker to which the bootstrap name resolves; None for all brokers."""
         self.routes: dict[Endpoint, Sequence[Route]] = {}
         """Servers at addresses of a name: beside the brokers for the bootstrap name, else in place of the broker."""
         self._polls: dict[int, list[Event]] = {broker_id: [] for broker_id in self.brokers}
@@ -227,7 +227,7 @@ class Cluster:
             self.elect(partition, self.timeline.rng.choice(eligible))
 
     def calm(self) -> None:
-        """Heal the cluster: everything runs and is reachable, and no broker lies or lags."""
+        """Heal the cluster: every broker runs, is reachable and answers correctly."""
         self.routes.clear()
         self.entrance = None
         for broker in self.brokers.values():
@@ -237,7 +237,7 @@ class Cluster:
             self.restart(broker, elsewhere=False)
 
     def serves(self, partition: Partition) -> bool:
-        """Return True if the leader can be reached and does its work, and some broker would name it."""
+        """Return True if the leader is reachable and working, and some broker would name it."""
         leader = self.brokers.get(partition.leader)
         if leader is None or leader.refuses is not None or self.refusal(leader, partition) is not None:
             return False
@@ -256,7 +256,7 @@ class Cluster:
         """Return the cluster as a broker sees it."""
         nodes = {other.broker_id: other.endpoint for other in self.running()}
         seen = [partition.seen_by(broker.broker_id) for partition in self.partitions]
-        # A dead leader counts as no leader, although there is no other yet.
+        # A dead leader is reported as no leader, even before another is elected.
         return list(nodes.items()), [(leader if leader in nodes else -1, epoch) for leader, epoch in seen]
 
     def metadata(self, broker: FaultyBroker) -> MetadataResponse:

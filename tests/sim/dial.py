@@ -1,4 +1,4 @@
-"""One try to connect to a name: the search is real, the addresses are simulated."""
+"""An attempt to connect to a host name, with the real search among simulated addresses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEAD_START_S = 0.25
 
 
 class Route(Enum):
-    """Kind of a server at an address that leads to no broker."""
+    """Behaviour of an address without a broker."""
 
     REFUSED = "refuses"
     SILENT = "gives no answer to a connect"
@@ -46,7 +46,7 @@ class Dial:
         search.found = targets
         self._on_end = on_end
         self._stage = 0
-        """Incremented at each new wait; events of an earlier wait are void."""
+        """Incremented at each new wait, so that events of earlier waits are ignored."""
         self._waiting: list[str] = []
         """Addresses whose turn comes next."""
         self._open = 0
@@ -54,7 +54,7 @@ class Dial:
         self._go_on()
 
     def give_up(self) -> None:
-        """Fail: the time for all addresses is up."""
+        """Fail because the time for all addresses is up."""
         self._stage += 1
         self._search.failed(KafkaConnectionError("no answer"), silent=True)
 

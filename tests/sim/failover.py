@@ -1,4 +1,4 @@
-"""Leaders move in succession, then a broker dies: the time for which its partitions wait."""
+"""Measures how long partitions wait if their broker dies just after other leaders have moved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brokers that answer wrongly for as long as the nemesis wants it."""
+"""Faults in which brokers answer wrongly, until the fault is ended."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ FOLLOWER_REFUSALS = (*READ_REFUSALS, REPLICA_NOT_AVAILABLE, OFFSET_OUT_OF_RANGE)
 
 
 class Nemesis:
-    """One lie at a time, under which the truth stays available.
+    """Causes one lie at a time, during which correct answers remain available.
 
-    The leaders do their work, and a broker that all clients know names the leader.
+    The leaders keep working, and some broker that all clients know names the leader.
     """
 
     def __init__(self, timeline: Timeline, cluster: Cluster, known: Callable[[], Collection[int]]) -> None:
@@ -60,7 +60,7 @@ class Nemesis:
         """Lies by name."""
 
     def end(self) -> None:
-        """All brokers tell the truth."""
+        """Let all brokers answer correctly."""
         self._cluster.calm()
 
     # --- leaders -----------------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ class Nemesis:
     def _refusing(self, produce: Sequence[int]) -> FaultyBroker:
         """Make a leader refuse."""
         broker = self._cluster.brokers[self._rng.choice(self._cluster.partitions).leader]
-        # Some brokers always give the same error, other ones the error of whichever check fails first.
+        # Some brokers always return the same error, others the error of whichever check fails first.
         some = self._rng.choice([1, 1, 3])
         broker.refuses = Refusals(self._rng.sample(produce, some), self._rng.sample(READ_REFUSALS, some))
         if self._rng.random() < 0.5:
@@ -169,7 +169,7 @@ class Nemesis:
         known = self._known()
         honest = [broker for broker in self._cluster.running() if broker not in liars]
         witnesses = [broker for broker in honest if broker.broker_id in known]
-        # The last broker that clients know stays: no other could inform them.
+        # Keep the last broker that clients know: no other broker could inform them.
         mortal = honest if len(witnesses) > 1 else [broker for broker in honest if broker not in witnesses]
         if len(honest) > 1 and mortal and self._rng.random() < 0.4:
             self._cluster.kill(self._rng.choice(mortal), self._rng.uniform(0, 0.2))

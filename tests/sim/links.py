@@ -1,4 +1,4 @@
-"""A client's connections: when they may be made, how they end, and the fate of requests in flight on them."""
+"""A client's simulated connections: how they begin and end, and the outcome of requests in flight."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 OnDone = Callable[[Any, KafkaError | None], None]
 
 CONNECTS_PER_SECOND = 30
-"""To one name: the backoff begins with 50 ms."""
+"""Bound on connects to one name per second. The backoff begins with 50 ms."""
 
 
 class Request:
@@ -40,7 +40,7 @@ class Request:
 
 
 class Link:
-    """One connection to one address. Requests and answers keep their order; a broken one loses all in flight."""
+    """A connection to an address. Requests and answers keep their order. If it breaks, those in flight are lost."""
 
     def __init__(self, links: Links, node_id: int, endpoint: Endpoint, lane: str) -> None:
         self.node_id = node_id
@@ -161,7 +161,7 @@ class Link:
             self._links.changed(self)
 
     def close(self, error: KafkaError) -> None:
-        """Close for good: a connect under way cannot finish."""
+        """Close permanently. A connect in progress cannot finish."""
         self.closed = True
         self._end(error)
 
@@ -203,7 +203,7 @@ class Links:
         self._retired: list[Link] = []
 
     def set_nodes(self, nodes: Mapping[int, Broker]) -> None:
-        """Keep exactly these brokers. A new address closes links to the old one; gone nodes may answer to the end."""
+        """Keep exactly these brokers. A changed address closes the links; removed nodes may answer pending requests."""
         self.nodes = dict(nodes)
         ended: list[tuple[Link, str]] = []
         for key, link in list(self._links.items()):

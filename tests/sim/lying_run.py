@@ -1,4 +1,4 @@
-"""One run in which brokers lie: the order in which brokers are asked, and the time until the truth is found."""
+"""One run in which brokers answer wrongly: checks how soon the clients find a correct answer."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .run import pass_time
 from .writer import Writer, check
 
 WITHIN_S = 2.0
-"""Bound on the time from when the truth is available until each partition proceeds."""
+"""Bound in seconds on the time until each partition proceeds, once a correct answer is available."""
 
 GRAIN_S = 2 * LOOK_EVERY_S
-"""Tolerance in the measured length of a stall."""
+"""Tolerance in seconds of the measured length of a stall."""
 
 GIVEN_UP_AFTER_S = 60.0
 

@@ -1,4 +1,4 @@
-"""Time for which partitions stand still although they could proceed."""
+"""Measures how long partitions make no progress although they could."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOOK_EVERY_S = 0.02
 
 
 class Stall(NamedTuple):
-    """The longest time that one partition's records, or reads, stood still during one lie."""
+    """The longest time without progress of a partition's records, or reads, during one lie."""
 
     lie: str
     what: str
@@ -40,7 +40,7 @@ class _Standing:
 class Progress:
     """Watches a writer and a reader.
 
-    A partition stands still while it has work and does none of it, although its leader is reachable and does its work,
+    A partition stalls while it has pending work and makes no progress, although its leader is reachable and working,
     and some broker would name that leader. Another election restarts the time.
     """
 

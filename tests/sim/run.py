@@ -1,4 +1,4 @@
-"""One run: storms and calms in turn, and the properties that hold throughout and at the end of each calm."""
+"""One run: storms and calms in turn, with checks of properties throughout, and at the end of each calm."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .storm import Storm
 from .writer import Writer, check
 
 SETTLES_WITHIN_S = 20.0
-"""Bound after a storm. A lie about an epoch that never comes ends after 5 s and ten answers; then come backoffs."""
+"""Bound in seconds after a storm. Clients believe in a false epoch for 5 s and ten answers; backoffs follow."""
 
 
 @dataclass
@@ -90,14 +90,14 @@ class Run:
             self.timeline,
             self.cluster,
             rng.choice([1, 4, 10]),
-            # Without a rebootstrap no client finds a cluster that has moved as a whole.
+            # Without a rebootstrap, clients cannot find a cluster whose brokers have all moved.
             addresses_change=strategy == "rebootstrap",
         )
         self._clients = (self.writer, self.reader)
         self._writing = True
 
     def play(self, storms: int = 2, seconds: float = 2.5) -> Report:
-        """Play the whole run. Raises AssertionError if a property does not hold."""
+        """Execute the whole run. Raises AssertionError if a property does not hold."""
         report = Report()
         self._settle(report)
         self._write()

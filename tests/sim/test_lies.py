@@ -1,4 +1,4 @@
-"""Brokers that answer wrongly: each partition proceeds within 2 s after some broker could tell the truth."""
+"""Brokers that answer wrongly: each partition proceeds within 2 s once some broker can tell the truth."""
 
 from __future__ import annotations
 

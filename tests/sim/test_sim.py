@@ -47,9 +47,9 @@ def test_storms_are_no_breeze() -> None:
 def test_rule_32_a_broker_that_dies_after_a_burst_of_moves_is_noticed_as_soon_as_without(
     noticed_after_s: float, seeds: int
 ) -> None:
-    """In the simulation's time, beyond what the cluster itself takes. Refreshes for the hints once held back the one
-    for the broken connection, and refreshes that could not help yet those after them: it was 180 ms longer, and 500
-    at most. Seeds differ by 35 ms (one standard deviation)."""
+    """The time is simulated, and excludes the cluster's own time. Earlier, refreshes for hints delayed the refresh for
+    the broken connection, and refreshes that came too early delayed later ones. The wait was 180 ms longer, and 500 at
+    most. Seeds differ by 35 ms (one standard deviation)."""
     without = [_failover(seed, 0, noticed_after_s) for seed in range(seeds)]
     after_moves = [_failover(seed, MOVES, noticed_after_s) for seed in range(seeds)]
     for usual, measured in zip(zip(*without, strict=True), zip(*after_moves, strict=True), strict=True):

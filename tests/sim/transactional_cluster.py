@@ -1,4 +1,4 @@
-"""Brokers with transactions: logs with markers, and a coordinator that moves, keeps its state, and may be late."""
+"""Brokers with transactions: logs with markers, and a coordinator that moves with its state, and may answer late."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run with transactions: writers through storms, a reader of committed records, and a history that must add up."""
+"""One run with transactions: writers during storms, a reader of committed records, and a check of the history."""
 
 from __future__ import annotations
 

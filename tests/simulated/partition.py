@@ -1,4 +1,4 @@
-"""The truth about a partition: its log, its leader, and each broker's belief about them."""
+"""The true state of a partition: its log, its leader, and each broker's view of them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Partition:
         self._batches: list[tuple[int, bytes]] = []
         """The offset after each batch's last record, and the batch."""
         self._beliefs: dict[int, tuple[int, int]] = {}
-        """(leader, epoch) of the brokers that have not heard of the latest election."""
+        """(leader, epoch) as known by brokers that have not learned of the latest election."""
 
     @property
     def end(self) -> int:
@@ -98,5 +98,5 @@ class Partition:
         self._beliefs.pop(broker, None)
 
     def seen_by(self, broker: int) -> tuple[int, int]:
-        """Return leader and epoch as the broker believes."""
+        """Return leader and epoch as known by the broker."""
         return self._beliefs.get(broker, (self.leader, self.epoch))

@@ -1,4 +1,4 @@
-"""Virtual time: a heap of events, and the meters that watch how often things happen."""
+"""Virtual time: a heap of events, and meters that bound how often events occur."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Timeline:
 
 
 class Meter:
-    """Fails the run when something happens more often within a second than it may."""
+    """Fails the run if an event occurs more often within a second than permitted."""
 
     def __init__(self, timeline: Timeline, what: str, per_second: int) -> None:
         self._timeline = timeline

@@ -1,8 +1,8 @@
-"""`option_cases` on Spark, each by this package and by Spark's connector: ``python -m tests.spark.beside_connector``.
+"""Runs `option_cases` with this package and with Spark's connector: ``python -m tests.spark.beside_connector``.
 
-Prints the cases in which the two differ from each other or from the recorded outcome, and fails if there are any. After
-that, DataFrames are used in several ways, and each format continues from the other's checkpoint. Maven downloads the
-connector's jars once. PySpark is this Python's, or the first one in PYTHONPATH. It is a separate program, since the
+Prints the cases in which the two differ from each other or from the recorded outcome, and fails if there are any. It
+then uses DataFrames in several ways, and continues from each format's checkpoint with the other format. Maven downloads
+the connector's jars once. PySpark is taken from PYTHONPATH, or from this Python. This is a separate program, since the
 jars have to be present when the JVM starts.
 """
 

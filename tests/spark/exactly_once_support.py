@@ -1,4 +1,4 @@
-"""A micro-batch in Spark's steps, without a JVM: the driver's steps, each task's steps, and deaths of either."""
+"""The steps of a micro-batch without a JVM: of the driver and of each task, either of which may die."""
 
 from __future__ import annotations
 

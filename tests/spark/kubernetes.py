@@ -109,7 +109,7 @@ class LocalKubernetes:
             ]
 
     def delete(self, kind: str, name: str) -> None:
-        """Forget an object; kill a pod."""
+        """Delete an object. If it is a pod, kill it."""
         with self._changed:
             self._objects.pop((kind, name), None)
             running = self._running.get(name) if kind == "pods" else None

@@ -1,4 +1,4 @@
-"""The sink exactly once while drivers and workers are killed at random: minutes, on Apache Kafka.
+"""Tests the exactly-once sink while drivers and workers are killed at random: minutes, on Apache Kafka.
 
     python -m tests.spark.long_exactly_once                  # 100 kills in 50 micro-batches, three brokers
     python -m tests.spark.long_exactly_once --kills 20 --seed 7

@@ -1,14 +1,14 @@
-"""Exactly once within Spark: a standalone cluster copies a topic while its processes are killed. Many minutes.
+"""Tests exactly-once copies of a topic in a standalone Spark cluster whose processes are killed. Takes many minutes.
 
     python -m tests.spark.long_spark                                   # 60 kills in 100 micro-batches
     python -m tests.spark.long_spark --kills 8 --batches 16 --seed 7
     python -m tests.spark.long_spark --shapes stream foreach --embedded # without Apache Kafka
     python -m tests.spark.long_spark --connect                         # drivers are Spark Connect servers
 
-The kinds of job ("shapes") have an equal part of the micro-batches and of the kills each: a streaming query,
-`Trigger.AvailableNow`, numbered writes of ``foreachBatch``, and numbered writes of a batch job. Killed are, at random,
-the driver (Python and JVM), an executor, a Python process of an executor, and a Python process of the driver; and
-executors are decommissioned. The exit status is 0 only if confluent-kafka reads each row once from every copy, and no
+The micro-batches and the kills are divided evenly among the kinds of job ("shapes"): a streaming query,
+`Trigger.AvailableNow`, numbered writes of ``foreachBatch``, and numbered writes of a batch job. The test randomly kills
+the driver (Python and JVM), an executor, a Python process of an executor, or a Python process of the driver, and
+decommissions executors. The exit status is 0 only if confluent-kafka reads each row once from every copy, and no
 transaction is open at the end.
 """
 
@@ -49,7 +49,7 @@ KINDS = ("driver", "executor", "decommissioned executor", "worker of an executor
 
 
 class Driver:
-    """A user's program: it copies the topic, from where it was when it was killed.
+    """A user's program, which copies the topic, and continues where it was killed.
 
     ``mode`` is "classic", or "connect" for a program that starts a Spark Connect server, and is its client.
     """

@@ -233,7 +233,7 @@ def test_durations(text: str, milliseconds: float) -> None:
 
 @pytest.fixture
 def nothing_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each process mentions an option once, and other tests may have set the same."""
+    """Each process mentions an option once, and other tests may have set the same option."""
     monkeypatch.setattr(kafka_options, "_mentioned", set())
 
 
@@ -290,6 +290,6 @@ def test_misspelt_settings_are_mentioned(caplog: pytest.LogCaptureFixture) -> No
 
 
 def test_a_setting_with_underscores_is_refused() -> None:
-    """It would make a difference only in a part of the source, or none to the protection that it asks for."""
+    """It would affect only a part of the source, or would not give the protection that it asks for."""
     with pytest.raises(ValueError, match=r"'kafka\.security_protocol': write kafka\.security\.protocol"):
         _batch(**{"kafka.security_protocol": "SSL"})

@@ -1,4 +1,4 @@
-"""A client without logic: sends requests in the version that a test selects, and returns the answers."""
+"""A client without logic, which sends requests in a version that the test selects, and returns the responses."""
 
 from __future__ import annotations
 

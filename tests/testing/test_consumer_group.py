@@ -58,7 +58,7 @@ class Member:
     def beat(
         self, *, epoch: int | None = None, silent: bool = False, pattern: str | None = None, assignor: str | None = None
     ) -> frozenset[Slot] | None:
-        """Send one heartbeat; ``silent`` ones only keep the member alive."""
+        """Send one heartbeat; a ``silent`` heartbeat only keeps the member alive."""
         epoch = self.epoch if epoch is None else epoch
         result = self.group.heartbeat(
             Beat(

@@ -144,7 +144,7 @@ def test_mutated_requests(api_key: int) -> None:
 
 
 def test_plausible_nonsense() -> None:
-    """All APIs at one cluster in turn, so that they meet the leftovers of earlier ones."""
+    """One cluster gets requests of all APIs in turn, so that they meet the leftovers of earlier requests."""
     randomness = random.Random(1)
     victim = Victim()
     for _ in range(ROUNDS):

@@ -193,7 +193,7 @@ async def test_offsets_that_are_decided_late_undo_nothing() -> None:
 
 @pytest.mark.parametrize(("version", "stolen"), [(4, True), (5, False)])
 async def test_an_end_that_the_network_holds_until_the_next_transaction_runs(version: int, stolen: bool) -> None:
-    """KAFKA-17754: in the first version it ends the next transaction, in the second each has an epoch of its own."""
+    """KAFKA-17754: in version 1 it ends the next transaction; in version 2 each transaction has a separate epoch."""
     produce = 11 if version == 4 else 12
     async with EmbeddedCluster(brokers=1) as cluster, connected(cluster.address(1)) as client:
         cluster.create_topic("t")

@@ -18,7 +18,7 @@ def transaction_version(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 async def cluster(transaction_version: int) -> AsyncIterator[EmbeddedCluster]:
-    """Three brokers, with a topic "events" of three partitions, each led by another one."""
+    """Three brokers, with a topic "events" of three partitions, each led by another broker."""
     async with EmbeddedCluster(brokers=3, features={"transaction.version": transaction_version}) as embedded:
         embedded.create_topic("events", partitions=3, replication_factor=3)
         yield embedded

@@ -42,6 +42,7 @@ def test_what_is_wrong_is_found(outcome: str | None, reads: list[dict[int, list[
     assert any(found in text for text in history(outcome, *reads).findings())
 
 
+@pytest.mark.both_loops
 @pytest.mark.anyio
 @pytest.mark.parametrize(("version", "pipelines"), crossed([(2, True), (1, False), (2, False), (1, True)], first=2))
 async def test_under_trouble(version: int, pipelines: bool) -> None:

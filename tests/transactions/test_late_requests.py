@@ -1,7 +1,7 @@
 """A request that a slow network delivers after the producer has given it up affects no other transaction.
 
-KAFKA-17754, found by Jepsen: a late EndTxn ends a later transaction of the same epoch. With KIP-890 each has its own
-epoch; before it, the producer abandons an epoch in which an answer was lost.
+KAFKA-17754, found by Jepsen: a late EndTxn ends a later transaction of the same epoch. With KIP-890 each transaction
+has its own epoch. Without it, the producer abandons an epoch in which an answer was lost.
 """
 
 from __future__ import annotations

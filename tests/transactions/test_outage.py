@@ -83,6 +83,7 @@ async def cluster(transaction_version: int) -> AsyncIterator[EmbeddedCluster]:
         yield embedded
 
 
+@pytest.mark.both_loops
 @pytest.mark.parametrize("transactions_of", [alone, pipelined])
 async def test_a_loop_by_hand_survives_an_outage(
     cluster: EmbeddedCluster, transactions_of: Callable[[str], Any]

@@ -138,6 +138,7 @@ async def test_dead_letters_are_part_of_the_transaction(cluster: EmbeddedCluster
     assert sorted(value or b"" for values in letters.values() for value in values) == [b"31", b"32"]
 
 
+@pytest.mark.both_loops
 async def test_a_dead_letter_that_is_too_large_ends_the_run(cluster: EmbeddedCluster) -> None:
     """The same letter would be made again and again."""
     cluster.create_topic("letters", partitions=3)

@@ -122,7 +122,7 @@ async def test_a_coordinator_that_does_not_say_how_far_it_is_holds_nothing_up_fo
 
 @pytest.mark.parametrize("transaction_version", [2], ids=["v2"], indirect=True)
 async def test_on_a_commit_the_answer_of_a_broker_sends_to_the_next_one(cluster: EmbeddedCluster) -> None:
-    """In the same turn of the event loop in which it arrives: a further turn costs the time of several records."""
+    """It does so in the turn of the event loop in which it arrives: another turn costs as much as several records."""
     seen: list[int] = []
     async with transactional(cluster, linger_ms=1000) as producer:
         for _ in range(2):  # the first one opens the connections

@@ -1,7 +1,7 @@
 """Fuzz the decoders of messages and frames: ``python -m tests.wire.fuzz_messages [--seconds 60] [--seed N]``.
 
-Random messages of every class and version are encoded and damaged. The decoders as installed and those from the
-sources must say the same of the result: the same message, or the same error. The seed of a difference replays it.
+Random messages of every class and version are encoded and damaged. The installed decoders and the decoders from the
+sources must return the same message, or the same error. The seed of a difference replays it.
 """
 
 from __future__ import annotations

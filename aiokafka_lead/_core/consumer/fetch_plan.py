@@ -384,9 +384,9 @@ class FetchPlanner:
         return node
 
     def next_time(self, now: float) -> float | None:
-        """Return the next time to call `place` and `waiting_nodes` if no event occurs before.
+        """Return the next time to call `place` and `waiting_nodes`, if no event makes that necessary earlier.
 
-        A broker that needs a request now does not count: it waits for an event, such as a connection or free memory.
+        Brokers that could get a request now are ignored: an event, such as a connection or free memory, starts theirs.
         """
         times = [self._timers[0][0]] if self._timers else []
         for node in self._nodes.values():

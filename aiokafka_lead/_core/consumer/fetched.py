@@ -34,7 +34,7 @@ and producers that wait for each record write batches of a single record."""
 
 LOADED_AT_ONCE_BYTES = 512 * 1024
 """Batches up to this decompressed size are decompressed on the event loop: gzip takes 2 ms for it, other codecs less
-than 1 ms, and a thread beside a busy loop up to 5 ms."""
+than 1 ms, and a thread up to 5 ms if the loop is busy."""
 
 MESSAGES_LOADED_AT_ONCE_BYTES = 64 * 1024
 """Like `LOADED_AT_ONCE_BYTES`, for messages of formats 0 and 1, which take a microsecond or more each."""
@@ -175,7 +175,8 @@ class FetchedData:
         """Return the next available records, or None at the end.
 
         Raises `CorruptBatchError`, `BatchTooLargeError` or `RecordDeserializationError` if the record at the position
-        cannot be read, and again at the next call; `NotLoaded`, which is not an error, if decompression takes long.
+        cannot be read, and again at the next call. Raises `NotLoaded`, which is not an error, if decompression takes
+        too long for the event loop.
         """
         while True:
             if self._tail is not None:

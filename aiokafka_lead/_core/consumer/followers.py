@@ -15,7 +15,7 @@ from ..metadata.types import ClusterSnapshot
 from ..trust import Trust
 
 CONNECTS_WITHIN_S = 0.5
-"""Seconds after which a follower without connection is abandoned: its leader has the same records, and answers now."""
+"""Seconds after which a follower without connection is abandoned: its leader has the same records, and responds."""
 
 
 def may_serve(node_id: int, tp: TopicPartition, snapshot: ClusterSnapshot) -> bool:

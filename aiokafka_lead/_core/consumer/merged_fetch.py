@@ -434,5 +434,5 @@ class MergedFetches:
 
 
 def _says_nothing(data: PartitionData) -> bool:
-    """Return True if an answer contains at most the ends of the log."""
+    """Return True if an answer has no records and no error, and at most reports the ends of the log."""
     return not data.records and not data.error_code and data.diverging_epoch.end_offset < 0

@@ -200,7 +200,7 @@ class PartitionState:
         return self._position
 
     def advance(self, offset: int, leader_epoch: int) -> None:
-        """Record that all records before this offset have been handed out, or do not exist."""
+        """Set the position to this offset: every existing record before it has been handed out."""
         self._position = Position(offset, leader_epoch)
 
     def move(self, offset: int, leader_epoch: int = -1) -> None:
@@ -335,7 +335,7 @@ class PartitionState:
     def back_off(self, now: float, leader_epoch: int, retry: RetryPolicy, *, lagging_leader: bool = False) -> None:
         """Delay the next request after a failure; a leader epoch after ``leader_epoch`` ends the delay.
 
-        ``lagging_leader`` is True if the broker itself has said that it lags behind its election.
+        ``lagging_leader`` is True if the broker has reported that it has not processed its election yet.
         """
         self.patience.failed(now, leader_epoch, retry, True, lagging_leader)
         self.looked_up = False

@@ -1,7 +1,7 @@
 """Finds the partition whose next batch is larger than any frame may be.
 
 Brokers send the first batch whole, however large it is. A frame that is too large is not read, so any of the requested
-partitions may be the cause. They are fetched one by one until it is found, while all other partitions are read further.
+partitions may be the cause. They are fetched one by one until it is found; reading of all other partitions continues.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ class Leader:
     def _begin(self, members: Sequence[JoinGroupResponseMember], now: float) -> None:
         self._members = [_subscription(member, self._log) for member in members]
         self.topics = frozenset(topic for member in self._members for topic in member.topics)
-        # A topic that had partitions is missing only if several answers said that it was deleted. Metadata of a topic
+        # A topic that had partitions is missing only if several answers agree that it was deleted. Metadata of a topic
         # that no member subscribed to for a while was dropped, so the topic counts as new.
         self._waited_for |= {topic for topic, count in self._counts.items() if count}
         self._waited_for &= self.topics

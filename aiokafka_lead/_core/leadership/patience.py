@@ -100,8 +100,8 @@ class Patience(Trust):
         """Record a failed try of this leader epoch; return True if it waits for a leader that has not caught up.
 
         ``by_leader`` is True if the leader of the known epoch was asked, and a leader that has not processed its
-        election yet would fail this way. ``certain`` is True if this must be the reason, because the broker said so or
-        would have named another leader. Otherwise it becomes certain once the epoch has advanced between two tries.
+        election yet would fail this way. ``certain`` is True if this must be the reason, because the broker reported it
+        or would have named another leader. Otherwise it becomes certain once the epoch has advanced between two tries.
         """
         self._note(leader_epoch)
         self.refused(self._sent_at or now, now, policy.patience_s)

@@ -22,8 +22,8 @@ from .types import NO_EPOCH, NO_LEADER, NO_TOPIC_ID, Broker, PartitionMetadata, 
 #
 # - a *pin*: a leader that only a hint has named so far. Its address stays known, and an answer at the same epoch
 #   without any leader does not undo it, until Metadata has reached that epoch. A useless address is dropped earlier.
-# - a *suspect*: a partition whose answers have been older for some time. Brokers may have lost the newer epoch for good
-#   (an unclean recovery), so after enough answers and enough time the old epoch is accepted.
+# - a *suspect*: a partition whose answers have been older for some time. Brokers may have lost the newer epoch
+#   permanently (an unclean recovery), so after enough answers and enough time the old epoch is accepted.
 
 
 REWIND_ANSWERS = 10

@@ -20,7 +20,7 @@ DENIALS_TO_BELIEVE = 3
 
 ANSWERS_TO_BELIEVE = 4
 BELIEVE_AFTER_S = 1.0
-"""Brokers of a KRaft cluster that is not overloaded lag behind the controller by less than this."""
+"""Seconds after which a denied topic may count as missing. Brokers with KRaft lag less, unless they are overloaded."""
 
 WARN_EVERY_S = 300.0
 """Minimum interval of warnings about the same missing topic or partition."""

@@ -58,7 +58,7 @@ def innermost_frames(error: BaseException) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the message of a parser's error, or of a schema's, without its input."""
+    """Return the message of an error of a parser or a schema, without the input that it may quote."""
     if isinstance(error, SchemaContentError):
         return error.unquoted
     text = shown_cause(error, str)

@@ -1,4 +1,4 @@
-"""Defaults and checks of the options in `config.run`, and the fate of a record whose handler has failed."""
+"""Defaults and checks of the options in `config.run`, and the decision about a record whose handler has failed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Verdict(NamedTuple):
     behind: str | None = None
     """Retry topic in which it waits, without having been handled, since another one of its key is there."""
     wait_s: float | None = None
-    """Wait before it is handled again because a schema registry is away; None for its backoff."""
+    """Wait before it is handled again because a schema registry is unavailable; None for its backoff."""
     failure: Exception | None = None
     """Error that ends the run."""
 

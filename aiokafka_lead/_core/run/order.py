@@ -67,7 +67,7 @@ class Lanes:
         return self.pending.pop(record.offset, 0)
 
     def spent(self, record: Record, seconds: float, now: float) -> None:
-        """Note the time that the handler of a held record has taken until now."""
+        """Note the time that the handler of a held record has taken so far."""
 
     def _remember(self, record: Record) -> None:
         offset = record.offset
@@ -84,7 +84,7 @@ class Lanes:
         return self.line[0].offset if self.line else -1
 
     def cut(self, end: int) -> tuple[int, int]:
-        """Drop the records after the last record that was begun; ``end`` is the offset after all records.
+        """Drop the records after the last started record. ``end`` is the offset after all records.
 
         Returns the weight of the dropped records, and the offset of the first of them, or ``end``.
         """
@@ -114,7 +114,7 @@ class Lanes:
 
 SHARE_S = 0.2
 """Seconds that the handlers of one key may take within `WINDOW_S`, or two such windows. After that, its records wait
-aside of others: otherwise they would get a handler in each of their turns, however many other keys wait."""
+apart from others. Otherwise they would get a handler in each of their turns, whatever the number of other keys."""
 
 WINDOW_S = 2.0
 

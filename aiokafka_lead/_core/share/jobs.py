@@ -56,7 +56,7 @@ class Jobs:
         self.turns: deque[Record] = deque()
         """Taken records that wait for a handler."""
         self.aside: tuple[()] = ()
-        """Always empty: no record waits aside of others."""
+        """Always empty: no record waits apart from others."""
         self._slots: set[JobSlot] = set()
         """Slots with a record."""
         self._kept_back: list[tuple[float, int, Record]] = []

@@ -221,7 +221,7 @@ class TransactionState:
         self._take(Event.COMMIT)
 
     def store(self) -> None:
-        """Record that all its content is stored: it will be committed later, or aborted."""
+        """Record that all records and offsets are stored, and the transaction can be committed or aborted."""
         self._take(Event.STORE)
 
     def abort(self) -> None:

@@ -208,9 +208,9 @@ class Link:
                 raise
 
     async def wait(self, timeout_s: float) -> Connection | None:
-        """Return the connection after the next attempt, or None if the link is replaced.
+        """Wait for the next attempt, and return its connection, or None if the link is closed or replaced.
 
-        Raises the attempt's error, or TimeoutError.
+        Raises the error of the attempt, or TimeoutError after ``timeout_s``.
         """
         if self._closed:
             return None

@@ -147,7 +147,7 @@ _SASL_VERSION = 1
 
 
 def warn_of_exposure(log: ClientLog, login: Login, context: SSLContext | None) -> None:
-    """Warn if others can read the credentials, because there is no TLS, or it does not verify the broker's identity."""
+    """Warn if others can read the credentials, without TLS, or with TLS that does not verify the broker's identity."""
     if not login.readable:
         return
     if context is None:
@@ -157,9 +157,10 @@ def warn_of_exposure(log: ClientLog, login: Login, context: SSLContext | None) -
 
 
 async def authenticate(connection: Connection, versions: ApiVersions, login: Login) -> tuple[int, float]:
-    """Authenticate; return the session's lifetime in ms, and the time of the request, before the session began.
+    """Authenticate; return the session's lifetime in milliseconds, and the time of the last request.
 
-    The lifetime is 0 for an unlimited session (KIP-368).
+    The session begins after that request, so its end is computed from there. The lifetime is 0 for an unlimited session
+    (KIP-368).
     """
     handshake = await connection.exchange(SaslHandshakeRequest(mechanism=login.mechanism), _SASL_VERSION)
     if handshake.error_code == UnsupportedSaslMechanismError.code:

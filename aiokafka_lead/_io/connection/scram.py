@@ -1,4 +1,4 @@
-"""Login with SCRAM. The key is derived from the password once for all connections, in a thread if that takes long."""
+"""Login with SCRAM. The key is derived from the password once for all connections, in a thread if that is slow."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ class Flushing:
 #
 # With a codec that takes 10 ns per byte, a full batch blocks the event loop for 2 ms; with one that takes 900 ns, for a
 # quarter of a second. A thread does not block the loop, since codecs release the GIL while they work. Fast codecs do
-# not benefit from threads: beside a busy loop, a thread waits up to 5 ms for the GIL each time, longer than it works.
+# not benefit from threads: if the loop is busy, a thread waits up to 5 ms for the GIL, longer than it works.
 
 
 _threads = CodecThreads("compression")

@@ -66,11 +66,11 @@ _SAYS: dict[Fate, tuple[int, str]] = {
     "drop": (logging.INFO, "is left out"),
     "reject": (logging.ERROR, "is rejected"),
 }
-"""Log level and text of a failure, by the fate of its record."""
+"""Log level and text of a failure, by the decision about its record."""
 
 
 class Judge(Generic[R]):
-    """Decides, logs and traces the fate of records whose handlers have raised an error in a run."""
+    """Decides what happens to records whose handlers have raised an error in a run; logs and traces it."""
 
     def __init__(
         self,
@@ -139,8 +139,8 @@ class Judge(Generic[R]):
     def judge(self, record: Any, error: BaseException, attempts: int, verdict: Verdict | None = None) -> Verdict:
         """Judge a record whose handler has raised this error in its ``attempts``-th attempt.
 
-        If ``verdict`` is given, the fate is already decided. If the record is sent to another topic, `sent` logs it
-        afterwards. The ``failure`` of the result is a `HandlerError`.
+        If ``verdict`` is given, it is the decision. If the record is sent to another topic, `sent` logs it afterwards.
+        The ``failure`` of the result is a `HandlerError`.
         """
         if verdict is None:
             delays = 0 if self.retry_topics is None else self.retry_topics.delays(record)

@@ -238,7 +238,7 @@ class Batches(Gatherer):
         return await self._wait(slot, verdict.wait_s)
 
     async def _wait(self, slot: HandlerSlot, delay_s: float) -> bool:
-        """Wait before the record is handled again. Return False if its partition is given up, and so is the record."""
+        """Wait before the record is handled again. Return False if its partition, and so the record, is given up."""
         assert slot.partition is not None
         if slot.partition.closed:
             self._work.given_up(slot)
@@ -260,7 +260,7 @@ async def raised(
     timeout_ms: float | None,
     around: AbstractContextManager[object],
 ) -> BaseException | None:
-    """Call a handler of batches; return the error that it has raised, or None."""
+    """Call a handler of batches; return the error that it raises, or None."""
     try:
         with around:
             await timed(handle, timeout_ms)(items)

@@ -28,11 +28,11 @@ READ, WRITE = 3, 4
 _NAMES = {READ: "read", WRITE: "write to"}
 
 LARGE_BYTES = 64 * 1024
-"""Size from which records are compressed: only if they were compressed before may they be larger than a topic takes."""
+"""Size in bytes from which records are compressed. Without compression, they may be too large for the topic."""
 
 
 class BySize:
-    """Sends small records by one producer, and large ones by another, which compresses them."""
+    """Sends small records with one producer, and large records with another, which compresses them."""
 
     def __init__(self, small: Any, begin_large: Callable[[], Awaitable[Any]]) -> None:
         """``begin_large`` is called once, for the first large record."""

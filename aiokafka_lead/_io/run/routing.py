@@ -69,7 +69,8 @@ class Routing:
         """Called with each record without a handler of batches, and with its transaction, if any."""
 
     async def send_letter(self, sender: Any, letter: Letter) -> Delivery:
-        """Send a letter with a producer or a transaction. Creates its partition if the retry topic lacks it."""
+        """Send a letter to its topic, with a producer or a transaction. Creates its partition if a retry topic lacks
+        it."""
         if letter.partition >= self.partition_count(letter.topic):
             await self.make_retry_topics([letter.topic])
         sent: Delivery = await sender.send(*letter)

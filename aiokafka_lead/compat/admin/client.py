@@ -199,7 +199,7 @@ class AIOKafkaAdminClient:
         return await asyncio.gather(*asked)
 
     async def alter_configs(self, config_resources: list[ConfigResource]) -> list[Response]:
-        """Set the configs of topics and brokers. Configs that are not given return to their defaults."""
+        """Set the configs of topics and brokers. All configs that are not given are reset to their defaults."""
         by_broker, topics = _by_node(config_resources)
         asked = [
             self._ask(to, AlterConfigsRequest(resources=some), ALTERED_CONFIGS)
@@ -258,7 +258,7 @@ class AIOKafkaAdminClient:
         group_coordinator_id: int | None = None,
         partitions: Iterable[TopicPartition] | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return a group's committed offsets of these partitions (default: all), or -1 if there is none.
+        """Return a group's committed offsets of these partitions (default: all), -1 for a partition without one.
 
         ``group_coordinator_id`` has no effect: the coordinator is always looked up.
         """

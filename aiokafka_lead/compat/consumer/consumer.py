@@ -37,8 +37,8 @@ LOOK_EVERY_S = 0.005
 class AIOKafkaConsumer(Life, OffsetCalls):
     """A native `Consumer` with aiokafka's options, defaults and calls. Belongs to one asyncio event loop.
 
-    As in aiokafka, records count as done once they are handed out: automatic commits cover them at once, and a
-    rebalance does not wait for the application. Several tasks may read; they take turns.
+    As in aiokafka, records count as done once they are handed out: automatic commits cover them immediately, and a
+    rebalance does not wait for the application. Several tasks may read, and take turns.
     """
 
     _client: AIOKafkaClient

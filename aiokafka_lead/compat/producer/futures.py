@@ -23,11 +23,11 @@ _new: Any = tuple.__new__
 
 
 class RecordFuture:
-    """Outcome of a record: `RecordMetadata`, None with ``acks=0``, or an error.
+    """Future of a record or a batch: its result is a `RecordMetadata`, or None with ``acks=0``.
 
-    The outcome of a batch is the outcome of its first record once all records are done, or the error of the first
-    record that failed. It has the methods of an `asyncio.Future`, except those that set a result. Cancelling it does
-    not recall the record.
+    A batch's future is done when all its records are. It has the result of the first record, or the error of the first
+    record that failed. `RecordFuture` has the methods of an `asyncio.Future`, except those that set a result. A record
+    is sent even if its future is cancelled.
     """
 
     __slots__ = ("_asyncio_future_blocking", "_batch", "_callbacks", "_cancelled", "_delivery", "_loop", "_noack")

@@ -220,7 +220,7 @@ class AIOKafkaProducer(Life):
         await self._native.begin_transaction()
 
     async def commit_transaction(self) -> None:
-        """Commit the transaction. Raises `ProducerFenced`, or the error of the first record that failed."""
+        """Commit the transaction. If a record has failed, abort it and raise that error. Raises `ProducerFenced`."""
         self._ensure_transactional()
         try:
             await self._native.commit_transaction()
@@ -233,7 +233,7 @@ class AIOKafkaProducer(Life):
         await self._native.abort_transaction()
 
     def transaction(self) -> TransactionContext:
-        """Return a context manager that begins a transaction, and commits it or, if the block raises, aborts it."""
+        """Return a transaction for ``async with``: committed at the end of the block, aborted if the block raises."""
         return TransactionContext(self)
 
     async def send_offsets_to_transaction(self, offsets: dict[TopicPartition, Any], group_id: str) -> None:

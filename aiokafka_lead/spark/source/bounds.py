@@ -47,7 +47,7 @@ class AtTimes:
 
 @dataclass(frozen=True)
 class AtTime:
-    """The same time for all partitions."""
+    """The first record at or after the same time, in milliseconds since the epoch, for all partitions."""
 
     time_ms: int
     no_match: NoMatch

@@ -39,7 +39,8 @@ class Settled:
 
     def __init__(self, ends: Progress, losses: list[str], in_doubt: Collection[TopicPartition]) -> None:
         self.ends = ends
-        """Contains every known partition, unless it is no longer read or its topic was recreated."""
+        """End of each known partition, except partitions that are no longer read, and partitions of recreated
+        topics."""
         self.losses = losses
         """Descriptions of new losses since the last call."""
         self.in_doubt = in_doubt
@@ -167,8 +168,8 @@ class StreamDriver:
     def commit(self, progress: Progress) -> None:
         """Commit in the background; raise the last commit's error if it is permanent.
 
-        Commits only inform tools, so after a temporary error the next micro-batch commits again. Once a commit has
-        succeeded, every error counts as temporary: a withdrawn ACL may be granted again.
+        Only tools use these commits, so a temporary error has no consequence: the next micro-batch commits again. Once
+        a commit has succeeded, every error counts as temporary, because a withdrawn ACL may be granted again.
         """
         if self._parsed.commit_group_id is None or progress == self._committed:
             return

@@ -12,7 +12,7 @@ from .ranges import OffsetRange
 
 _log = logging.getLogger("aiokafka_lead.spark")
 _ID, _BEGAN, _INITIAL = "@id", "@began", "@initial"
-"""Prefixes that no topic's name has: "@" is not allowed there. Nor is "/", the separator."""
+"""Prefixes that no topic name can have. Neither "@" nor the separator "/" is allowed in names of topics."""
 
 
 class DataLossError(RuntimeError):
@@ -117,7 +117,7 @@ class Progress:
         return Progress(lacking, self.topic_ids) if lacking else None
 
     def without(self, topics: set[str]) -> Progress:
-        """Return the same without these topics."""
+        """Return the progress without these topics."""
         offsets = {tp: offset for tp, offset in self.offsets.items() if tp.topic not in topics}
         return Progress(offsets, {name: found for name, found in self.topic_ids.items() if name not in topics})
 

@@ -86,7 +86,7 @@ class RangeReader:
         """Time of the last progress of a position."""
         self._asked_at = self._advanced_at
         self._is_denied = False
-        """True if brokers have denied a partition, or access to it, since then."""
+        """True if brokers have denied a partition, or access to it, since the last progress."""
         self._shorter: Counter[TopicPartition] = Counter()
         """Number of consecutive answers in which a log ends before its range."""
 

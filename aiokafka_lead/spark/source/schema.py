@@ -44,7 +44,7 @@ def with_types(options: Mapping[str, str], schema: StructType) -> StructType:
 def batch_reader_of(
     options: Mapping[str, str], schema: StructType, mode: OnBadRecord
 ) -> Callable[[RecordBatch[Any, Any], int], Awaitable[pa.RecordBatch]] | None:
-    """Return the conversion of a record batch with typed columns to Arrow; None if no column is typed."""
+    """Return a function that converts a record batch with typed columns to Arrow; None if no column is typed."""
     typed = typed_columns(options)
     if typed is None:
         return None

@@ -122,8 +122,8 @@ class _Timed(NamedTuple):
 class Pace:
     """Derives the number of tasks from the durations of a stream's micro-batches.
 
-    The durations include the pause to the next trigger. They are therefore short only in a stream with short triggers,
-    the only kind in which the number of tasks matters.
+    The durations include the pause until the next trigger, so they are short only if triggers are short. In other
+    streams the number of tasks does not matter.
     """
 
     def __init__(self) -> None:
@@ -205,7 +205,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Mean size of a record's key and value, when records were last sampled."""
         self._sampled_at = -math.inf
         self._tries_from = -math.inf
-        """Time from which the planner tries to read small micro-batches."""
+        """Time from which the planner tries again to read small micro-batches itself."""
         self._pace = Pace()
         self._rows: list[pa.RecordBatch] | None = None
         """Rows of the planned micro-batch, if they are read already."""

@@ -27,10 +27,10 @@ SIGN_OF_LIFE_S = 0.5
 """Seconds without records until Spark gets an empty batch: it kills a cancelled task that reacts too late (1 s)."""
 
 AT_ONCE_S = 0.5
-"""Seconds for which a planner reads, since Spark waits meanwhile. A task may wait for a leader, and be retried."""
+"""Maximum seconds for which the planner reads, since Spark waits meanwhile. A task can wait longer, and be retried."""
 
 AT_ONCE_BYTES = 4 * 1024 * 1024
-"""The driver keeps the rows until the next such micro-batch."""
+"""Maximum bytes of rows that the planner reads. The driver keeps them until the next such micro-batch."""
 
 _CONTENT = StructType([StructField(name, BinaryType()) for name in ("key", "value")])
 

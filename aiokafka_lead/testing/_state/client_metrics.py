@@ -73,7 +73,7 @@ class TelemetryPush(NamedTuple):
     client_instance_id: UUID
     subscription_id: int
     terminating: bool
-    """True if the client said that it stops."""
+    """True if the client is stopping."""
     compression_type: str
     """Its compression in transit."""
     metrics: bytes

@@ -181,7 +181,7 @@ class TransactionCoordinator:
                 txn.last_epoch = NO_EPOCH
 
     def _abort(self, txn: Transaction) -> None:
-        """Abort without a request of the producer. Java: ``prepareFenceProducerEpoch``."""
+        """Abort a transaction that its producer did not end. Java: ``prepareFenceProducerEpoch``."""
         if self._version() >= _BUMPS_FROM:
             self._decide(txn, committed=False, bump=True)
             return

@@ -1,1 +1,1 @@
-"""A shop: takes orders over HTTP, and bills them."""
+"""A shop that takes orders over HTTP, and bills them."""

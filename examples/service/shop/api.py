@@ -1,7 +1,7 @@
-"""Takes orders: ``uvicorn --factory shop.api:create_app``.
+"""The app that takes orders: ``uvicorn --factory shop.api:create_app``.
 
-An order and its event are written in one transaction of the database, so a request does not need Kafka. This process
-also publishes the outbox, together with the other replicas.
+An order and its event are written in one transaction of the database, so a request does not need Kafka. The replicas of
+the app also publish the outbox together.
 """
 
 import uuid
@@ -44,7 +44,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         published: Annotated[Relay, Depends(relay)],
         idempotency_key: Annotated[str | None, Header()] = None,
     ) -> dict[str, str]:
-        """Take an order. A repeated ``Idempotency-Key`` means the same order."""
+        """Take an order. Requests with the same ``Idempotency-Key`` are the same order."""
         order_id = idempotency_key or str(uuid.uuid4())
         async with engine.begin() as connection:
             if await add_order(connection, order_id, order.customer, order.cents):

@@ -1,4 +1,4 @@
-"""Bills the orders, each once: ``python -m shop.billing``. Start up to one process per partition."""
+"""The service that bills each order once: ``python -m shop.billing``. Start up to one process per partition."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Billing:
     async def handle(self, order: Order, headers: dict[str, str]) -> None:
         """Bill one order. After a crash, an order that was billed before may come again.
 
-        A value that is no order goes to ``orders.failed`` at once; an order that fails goes there after its retries.
-        Both have the error in their headers.
+        A value that is not an order goes to ``orders.failed`` at once, and an order that fails goes there after its
+        retries. Both have the error in their headers.
         """
         order_id = headers["order-id"]
         async with self._engine.begin() as connection:
@@ -37,7 +37,7 @@ class Billing:
 
 
 async def main(settings: Settings | None = None) -> None:
-    """Bill until SIGTERM, as an orchestrator sends it, or Ctrl-C."""
+    """Bill until SIGTERM, which an orchestrator sends, or Ctrl-C."""
     settings = settings or Settings()
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
     engine = create_async_engine(settings.database)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
 HEARTBEAT_MS = 600
-"""Of the classic protocol, however long sessions are: heartbeats report rebalances."""
+"""Heartbeat interval of the classic protocol. It is short for any session, because heartbeats report rebalances."""
 
 
 class Options(TypedDict):

@@ -41,13 +41,17 @@ _ALLOWED_URLS: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 class KafkaCluster:
     """A controller and ``brokers`` brokers, one JVM each. If ``lean``, or with one broker, broker 1 is the controller.
 
-    Brokers have the ids 1, 2, ... and the racks "rack-1", "rack-2", .... With ``secure`` each has the listeners of
-    `Listener`, else PLAINTEXT alone; with ``kerberos`` the SASL listeners take GSSAPI, with ``issuer`` OAUTHBEARER,
-    too. All methods block and may be called from any thread. ``properties`` are added to every node's configuration,
-    ``plugin``, a Java source file, to its class path; ``heap_mib`` and ``optimise`` are for long runs (a JVM that
-    compiles well, but late). With ``spare`` there is one controller more, which does not vote, and the quorum may be
-    changed. With ``proxied`` brokers have the listener `Listener.PROXIED`. ``flags`` of the JVMs replace those that
-    make them start quickly.
+    Brokers have the ids 1, 2, ... and the racks "rack-1", "rack-2", .... All methods block, and may be called from any
+    thread.
+
+    - ``secure``: each broker has all listeners of `Listener` instead of only PLAINTEXT.
+    - ``kerberos``, ``issuer``: the SASL listeners also accept GSSAPI, or OAUTHBEARER.
+    - ``properties``: added to every node's configuration.
+    - ``plugin``: a Java source file, added to the class path.
+    - ``heap_mib``, ``optimise``: for long runs, with a JVM that compiles well, but late.
+    - ``spare``: an additional controller that does not vote yet; the quorum may be changed.
+    - ``proxied``: brokers have the listener `Listener.PROXIED`.
+    - ``flags``: options of the JVMs, instead of options for a quick start.
     """
 
     def __init__(
@@ -317,9 +321,9 @@ class KafkaCluster:
 
     @staticmethod
     def _carry_out(ask: Callable[[], Future[Any]], done_already: int | None = None) -> Any:
-        """Ask, and retry if librdkafka drops the broker, and with it the answer, meanwhile; returns the answer.
+        """Send a request, and return the response. Retry if librdkafka loses the broker, and with it the response.
 
-        ``done_already`` is the error which then means that the first request was carried out.
+        ``done_already`` is the error of a retry which means that the first request was carried out.
         """
         dropped = 0
         while True:
@@ -404,7 +408,7 @@ class KafkaCluster:
 def quick_start(release: Release) -> list[str]:
     """Return flags by which a broker starts in two thirds of its processor time, from an archive of classes.
 
-    Making the archive takes one start, which is worth it for the release that most clusters run.
+    Creating the archive takes one start, which pays off for the release that most clusters run.
     """
     if release != NEWEST:
         return []
@@ -415,7 +419,7 @@ def quick_start(release: Release) -> list[str]:
             cluster = KafkaCluster(release, brokers=1, flags=[f"-XX:ArchiveClassesAtExit={made}"])
             try:
                 cluster.start()
-                cluster.terminate(1, timeout_s=300)  # to write the archive takes a busy machine a while
+                cluster.terminate(1, timeout_s=300)  # writing the archive takes a busy machine a while
             finally:
                 cluster.stop()
             made.rename(archive)

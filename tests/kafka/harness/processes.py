@@ -23,8 +23,8 @@ REMOVED_WITHIN_S: Final = 120.0
 def freeze(process: subprocess.Popen[Any]) -> None:
     """SIGSTOP a child process, and wait until it has stopped.
 
-    The signal takes effect when the thread that handles it next runs; on a busy machine the other threads work on until
-    then.
+    The signal takes effect when the thread that handles it next runs. On a busy machine the other threads continue
+    until then.
     """
     process.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)

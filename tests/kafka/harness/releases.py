@@ -26,7 +26,7 @@ class Release:
 
 
 NEWEST = Release("4.4.0", config_tool="org.apache.kafka.tools.ConfigCommand")
-"""Everything: leader hints (KIP-951), topic ids in Produce, share groups, transactions V2."""
+"""The newest release, with leader hints (KIP-951), topic ids in Produce, share groups, and transactions V2."""
 
 OLD = Release("3.6.2", reassign_tool="kafka.admin.ReassignPartitionsCommand")
 """The last line before KIP-951 (3.7): no leader hints at all."""

@@ -1,4 +1,4 @@
-"""Seeds of whole clients: ``python -m tests.sim.whole --runs 100 [--first N] [--seed N]``. One that fails is named.
+"""Runs whole clients, and prints seeds that fail: ``python -m tests.sim.whole --runs 100 [--first N] [--seed N]``.
 
 By default applications of every kind, under a nemesis. ``--play`` plays something else: ``transactions`` or
 ``pipelines`` of tests/transactions, ``coordinators`` that lie, ``bent``, absurd answers, ``hostile``, the campaign of

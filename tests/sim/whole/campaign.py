@@ -215,7 +215,7 @@ class _Campaign:
 
 
 def _free_ports() -> Iterator[int]:
-    """Return the same ports for each run, since they decide the order of sets; others beside another such process."""
+    """Return the same ports for each run, since they determine the order of sets, unless another process has them."""
     base = 20_000
     while not _is_free(base):
         base += 1000

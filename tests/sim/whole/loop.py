@@ -66,7 +66,7 @@ class End(asyncio.Transport):
         self._protocol = protocol
         self._way = port, server
         self._held: list[bytes] = []
-        """Sent, and on its way once there is a way."""
+        """Sent bytes that are delivered once there is a path."""
         self._inbox: deque[bytes] = deque()
         self._arrives_at = 0.0
         self._reading = True
@@ -234,7 +234,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._listening: dict[int, Callable[[], None]] = {}
         self._ports: dict[socket.socket, int] = {}
         self._unmatched: dict[Any, End] = {}
-        """Ends without their other one, by the client's address."""
+        """Unconnected ends, by the client's address."""
 
     def time(self) -> float:
         return clock.now

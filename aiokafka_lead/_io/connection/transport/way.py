@@ -48,7 +48,7 @@ class Way:
             detach_in_children(sock)
             if not in_trio():
                 return sock
-            from anyio.abc import SocketStream  # only here, because the import takes long
+            from anyio.abc import SocketStream  # imported only here, because the import is slow
 
             return await SocketStream.from_socket(sock)
         except BaseException:

@@ -218,7 +218,7 @@ class Entry(NamedTuple):
 
 
 async def read(settings: ExactlyOnce) -> Entry | None:
-    """Return the ledger, or None if there is none. Waits until no transaction that writes the ledger is open."""
+    """Return the ledger, or None if there is none. First waits for open transactions that write the ledger."""
     count, text = await _piece(settings, settings.prefix)
     if not count:
         return None

@@ -306,9 +306,11 @@ class ParallelWork(Protocol):
 class CurrentRun:
     """The run of one consumer, which determines the records that are done. Without a run, `InHand` does."""
 
-    __slots__ = ("on_subscription", "work")
+    __slots__ = ("called", "on_subscription", "work")
 
     def __init__(self) -> None:
+        self.called = False
+        """True from the call of a run to its end."""
         self.work: ParallelWork | None = None
         """None without a run. Written by the run itself."""
         self.on_subscription: Callable[[], None] | None = None

@@ -293,15 +293,15 @@ class Kafka:
             raise ConfigError("stop_on_signals is not for an app: its server handles signals, and stops the app")
 
         def register(handler: H) -> H:
-            several = handler if isinstance(handler, Handlers) else None
-            if not topics and several is None:
+            several: object = handler
+            if not topics and not isinstance(several, Handlers):
                 raise ConfigError("there is nothing to read: name topics, or register Handlers, which name theirs")
             if exactly_once is not None and any(each.exactly_once is exactly_once for each in self._consuming):
                 raise ConfigError("another consumer has this exactly_once client already: each needs one of its own")
             routing_of(handler, transactional=exactly_once is not None, read=topics, subscribe=lambda names: None)
 
             def begin(client: Client) -> AnyConsumer:
-                return make(client, topics if several is None else topics or several.topics)
+                return make(client, several.topics if isinstance(several, Handlers) and not topics else topics)
 
             self._consuming.append(_Consuming(begin, handler, run, exactly_once))
             return handler

@@ -261,7 +261,7 @@ def test_partitions_being_given_up_are_given_up_even_if_the_subscription_changes
 )
 def test_an_assignor_whose_user_data_fails_is_an_error(result: Any, text: str) -> None:
     class Broken(CooperativeStickyAssignor):
-        def user_data(self, *args: object) -> Any:
+        def user_data(self, topics: object, owned: object, generation: object) -> Any:
             if isinstance(result, Exception):
                 raise result
             return result
@@ -286,7 +286,7 @@ def test_an_assignor_whose_user_data_fails_is_an_error(result: Any, text: str) -
 )
 def test_an_assignor_whose_result_cannot_be_sent_is_an_error(result: Any, text: str) -> None:
     class Broken(CooperativeStickyAssignor):
-        def assign(self, *args: object) -> Any:
+        def assign(self, members: object, topics: object) -> Any:
             return result
 
     leader = Leader(client_log("consumer", "c"))

@@ -101,6 +101,18 @@ async def test_brokers_that_do_not_answer_are_a_problem(cluster: EmbeddedCluster
         tasks.cancel_scope.cancel()
 
 
+async def test_a_loop_that_asks_between_its_reads_learns_of_brokers_that_do_not_answer(
+    cluster: EmbeddedCluster,
+) -> None:
+    options: dict[str, Any] = {"request_timeout_ms": 1500, "fetch_max_wait_ms": 50}
+    async with runner_of(cluster, **options) as consumer:
+        cluster.faults.add("Fetch", count=None, drop=True)
+        with anyio.fail_after(20):
+            while consumer.health().healthy:
+                assert await consumer.getmany(timeout_ms=20) == {}
+        assert "answered a fetch" in consumer.health().problems[0]
+
+
 async def test_a_handler_that_is_stuck_is_a_problem(cluster: EmbeddedCluster) -> None:
     await fill(cluster, 2)
     options: dict[str, Any] = {"group_id": None, "max_poll_interval_ms": 100}

@@ -257,3 +257,13 @@ async def test_a_long_pause_of_the_application_is_no_problem(cluster: EmbeddedCl
             await anyio.lowlevel.checkpoint()
             assert jobs.health().healthy
             tasks.cancel_scope.cancel()
+
+
+async def test_a_loop_that_asks_between_its_reads_learns_of_brokers_that_do_not_answer(
+    cluster: EmbeddedCluster,
+) -> None:
+    async with consumer(cluster.bootstrap_servers, request_timeout_ms=1000) as jobs:
+        cluster.faults.add("ShareFetch", drop=True)
+        with anyio.fail_after(20):
+            while not any("no broker has answered a fetch" in each for each in jobs.health().problems):
+                assert await jobs.getmany(timeout_ms=20) == {}

@@ -27,7 +27,7 @@ class Facts(NamedTuple):
     unusable: str | None
     """Reason why the consumer cannot be used at all."""
     hungry: bool
-    """True if a call waits for records of partitions that can be fetched."""
+    """True if a call waits, or has waited lately, for records of partitions that can be fetched."""
     since_start_s: float
     since_fetch_s: float | None
     since_heartbeat_s: float | None

@@ -101,7 +101,7 @@ class HealthWatch:
         return judge(
             Facts(
                 unusable=unusable(self._started_at, self._started(), self._client.fatal),
-                hungry=self._reader.waiting and any(not state.paused for state in list(self._positions)),
+                hungry=self._is_hungry(now),
                 since_start_s=0.0 if self._started_at is None else now - self._started_at,
                 since_fetch_s=since(self._counters.answered_at, now),
                 since_heartbeat_s=None if group is None else since(group.last_heartbeat_at, now),
@@ -141,6 +141,11 @@ class HealthWatch:
             position = state.position
             done = None if position is None else position.offset
         return None if done is None or end is None else max(0, end - done)
+
+    def _is_hungry(self, now: float) -> bool:
+        """Return True if reads need answers to fetches. A task that asks for the health may itself be the reader."""
+        waits = self._reader.has_waited_since(now - self._limits.fetch_s)
+        return waits and any(not state.paused for state in list(self._positions))
 
     def _handler_s(self, now: float) -> float | None:
         progress = self._progress

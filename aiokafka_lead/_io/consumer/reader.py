@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Container, Coroutine, Iterator
 from itertools import islice
@@ -92,6 +93,8 @@ class Reader(Generic[K, V]):
         self._waiting = False
         self._waited_s = 0.0
         self._waits_since = 0.0
+        self._waited_at = -math.inf
+        """Time at which the last wait ended."""
         self._deserializing: anyio.CancelScope | None = None
         """Scope of a wait for the application's deserializers."""
         self._loading = Loading()
@@ -108,6 +111,10 @@ class Reader(Generic[K, V]):
     def waiting(self) -> bool:
         """True while a task waits for records."""
         return self._waiting
+
+    def has_waited_since(self, at: float) -> bool:
+        """Return True if a read has waited for records at this time (``time.monotonic()``) or later."""
+        return self._waiting or self._waited_at >= at
 
     def waited_s(self) -> float:
         """Return the total time that reads have waited for records, in seconds."""
@@ -359,7 +366,7 @@ class Reader(Generic[K, V]):
             await self.wake.wait(None if until is None else max(0.0, until - now))
         finally:
             self._waiting = False
-            self._gave_way_at = time.monotonic()
+            self._gave_way_at = self._waited_at = time.monotonic()
             self._waited_s += self._gave_way_at - now
             self._poll.progressed(self._gave_way_at)
             self._demand(())

@@ -28,7 +28,7 @@ from ..deadline import Deadline
 from ..life import Kind
 from ..loop import News, Signal
 from .acknowledging import Acknowledging
-from .exchanging import ShareExchanging
+from .exchanging import AHEAD_S, ShareExchanging
 from .membership import ShareHealthWatch, ShareMembership
 from .reader import ShareReader
 
@@ -119,7 +119,7 @@ class ShareEngine(Kind):
             config,
             self.membership,
             self.planner,
-            hungry=lambda: self.reader.waiting and bool(self.planner.assignment),
+            hungry=self._is_hungry,
             busy_since=self._busy_since,
             refused=lambda now: None if self.runner is None else self.runner.problem(now),
             started=lambda: self.started,
@@ -131,6 +131,12 @@ class ShareEngine(Kind):
         if self.client.parent is None:
             return asked
         return min(asked, max(1, self.config.receive_max_bytes - FRAME_OVERHEAD_BYTES))
+
+    def _is_hungry(self) -> bool:
+        """Return True if reads need answers to fetches, between two waits of a loop of reads, too."""
+        reader = self.reader
+        waits = reader.waiting or time.monotonic() < reader.waited_at + AHEAD_S
+        return waits and bool(self.planner.assignment)
 
     def _busy_since(self) -> float | None:
         """Return the time at which the application began to work on its current records, or None."""

@@ -125,7 +125,7 @@ class ShareHealthWatch:
         refused: Callable[[float], str | None],
         started: Callable[[], bool],
     ) -> None:
-        """``hungry`` returns True if a read waits for records of assigned partitions.
+        """``hungry`` returns True if reads wait for records of assigned partitions.
 
         ``busy_since`` returns the start of the application's current work (``time.monotonic()``). ``refused`` returns
         the refusal that a run currently tolerates.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from functools import partial
@@ -65,6 +66,8 @@ class ShareReader:
         self.wake = wake
         """Set when records may have arrived, or there is a reason to stop waiting."""
         self.waiting = False
+        self.waited_at = -math.inf
+        """Time at which the last wait for records ended."""
         self._waited_s = 0.0
         self._waits_since: float | None = None
         self.stopped = False
@@ -116,7 +119,8 @@ class ShareReader:
         try:
             await what
         finally:
-            self._waited_s += time.monotonic() - self._waits_since
+            self.waited_at = time.monotonic()
+            self._waited_s += self.waited_at - self._waits_since
             self._waits_since = None
             self.waiting = self._exchanging.demand = False
 

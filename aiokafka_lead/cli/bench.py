@@ -88,8 +88,7 @@ async def _write(
     session: Session, topic: str, records: int, value: bytes, compression: str
 ) -> tuple[float, list[float]]:
     """Return the seconds for all records, and the milliseconds to the acknowledgement of single records."""
-    compressing = {} if compression == "none" else {"compression_type": compression}
-    async with session.producer(**compressing) as producer:
+    async with session.producer(compression) as producer:
         await producer.send_and_wait(topic, value, partition=0)
         with session.out.progress(wanted=True) as progress:
             task = None if progress is None else progress.add_task("writing", total=records)

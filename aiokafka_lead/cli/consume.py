@@ -15,6 +15,7 @@ import typer
 from .._records.record import ConsumerRecord
 from ..consumer import Consumer
 from ..errors import CommitFailedError, ConfigError
+from ..errors.shown import some_of
 from ..types import TopicPartition
 from .failures import Failed
 from .matching import HeaderMatch, KeyMatch, MatchBytes, ValueMatch, Wanted, Where, matching
@@ -183,8 +184,8 @@ async def consume(
         typer.Option(
             "--offset",
             "-o",
-            help="Where to begin: beginning (default with --until), end (default without), an offset, -N (the last N), "
-            "@2h (ago), @2026-11-23T10:00.",
+            help="Where to begin: beginning (default with --until), end (default without), an offset, -N "
+            "(N before the end), @2h (ago), @2026-11-23T10:00.",
         ),
     ] = None,
     until: Annotated[
@@ -365,6 +366,8 @@ async def _read(
             task = None if progress is None else progress.add_task(", ".join(topics), total=part.total)
             left = count
             while part.open and left != 0:
+                if new := part.grow(consumer):
+                    session.out.note(f"new partitions are read as well: {some_of(list(map(str, new)))}")
                 records = await part.batch(consumer)
                 try:
                     await selection.prepare(records)

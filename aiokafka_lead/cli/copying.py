@@ -13,7 +13,7 @@ from ..types import TopicPartition
 from .matching import HeaderMatch, KeyMatch, MatchBytes, ValueMatch, Where, matching
 from .places import isolation, part_of
 from .profiles import ENVIRONMENT_PREFIX, options_of
-from .registering import add
+from .registering import Compression, add
 from .session import Session
 from .writing import Place, at_offset, topic_to_write, writing
 
@@ -52,6 +52,7 @@ async def copy(
         typer.Option("--uncommitted", help="Records of open and aborted transactions, too. Default: read_committed."),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
+    compression: Compression = "none",
 ) -> None:
     """Copy records, with their keys, headers and times.
 
@@ -73,7 +74,10 @@ async def copy(
         rows[where]["next"] = offset + 1
 
     try:
-        async with session.consumer(**isolation(committed=not uncommitted)) as consumer, other.producer() as producer:
+        async with (
+            session.consumer(**isolation(committed=not uncommitted)) as consumer,
+            other.producer(compression, copies=True) as producer,
+        ):
             if not dry_run:
                 await topic_to_write(other, producer, target)
             part.begin(consumer)

@@ -34,7 +34,7 @@ from ..errors import (
     UnsupportedVersionError,
 )
 from .failures import Failed
-from .places import duration
+from .places import span
 from .registering import add
 from .session import Session
 
@@ -189,7 +189,7 @@ async def doctor(
     Checks host names, the brokers at their addresses, TLS, SASL, versions, clocks, replicas and round trips. Exits with
     code 1 if there is a problem.
     """
-    seconds = duration(watch).total_seconds()
+    seconds = span("--watch", watch)
     config = session.config()
     findings = Findings()
     reached = await _bootstrap(session, config, findings) if await _proxy(config, findings) else None

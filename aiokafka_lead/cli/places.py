@@ -22,6 +22,10 @@ NO_TIME = -1
 """The timestamp of a record that has no time."""
 
 _LAST_MS = 2**63 - 1
+_DIGITS_OF_DATE = 8
+_DIGITS_OF_SECONDS = 10
+"""From 2001 to 2286. Milliseconds with so few digits are of 1970, when no record was written."""
+
 _EPOCH = datetime(1970, 1, 1)
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
@@ -38,14 +42,19 @@ def duration(text: str) -> timedelta:
         raise ConfigError(f"{text!r} is too long") from None
 
 
-def seconds(option: str, text: str | None) -> float | None:
+def span(option: str, text: str) -> float:
     """Return the seconds of an option that takes a duration; a plain number means seconds."""
-    if text is None:
-        return None
     try:
-        found = duration(f"{text}s" if text.replace(".", "", 1).isdigit() else text).total_seconds()
+        return duration(f"{text}s" if text.replace(".", "", 1).isdigit() else text).total_seconds()
     except ConfigError as error:
         raise ConfigError(f"{option}: {error}") from None
+
+
+def seconds(option: str, text: str | None) -> float | None:
+    """Do the same for an option that may be missing, but not be 0."""
+    if text is None:
+        return None
+    found = span(option, text)
     if not found:
         raise ConfigError(f"{option} must be longer than {text}")
     return found
@@ -57,17 +66,34 @@ def pause(interval: str) -> float:
 
 
 def moment_ms(text: str) -> int:
-    """Return a time in milliseconds since 1970: from a duration before now, an ISO 8601 time, or the milliseconds."""
+    """Return a time in milliseconds since 1970: from a duration before now, an ISO 8601 time, or a number.
+
+    A number is of milliseconds, or of seconds if it has 10 digits.
+    """
     if _DURATION.fullmatch(text):
         return max(0, int((time.time() - duration(text).total_seconds()) * 1000))
     try:
-        # Without a zone, it is local time.
-        found = int(text) if text.isdecimal() else int(datetime.fromisoformat(text).timestamp() * 1000)
+        found = _since_1970(text) if text.isdecimal() else _date_ms(text)
     except (ValueError, OverflowError):
         raise ConfigError(f"{text!r} is no time: write 2h (ago), 2026-11-23T10:00 or milliseconds since 1970") from None
     if found > _LAST_MS:
         raise ConfigError(f"{text!r} is too late: times are milliseconds since 1970, of 64 bits")
     return max(0, found)
+
+
+def _since_1970(digits: str) -> int:
+    if len(digits) == _DIGITS_OF_DATE:
+        try:
+            return _date_ms(digits)
+        except ValueError:
+            pass
+    return int(digits) * (1000 if len(digits) == _DIGITS_OF_SECONDS else 1)
+
+
+def _date_ms(text: str) -> int:
+    moment = datetime.fromisoformat(text)  # without a zone, it is local time
+    # A float has too few digits for milliseconds.
+    return int(moment.replace(microsecond=0).timestamp()) * 1000 + moment.microsecond // 1000
 
 
 def shown_time(timestamp_ms: int) -> str:
@@ -90,9 +116,16 @@ class Part:
     If ``last`` is None, it has no end. ``open`` contains the partitions that have not been read to their end yet.
     """
 
-    def __init__(self, first: Mapping[TopicPartition, int], last: Mapping[TopicPartition, int] | None) -> None:
+    def __init__(
+        self,
+        first: Mapping[TopicPartition, int],
+        last: Mapping[TopicPartition, int] | None,
+        counts: Mapping[str, int] | None = None,
+    ) -> None:
+        """``counts``: the numbers of partitions of the topics whose later partitions belong to the part as well."""
         self.first = first
         self.last = last
+        self._counts = dict(counts or {})
         self.open = {where for where in first if last is None or first[where] < last[where]}
         self.total = None if last is None else sum(last[where] - first[where] for where in self.open)
         """Number of offsets, some of which may have no record."""
@@ -102,6 +135,21 @@ class Part:
         consumer.assign(self.open)
         for where in self.open:
             consumer.seek(where, self.first[where])
+
+    def grow(self, consumer: Consumer[Any, Any]) -> list[TopicPartition]:
+        """Make the consumer also read partitions that were created since the start; return them."""
+        topics = consumer._client.metadata.snapshot.topics
+        new: list[TopicPartition] = []
+        for name, before in self._counts.items():
+            now = len(topics[name].partitions) if name in topics else 0
+            new += [TopicPartition(name, number) for number in range(before, now)]
+            self._counts[name] = max(before, now)
+        if new:
+            self.open.update(new)
+            consumer.assign(self.open)
+            for where in new:
+                consumer.seek(where, 0)
+        return new
 
     async def batch(self, consumer: Consumer[Any, Any]) -> list[Record]:
         """Return the next records before the end, or an empty list if none arrive within half a second."""
@@ -154,7 +202,10 @@ async def part_of(
         first = await _beginnings(reading, offset, ends)
         last = None if until is None else await _endings(reading, until, ends)
         first = {where: first[where] for where in reading.partitions}
-        return Part(first, last and {where: last[where] for where in reading.partitions})
+        if last is None:
+            grows = numbers is None
+            return Part(first, None, {name: len(each.partitions) for name, each in described.items() if grows})
+        return Part(first, {where: last[where] for where in reading.partitions})
 
 
 class _Reading:

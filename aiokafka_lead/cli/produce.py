@@ -207,9 +207,8 @@ async def produce(
         record.setdefault("partition", partition)
         return record
 
-    compressing = {} if compression == "none" else {"compression_type": compression}
     is_typed = sys.stdin.isatty()
-    async with session.producer(**compressing) as producer:
+    async with session.producer(compression) as producer:
         await topic_to_write(session, producer, topic)
         if is_typed:
             session.out.hint("each line is a record (Ctrl-D ends)")

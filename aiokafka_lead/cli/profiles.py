@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,9 @@ from .schemas import RegistrySettings
 ENVIRONMENT_PREFIX = "AIOKAFKA_LEAD_"
 
 _SERVERS = "bootstrap_servers"
+_NAME = re.compile(r"[\w.-]*")
+"""The start of a text that may be a secret, so that no error may show the rest."""
+
 _FIELDS = {
     field.name: field
     for kind in (ProducerConfig, ConsumerConfig, AdminConfig, ClientConfig, RegistrySettings)
@@ -63,7 +67,8 @@ def options_of(
     for setting in settings:
         name, separator, text = setting.partition("=")
         if not separator:
-            raise ConfigError(f"--option takes NAME=VALUE, not {name!r}")
+            shown = _NAME.match(name)[0]  # type: ignore[index]
+            raise ConfigError(f"--option takes NAME=VALUE; there is no = after {shown!r}")
         known = _FIELDS.get(name)
         if known is None:
             raise ConfigError(f"--option {name}: there is no such option{close_to(name, _FIELDS)}")
@@ -97,7 +102,7 @@ def _profile(name: str | None, path: Path) -> dict[str, Any]:
             raise ConfigError(f"profile {name!r}: there is no file {path}")
         return {}
     try:
-        content = tomllib.loads(path.read_text("utf-8"))
+        content = tomllib.loads(path.read_text("utf-8-sig"))
     except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
     profiles = content.pop("profiles", {})

@@ -16,7 +16,7 @@ from ..errors import ConfigError
 from ..types import TopicPartition
 from .failures import Failed
 from .places import isolation, part_of
-from .registering import add
+from .registering import Compression, add
 from .session import Session
 from .writing import at_offset, topic_to_write, writing
 
@@ -49,6 +49,7 @@ async def replay(
         typer.Option("--uncommitted", help="Letters of open and aborted transactions, too. Default: read_committed."),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
+    compression: Compression = "none",
 ) -> None:
     """Write dead letters to their original topics again.
 
@@ -60,7 +61,10 @@ async def replay(
     absent: set[str] = set()
     skipped = 0
     part = await part_of(session, [topic], None, offset, until, committed=not uncommitted)
-    async with session.consumer(**isolation(committed=not uncommitted)) as consumer, session.producer() as producer:
+    async with (
+        session.consumer(**isolation(committed=not uncommitted)) as consumer,
+        session.producer(compression, copies=True) as producer,
+    ):
         part.begin(consumer)
         with session.out.progress(wanted=True) as progress:
             task = None if progress is None else progress.add_task(topic, total=part.total)

@@ -51,26 +51,29 @@ def plain(value: Any) -> Any:
 def _of_message(message: Any) -> Any:
     """Return a message in Protobuf's JSON, or field by field if Protobuf's JSON cannot represent it.
 
-    It cannot represent a time beyond the year 9999, an ``Any`` of an unknown type, and NaN in a ``Value``.
+    It cannot represent a time beyond the year 9999, an ``Any`` of an unknown type, NaN in a ``Value``, and text of
+    proto2 that is not UTF-8.
     """
     from google.protobuf.json_format import MessageToDict
 
     def whole(message: Any) -> Any:
+        if _has_odd_text(message):  # it would become the ``repr`` of bytes
+            raise ValueError
         return MessageToDict(message, descriptor_pool=message.DESCRIPTOR.file.pool, **_json_options())
 
     try:
         return whole(message)
     except Exception:
-        inner = {field.name: content for field, content in message.ListFields() if _holds_messages(field)}
+        inner = [(field, content) for field, content in message.ListFields() if _holds_messages(field)]
     rest = type(message)()
     rest.CopyFrom(message)
-    for name in inner:
-        rest.ClearField(name)
-    shown = {name: _of_inner(content) for name, content in inner.items()}
+    for field, _ in inner:
+        rest.ClearField(field.name)
+    shown = {field.name: _of_field(field, content) for field, content in inner}
     try:
         return whole(rest) | shown
     except Exception:
-        return {field.name: _of_inner(content) for field, content in rest.ListFields()} | shown
+        return {field.name: _of_field(field, content) for field, content in rest.ListFields()} | shown
 
 
 @cache
@@ -84,18 +87,50 @@ def _json_options() -> dict[str, Any]:
 
 
 def _holds_messages(field: Any) -> bool:
+    entry = _entry_of(field)
+    return (field if entry is None else entry["value"]).message_type is not None
+
+
+def _entry_of(field: Any) -> Any:
+    """Return the fields of a map's entries; None if the field is no map."""
     kind = field.message_type
-    if kind is not None and kind.GetOptions().map_entry:
-        return kind.fields_by_name["value"].message_type is not None
-    return kind is not None
+    return kind.fields_by_name if kind is not None and kind.GetOptions().map_entry else None
 
 
-def _of_inner(content: Any) -> Any:
-    if hasattr(content, "DESCRIPTOR") or isinstance(content, (str, bytes, int, float)):
-        return plain(content)
-    if hasattr(content, "items"):
-        return {str(key).lower() if isinstance(key, bool) else str(key): plain(each) for key, each in content.items()}
-    return [plain(each) for each in content]
+def _has_odd_text(message: Any) -> bool:
+    return any(
+        _has_odd_text(each) if hasattr(each, "DESCRIPTOR") else _is_odd_text(part, each)
+        for field, content in message.ListFields()
+        for part, each in _parts(field, content)
+    )
+
+
+def _is_odd_text(field: Any, content: Any) -> bool:
+    return isinstance(content, bytes) and field.type == field.TYPE_STRING
+
+
+def _parts(field: Any, content: Any) -> Iterable[tuple[Any, Any]]:
+    """Return the single values in a field's content, each with the field that describes it."""
+    if _is_single(content):
+        return [(field, content)]
+    entry = _entry_of(field)
+    if entry is None:
+        return [(field, each) for each in content]
+    return [(entry["value"], each) for each in content.values()]
+
+
+def _is_single(content: Any) -> bool:
+    return isinstance(content, (str, bytes, int, float)) or hasattr(content, "DESCRIPTOR")
+
+
+def _of_field(field: Any, content: Any) -> Any:
+    if _is_single(content):
+        return {"base64": plain(content)} if _is_odd_text(field, content) else plain(content)
+    entry = _entry_of(field)
+    if entry is None:
+        return [_of_field(field, each) for each in content]
+    values = {key: _of_field(entry["value"], each) for key, each in content.items()}
+    return {str(key).lower() if isinstance(key, bool) else str(key): each for key, each in values.items()}
 
 
 def message_of(text: str, kind: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 
-from .._options.checks import Checked, boolean, build, option, optional, path, text
+from .._options.checks import Checked, Secret, boolean, build, option, optional, path, text
 from .._records.record import ConsumerRecord
 from ..errors import ConfigError, KafkaError, SchemaContentError, SchemaRegistryError
 from ..oidc.http import checked_url
@@ -36,7 +36,11 @@ class RegistrySettings(Checked):
     schema_registry_url: str | None = option(None, optional(text))
     schema_registry_user: str | None = option(None, optional(text))
     schema_registry_password: str | None = option(None, optional(text), secret=True)
+    schema_registry_token: str | None = option(None, optional(text), secret=True)
     schema_registry_cafile: str | None = option(None, optional(path))
+    schema_registry_certfile: str | None = option(None, optional(path))
+    schema_registry_keyfile: str | None = option(None, optional(path))
+    schema_registry_key_password: str | None = option(None, optional(text), secret=True)
     schema_registry_allow_http: bool = option(False, boolean)
     schema_registry_ignore_rules: bool = option(False, boolean)
 
@@ -47,14 +51,22 @@ def registry_of(options: dict[str, Any]) -> SchemaRegistry:
     settings = build(RegistrySettings, {name: value for name, value in options.items() if name in names})
     if not settings.schema_registry_url:
         raise ConfigError("no schema registry is named: set schema_registry_url (--option, a profile, the environment)")
-    checked_url("schema_registry_url", settings.schema_registry_url, allow_http=True)  # by the name that users know
+    for url in settings.schema_registry_url.split(","):
+        checked_url("schema_registry_url", url.strip(), allow_http=True)  # by the name that users know
     user, password = settings.schema_registry_user, settings.schema_registry_password
     if (user is None) != (password is None):
         raise ConfigError("schema_registry_user and schema_registry_password go together")
+    token = settings.schema_registry_token
+    if user is not None and token is not None:
+        raise ConfigError("schema_registry_user and schema_registry_token exclude each other")
     return SchemaRegistry(
         settings.schema_registry_url,
         basic_auth=None if user is None or password is None else (user, password),
+        headers=None if token is None else {"Authorization": Secret(f"Bearer {token}")},
         ssl_cafile=settings.schema_registry_cafile,
+        ssl_certfile=settings.schema_registry_certfile,
+        ssl_keyfile=settings.schema_registry_keyfile,
+        ssl_password=settings.schema_registry_key_password,
         timeout_ms=options["request_timeout_ms"],
         allow_http=settings.schema_registry_allow_http,
         ignore_rules=settings.schema_registry_ignore_rules,
@@ -183,6 +195,7 @@ async def writer_of(registry: SchemaRegistry, given: str, topic: str, *, is_key:
 
 def _avro_values(resolved: ResolvedSchema) -> Callable[[str], Any]:
     """Return a function that reads values for Avro's writer from JSON."""
+    keep_odd_times()  # they are shown as numbers, which the writer would refuse
     return AvroJson(json.loads(resolved.schema.text), [json.loads(each.text) for _, each in resolved.references]).value
 
 

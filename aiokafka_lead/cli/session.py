@@ -11,6 +11,7 @@ import anyio
 
 from .._core.metadata.reachability import NodeState
 from .._io.client import Client
+from .._options.checks import INT32_MAX
 from ..admin import AdminClient
 from ..config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
 from ..consumer import Consumer
@@ -23,6 +24,10 @@ C = TypeVar("C", AdminClient, Consumer[Any, Any], Producer[Any, Any])
 
 _CLIENT_ID = "aiokafka-lead-cli"
 _TIMEOUTS = ("request_timeout_ms", "default_api_timeout_ms")
+_FETCH_WAIT = "fetch_max_wait_ms"
+_FETCH_WAIT_MS = 500.0
+"""Its default: the time for which a healthy broker may leave a fetch unanswered."""
+
 _START_TIMEOUT_MS = 10_000
 """Default for commands: a person waits for them. A profile may override it."""
 
@@ -34,10 +39,13 @@ class Session:
         """Begin a run; ``timeout_s`` bounds the time for which brokers may be unreachable or not answer."""
         self.options = {"client_id": _CLIENT_ID, **options}
         if timeout_s is not None:
-            self.options |= dict.fromkeys(_TIMEOUTS, timeout_s * 1000)
+            timeout_ms = timeout_s * 1000
+            self.options |= {**dict.fromkeys(_TIMEOUTS, timeout_ms), _FETCH_WAIT: min(_FETCH_WAIT_MS, timeout_ms / 2)}
         self.options.setdefault("request_timeout_ms", _START_TIMEOUT_MS)
         self.out = out
-        self.brokers = BrokerWatch(out.note, timeout_s)
+        wait_ms = self.options.get(_FETCH_WAIT)
+        wait_s = (wait_ms if isinstance(wait_ms, (int, float)) else _FETCH_WAIT_MS) / 1000  # others are refused later
+        self.brokers = BrokerWatch(out.note, timeout_s, silence_s=_SILENCE_S + wait_s)
         self._failures: list[ExitCode] = []
 
     def beside(self, options: Mapping[str, Any]) -> Session:
@@ -71,9 +79,16 @@ class Session:
         """Return an admin client that is not started yet."""
         return self._watched(AdminClient(**{**self._given(AdminConfig), **more}))
 
-    def producer(self, **more: Any) -> Producer[Any, Any]:
-        """Return a producer that is not started yet. It is never transactional: it would fence a service's producer."""
+    def producer(self, compression: str = "none", *, copies: bool = False, **more: Any) -> Producer[Any, Any]:
+        """Return a producer that is not started yet. It is never transactional: it would fence a service's producer.
+
+        ``copies``: it writes records that brokers have taken before, of any size unless an option limits it.
+        """
         options: dict[str, Any] = {**self._given(ProducerConfig), "transactional_id": None, **more}
+        if copies:
+            options.setdefault("max_request_size", INT32_MAX)
+        if compression != "none":
+            options["compression_type"] = compression
         return self._watched(Producer(**options))
 
     def consumer(self, *topics: str, **more: Any) -> Consumer[Any, Any]:
@@ -101,8 +116,9 @@ _LOOK_EVERY_S = 0.25
 _PATIENCE_S = 1.5
 """Shorter absences in seconds, during an election or a restart, are not reported."""
 
-_SILENCE_S = 2.5
-"""A broker that does not answer for this many seconds is absent, too: it is frozen, or the network drops packets."""
+_SILENCE_S = 2.0
+"""A broker that does not answer for this many seconds, and the time that a fetch may wait, is absent, too: it is
+frozen, or the network drops packets."""
 
 
 class HasClient(Protocol):
@@ -114,9 +130,13 @@ class HasClient(Protocol):
 class BrokerWatch:
     """Checks the connections of a command's clients. Sends no requests to brokers itself."""
 
-    def __init__(self, note: Callable[[str], None], timeout_s: float | None) -> None:
-        """Begin without clients. After ``timeout_s`` without any broker, `run` raises `Failed`; never if it is None."""
+    def __init__(self, note: Callable[[str], None], timeout_s: float | None, *, silence_s: float) -> None:
+        """Begin without clients. After ``timeout_s`` without any broker, `run` raises `Failed`; never if it is None.
+
+        ``silence_s``: the time without an answer after which a broker is absent.
+        """
         self._note = note
+        self._silence_s = silence_s
         self._timeout_s = timeout_s
         self._clients: list[HasClient] = []
         self._away_since: dict[str, float] = {}
@@ -182,7 +202,7 @@ class BrokerWatch:
             for node_id, node in client.brokers.nodes.items():
                 where = f"{node.host}:{node.port}"
                 state, error = client.brokers.state(node_id), client.brokers.last_error(node_id)
-                silent = client.brokers.unanswered_s(node_id, now) >= _SILENCE_S
+                silent = client.brokers.unanswered_s(node_id, now) >= self._silence_s
                 if state is NodeState.READY and not silent:
                     ready.add(where)
                 elif silent:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
+from fastavro.read import LOGICAL_READERS
 
 from ..errors import InvalidSchemaError
 from .avro import AvroReader, parsed
 from .avro_bounds import DecimalType, decimal_of, named_of, settled
-from .resolved import ResolvedSchema
+from .avro_resolution import OWN_TYPES
+from .resolved import ResolvedSchema, rewritten
 
 _PRIMITIVES: dict[str, Any] = {
     "null": pa.null(),
@@ -56,7 +58,11 @@ class ArrowReader:
     def reader(self, writer: ResolvedSchema) -> AvroReader:
         """Return a reader of values of a writer's schema, for `array`."""
         counted = _counted(writer)
-        return AvroReader(counted, None if counted == self._schema else self._schema)
+        if counted == self._schema:
+            return AvroReader(counted)
+        if len(_units(counted) | _units(self._schema)) > 1:
+            counted = _counted(writer, converted=True)
+        return AvroReader(counted, self._schema)
 
     def array(self, values: Sequence[Any]) -> Any:
         """Return the values as an array."""
@@ -64,8 +70,11 @@ class ArrowReader:
         return made if self._into is None or made.type == self._into else made.cast(self._into)
 
 
-def _counted(resolved: ResolvedSchema) -> ResolvedSchema:
-    """Return the schema with the logical types of `_TIMES` renamed: fastavro would create objects for them."""
+def _counted(resolved: ResolvedSchema, *, converted: bool = False) -> ResolvedSchema:
+    """Return the schema with the logical types of `_TIMES` renamed: fastavro would create objects for them.
+
+    With ``converted``, numbers are read in the unit of the reader's schema.
+    """
 
     def without(node: Any) -> Any:
         if isinstance(node, list):
@@ -74,20 +83,32 @@ def _counted(resolved: ResolvedSchema) -> ResolvedSchema:
             made = {name: node[name] if name == "default" else without(node[name]) for name in node}
             if _time_of(node, "logicalType") is not None:
                 made["arrow"] = made.pop("logicalType")
+                if converted:
+                    made["logicalType"] = _CONVERTED
             return made
         return node
 
-    def rewritten(text: str) -> str:
-        try:
-            return json.dumps(without(json.loads(text)))
-        except (ValueError, RecursionError) as error:
-            raise InvalidSchemaError(f"this is no Avro schema: {error}") from None
+    return rewritten(resolved, without)
 
-    def copy(schema: Any) -> Any:
-        return type(schema)(rewritten(schema.text), schema.type, schema.references)
 
-    references = tuple((name, copy(each)) for name, each in resolved.references)
-    return ResolvedSchema(copy(resolved.schema), references)
+_CONVERTED = f"{OWN_TYPES}converted"
+"""The logical type of times that may have another unit in the reader's schema."""
+_PER_SECOND = {"millis": 10**3, "micros": 10**6, "nanos": 10**9}
+
+
+def _units(counted: ResolvedSchema) -> set[str]:
+    texts = (counted.schema.text, *(schema.text for _, schema in counted.references))
+    return {unit for text in texts for unit in re.findall(r'"arrow": "[a-z-]+-(millis|micros|nanos)"', text)}
+
+
+def _convert(number: int, writer: Any, reader: Any = None) -> int:
+    """Return a time in the reader's unit, rounded down. Resolution itself ignores units."""
+    wanted = reader.get("arrow", "") if isinstance(reader, dict) else ""
+    there, here = (_PER_SECOND.get(name.rpartition("-")[2]) for name in (writer["arrow"], wanted))
+    return number if there is None or here is None else number * here // there
+
+
+LOGICAL_READERS.update({f"{kind}-{_CONVERTED}": _convert for kind in ("int", "long")})
 
 
 def _time_of(node: dict[str, Any], attribute: str) -> Any:

@@ -16,7 +16,6 @@ from .avro_bounds import ContentBounds, has_many_records
 from .resolved import ResolvedSchema
 from .source import SchemaSource
 from .types import Schema
-from .values import NamedRecord
 
 try:
     import fastavro
@@ -24,6 +23,7 @@ try:
     from fastavro.schema import SchemaParseException, UnknownType
 
     from .avro_fit import AvroFit
+    from .avro_resolution import NAMES, filled, named_records, with_defaults, with_logical_types, with_names
 except ImportError:
     raise ConfigError("Avro needs fastavro: pip install aiokafka-lead[avro]") from None
 
@@ -60,13 +60,23 @@ def parsed(resolved: ResolvedSchema, *, of_writer: bool = False) -> Any:
     then accepted. A decimal with a wrong precision is also accepted, and read as bytes.
     """
     with _errors_of_schema():
-        texts = (*(each.text for _, each in resolved.references), resolved.schema.text)
-        schemas = [json.loads(text) for text in texts]
-        try:
-            made, named = _parsed(schemas)
-        except (SchemaParseException, UnknownType):
-            made, named = _parsed([_as_in_java(each, of_writer=of_writer) for each in schemas])
-        return _with_names(made, named) if resolved.references else made
+        made, named = _made(resolved, of_writer=of_writer)
+        return with_names(made, named) if resolved.references else made
+
+
+def _of_reader(resolved: ResolvedSchema) -> tuple[Any, bool]:
+    """Return a schema as which values are read, and True if they need `filled`."""
+    with _errors_of_schema():
+        return with_defaults(*_made(resolved, of_writer=False))
+
+
+def _made(resolved: ResolvedSchema, *, of_writer: bool) -> tuple[Any, dict[str, Any]]:
+    texts = (*(each.text for _, each in resolved.references), resolved.schema.text)
+    schemas = [json.loads(text) for text in texts]
+    try:
+        return _parsed(schemas)
+    except (SchemaParseException, UnknownType):
+        return _parsed([_as_in_java(each, of_writer=of_writer) for each in schemas])
 
 
 def _parsed(schemas: list[Any]) -> tuple[Any, dict[str, Any]]:
@@ -116,26 +126,21 @@ def _is_valid(schema: Any) -> bool:
     return True
 
 
-def _with_names(made: Any, named: dict[str, Any]) -> Any:
-    """Return a schema in which fastavro finds other schemas' types: it searches only schemas marked as parsed."""
-    if isinstance(made, list):
-        return [_with_names(named.get(each, each) if isinstance(each, str) else each, named) for each in made]
-    if isinstance(made, str):
-        made = named.get(made, made)
-    return made if isinstance(made, str) else {**made, "__fastavro_parsed": True, "__named_schemas": named}
-
-
 class AvroReader:
     """Reads bytes written with a schema, and converts the values to the ``reader`` schema if given."""
 
     def __init__(self, writer: ResolvedSchema, reader: ResolvedSchema | None = None) -> None:
+        self._as, self._has_new = None, False
+        if reader is not None and reader != writer:
+            self._as, self._has_new = _of_reader(reader)
+            with _errors_of_schema():
+                writer = with_logical_types(writer, reader)
         self._schema = parsed(writer, of_writer=True)
-        self._as = None if reader is None else parsed(reader)
         with _errors_of_schema():
             self._bounds = ContentBounds(self._schema)
-            self._names_records = has_many_records(self._schema)
-        texts = (writer.schema.text, *(each.text for _, each in writer.references))
-        self._decimals: Any = _DECIMALS if any('"decimal"' in text for text in texts) else None
+            self._names: Any = NAMES if has_many_records(self._schema) else {}
+        schemas = [each for side in (writer, reader) if side for each in (side.schema, *dict(side.references).values())]
+        self._decimals: Any = _DECIMALS if any('"decimal"' in each.text for each in schemas) else None
 
     def read(self, content: bytes, at: int, indexes: bytes | None) -> Any:
         self._bounds.check(content, at)
@@ -144,10 +149,11 @@ class AvroReader:
         if self._decimals is not None:
             self._decimals.clear_flags()
         try:
-            if self._names_records:
-                value = _named(fastavro.schemaless_reader(source, self._schema, self._as, **_NAMES))
-            else:
-                value = fastavro.schemaless_reader(source, self._schema, self._as)
+            value = fastavro.schemaless_reader(source, self._schema, self._as, **self._names)
+            if self._has_new:
+                value = filled(value)
+            if self._names:
+                value = named_records(value)
         except Exception as error:
             reason = f"{type(error).__name__}: {shown(str(error))}"
             raise SchemaContentError(f"the bytes are not what their Avro schema describes ({reason})") from error
@@ -158,23 +164,6 @@ class AvroReader:
 
 _DECIMALS = getattr(sys.modules[LOGICAL_READERS["bytes-decimal"].__module__], "decimal_context", None)
 """The context in which fastavro creates decimals. Its flags show rounding, which fastavro does not report."""
-
-
-_NAMES: dict[str, Any] = {"return_record_name": True}
-"""Makes fastavro return a union's record as a pair of its name and content."""
-
-
-def _named(value: Any) -> Any:
-    """Return the value with a `NamedRecord` for each pair; no other read value is a tuple."""
-    if isinstance(value, tuple):
-        return NamedRecord(value[0], _named(value[1]))
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            if isinstance(inner, (tuple, dict, list)):
-                value[name] = _named(inner)
-    elif isinstance(value, list):
-        value[:] = map(_named, value)
-    return value
 
 
 class AvroWriter:

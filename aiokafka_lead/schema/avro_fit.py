@@ -46,9 +46,15 @@ class AvroFit:
     def __init__(self, schema: Any) -> None:
         """Build the checks for ``schema``, as parsed by fastavro."""
         fits = _Fits(named_of(schema), names_branches=has_many_records(schema))
+        self._fits = fits
+        self._schema = schema
         self._fit = fits.fit(schema)
         self.is_plain = fits.quick.look(schema)
         """Returns True if fastavro writes the value as it is. False only means that `made` must examine it."""
+
+    def default(self, content: Any) -> Any:
+        """Return the value of a default in JSON in a form for fastavro. Raises `SchemaContentError` like `made`."""
+        return self.made(self._fits.of_json(self._schema, content))
 
     def made(self, value: Any) -> Any:
         """Return the value in a form for fastavro. Raises `SchemaContentError` if it does not match the schema."""
@@ -202,7 +208,7 @@ class _Fits:
         """Return a function that creates a field's default, once its types are known."""
 
         def made() -> Any:
-            return fit(self._of_json(schema, default))
+            return fit(self.of_json(schema, default))
 
         return made
 
@@ -216,12 +222,12 @@ class _Fits:
             return default
         raise ValueError(default)
 
-    def _of_json(self, schema: Any, default: Any) -> Any:
+    def of_json(self, schema: Any, default: Any) -> Any:
         """Convert a JSON default to a value: bytes are text in JSON, and so are some numbers."""
         schema = settled(schema, self._named)
         if isinstance(schema, list):
             for branch in schema:  # before Avro 1.12 the first branch; since then any matching branch
-                made = self._of_json(branch, default)
+                made = self.of_json(branch, default)
                 try:
                     self.fit(branch)(made)
                 except Misfit:
@@ -234,12 +240,12 @@ class _Fits:
                 return default.encode("latin-1", "replace")
             return float(default) if kind in ("float", "double") and default.lower() in _NO_NUMBERS else default
         if isinstance(default, list) and kind == "array":
-            return [self._of_json(schema["items"], item) for item in default]
+            return [self.of_json(schema["items"], item) for item in default]
         if isinstance(default, dict) and kind == "map":
-            return {key: self._of_json(schema["values"], item) for key, item in default.items()}
+            return {key: self.of_json(schema["values"], item) for key, item in default.items()}
         if isinstance(default, dict) and kind in ("record", "error"):
             types = {field["name"]: field["type"] for field in schema["fields"]}
-            return {key: self._of_json(types.get(key, "null"), item) for key, item in default.items()}
+            return {key: self.of_json(types.get(key, "null"), item) for key, item in default.items()}
         return default
 
 

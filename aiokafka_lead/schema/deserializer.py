@@ -137,7 +137,8 @@ class SchemaDeserializer(Prepared, Generic[T]):
         try:
             registered = await self._registry.schema(id_of(key))
             resolved = await usable(self._registry, registered, "READ")
-            self._readers[key] = await self._reader(resolved)
+            if key not in self._readers:  # built for another call in the meantime
+                self._readers[key] = await self._reader(resolved)
         except KafkaError as error:
             if isinstance(error, InvalidSchemaError):
                 error = InvalidSchemaError(f"schema {id_of(key)}: {error.message}")

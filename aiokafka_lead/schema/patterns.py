@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
 import warnings
+from array import array
 from collections.abc import Iterator
 from functools import cache
-from itertools import groupby
 from typing import Any
 
 _PART = re.compile(
@@ -16,7 +17,7 @@ _PART = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _SETS = (r"\w", r"\W", r"\d", r"\D", r"\s", r"\S")
-_CATEGORIES = "LMNPSZ"
+_CATEGORY = re.compile("[LMNPSZ][a-z]?")
 _LAST = (0x323AF, 0xE01EF)
 """The last characters of these categories, in the planes below the unassigned ones and above."""
 
@@ -122,7 +123,7 @@ def _translated(pattern: str) -> str:
 @cache
 def _members(category: str, *, negated: bool) -> str:
     """Return the characters of a Unicode category, as the content of brackets."""
-    if category[0] not in _CATEGORIES or len(category) > 2:
+    if not _CATEGORY.fullmatch(category):
         raise KeyError(category)
     ranges = list(_ranges(category))
     if not ranges:
@@ -135,8 +136,22 @@ def _members(category: str, *, negated: bool) -> str:
 
 
 def _ranges(category: str) -> Iterator[tuple[int, int]]:
-    every = (*range(_LAST[0] + 1), *range(0xE0000, _LAST[1] + 1))
-    for belongs, group in groupby(every, lambda number: unicodedata.category(chr(number)).startswith(category)):
-        if belongs:
-            numbers = list(group)
-            yield numbers[0], numbers[-1]
+    pattern = re.compile(f"(?:{category if len(category) == 2 else f'{category}[a-z]'})+")
+    for first, categories in _categories():
+        for found in pattern.finditer(categories):
+            yield first + found.start() // 2, first + found.end() // 2 - 1
+
+
+@cache
+def _categories() -> tuple[tuple[int, str], ...]:
+    """Return the categories of all characters as text, two letters for each, with the first character.
+
+    A text is searched many times faster than characters one by one, which would block the event loop.
+    """
+    planes = (range(_LAST[0] + 1), range(0xE0000, _LAST[1] + 1))
+    texts = (array("I", numbers).tobytes().decode("utf-32" + _ENDIAN, "surrogatepass") for numbers in planes)
+    every = ("".join(map(unicodedata.category, text)) for text in texts)
+    return tuple((numbers[0], categories) for numbers, categories in zip(planes, every, strict=True))
+
+
+_ENDIAN = "-le" if sys.byteorder == "little" else "-be"

@@ -284,7 +284,7 @@ class _Parser:
             _set_type(field, word)
             field.name = self._next()
         self._must("=")
-        field.number = int(self._next(), 0)
+        field.number = _integer(self._next())
         self._field_options(field)
         return field
 
@@ -323,7 +323,7 @@ class _Parser:
             elif word != ";":
                 self._must("=")
                 sign = -1 if self._if("-") else 1
-                made.value.add(name=word, number=sign * int(self._next(), 0))
+                made.value.add(name=word, number=sign * _integer(self._next()))
                 self._skip()
         made.options.allow_alias = len({value.number for value in made.value}) < len(made.value)
 
@@ -334,6 +334,10 @@ def _set_type(field: descriptor_pb2.FieldDescriptorProto, name: str) -> None:
         field.type = _SCALARS[name]
     else:
         field.type_name = name
+
+
+def _integer(text: str) -> int:
+    return int(text, 8 if text[:1] == "0" and text.isdigit() else 0)
 
 
 def _camel(name: str) -> str:

@@ -232,12 +232,7 @@ class SchemaRegistry:
         Returns the registered schema with its id. ``normalize`` ignores small differences in notation. Raises
         `IncompatibleSchemaError` or `InvalidSchemaError`.
         """
-        registered = await self._registered.get((_SUBJECT(subject), _SCHEMA("schema", schema), normalize))
-        self._latest.forget()
-        for cache in (self._by_name, self._versions, self._looked_up):
-            cache.forget_absent()
-        self.registrations += 1
-        return registered
+        return await self._registered.get((_SUBJECT(subject), _SCHEMA("schema", schema), normalize))
 
     async def incompatibilities(self, subject: str, schema: Schema, version: int | str = "latest") -> list[str]:
         """Return the reasons that make the schema incompatible with a version of the subject; empty if there are none.
@@ -398,7 +393,12 @@ class SchemaRegistry:
             raise IncompatibleSchemaError(
                 text, status=error.status, error_code=error.error_code, reasons=reasons
             ) from None
-        return registered_of(content, schema, subject=subject)
+        registered = registered_of(content, schema, subject=subject)
+        self._latest.forget()
+        for cache in (self._by_name, self._versions, self._looked_up):
+            cache.forget_absent()
+        self.registrations += 1
+        return registered
 
     async def _reasons(self, subject: str, schema: Schema) -> Sequence[str]:
         try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 from ..errors import InvalidSchemaError
 from .types import RegisteredSchema, Schema, SchemaReference
@@ -37,3 +39,16 @@ async def resolve(schema: Schema, version: Callable[[str, int], Awaitable[Regist
 
     await add(schema.references, ())
     return ResolvedSchema(schema, tuple(found.items()))
+
+
+def rewritten(resolved: ResolvedSchema, change: Callable[[Any], Any]) -> ResolvedSchema:
+    """Return a schema with its JSON, and the JSON of its references, changed; raise `InvalidSchemaError`."""
+
+    def copy(schema: Schema) -> Schema:
+        try:
+            return Schema(json.dumps(change(json.loads(schema.text))), schema.type, schema.references)
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise InvalidSchemaError(f"this is no {schema.type} schema: {error}") from None
+
+    references = tuple((name, copy(each)) for name, each in resolved.references)
+    return ResolvedSchema(copy(resolved.schema), references)

@@ -221,7 +221,11 @@ class SchemaSerializer(Prepared, Generic[T]):
                 registered = await registry.register(subject, schema, normalize=self._normalize)
             else:
                 registered = await registry.lookup(subject, schema, normalize=self._normalize)
-        writer = self._format.writer(await usable(registry, registered, "WRITE"))
+        resolved = await usable(registry, registered, "WRITE")
+        ready = self._ready.get((topic, is_key))
+        if ready is not None and ready.registered is registered:
+            return  # another call has built the writer in the meantime
+        writer = self._format.writer(resolved)
         if not self._in_headers:
             before = prefix_of(_known_id(registered, subject)) + writer.indexes
             self._ready[topic, is_key] = _Ready(writer, before, None, subject, registered, until)

@@ -30,7 +30,7 @@ from ..errors import (
     TokenProviderError,
 )
 from ..errors.shown import shown
-from ..oidc.http import Answer, Basic, Exchange, json_of, may_pass
+from ..oidc.http import Basic, Exchange, json_of, may_pass
 from .options import RegistryConfig
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
@@ -105,8 +105,8 @@ class Transport:
         renewed = False
         trouble: dict[str, str] = {}  # the latest error of each registry
         while time.monotonic() < deadline:
-            absent: tuple[str, Answer] | None = None
-            foreign: tuple[str, Answer] | None = None
+            absent: _Said | None = None
+            refused: _Said | None = None
             for url in tuple(self._urls):
                 left_s = deadline - time.monotonic()
                 if left_s <= 0:
@@ -116,27 +116,27 @@ class Transport:
                 except TokenProviderError as error:
                     trouble[url] = f"needs a token: {error.message}"
                     continue
-                answer = await self._attempt(url, query, token, min(left_s, self._config.request_timeout_ms / 1000))
-                if isinstance(answer, str) or may_pass(answer.status):
-                    trouble[url] = answer if isinstance(answer, str) else f"answered {answer.status}{_message(answer)}"
+                said = await self._attempt(url, query, token, min(left_s, self._config.request_timeout_ms / 1000))
+                if isinstance(said, str) or may_pass(said.status):
+                    trouble[url] = said if isinstance(said, str) else f"answered {said.status}{said.message}"
                     continue
-                if _is_foreign(answer):
-                    foreign = url, answer
-                    continue
-                if answer.status == 404 and query.anywhere:
-                    absent = url, answer
-                    continue
-                self._prefer(url)
-                if answer.status == 401 and token is not None and not renewed:
+                if said.status == 401 and token is not None and not renewed:
                     renewed = True
                     self._refused(token)
                     trouble[url] = "refused the token"
                     break
-                return _content(url, query, answer)
+                if said.status == 401 or said.is_foreign:
+                    refused = said
+                    continue
+                if said.status == 404 and query.anywhere:
+                    absent = said
+                    continue
+                self._prefer(url)
+                return said.content_for(query)
             else:
-                for found in (absent, foreign):
-                    if found is not None:
-                        return _content(found[0], query, found[1])
+                last = absent or refused
+                if last is not None:
+                    return last.content_for(query)
                 failures += 1
                 wait_s = self._backoff.delay_s(failures)
                 if time.monotonic() + wait_s >= deadline:
@@ -152,7 +152,7 @@ class Transport:
             self._urls.remove(url)
             self._urls.insert(0, url)
 
-    async def _attempt(self, url: str, query: Query, token: Token | None, timeout_s: float) -> Answer | str:
+    async def _attempt(self, url: str, query: Query, token: Token | None, timeout_s: float) -> _Said | str:
         loop = loop_token()
         if self._calls is None or self._calls[0] is not loop:
             self._calls = (loop, BlockingCalls("requests to schema registries", AT_ONCE))
@@ -163,11 +163,12 @@ class Transport:
             return f"cannot be asked: {error.message}"
         return f"has not answered within {timeout_s * 1000:.0f} ms"
 
-    def _send(self, url: str, query: Query, token: Token | None, timeout_s: float) -> Answer | str:
+    def _send(self, url: str, query: Query, token: Token | None, timeout_s: float) -> _Said | str:
         """Send a request; runs in a thread."""
         if self._exchange is None:
             self._exchange = Exchange(self._config.tls(), MAX_ANSWER_BYTES)
-        return self._exchange.send(lambda: query.request(url, self._headers(token)), timeout_s)
+        answer = self._exchange.send(lambda: query.request(url, self._headers(token)), timeout_s)
+        return answer if isinstance(answer, str) else _Said(url, answer.status, json_of(answer.body))
 
     def _headers(self, token: Token | None) -> dict[str, str]:
         headers = dict(self._config.headers or {})
@@ -193,35 +194,45 @@ class Transport:
         source_of(self._config.token_provider).refused(token, error, self._backoff)
 
 
-def _is_foreign(answer: Answer) -> bool:
-    """Return True if another server answered, for example a proxy, or a registry that is starting."""
-    content = json_of(answer.body)
-    if 200 <= answer.status < 300:
-        return content is None
-    return answer.status == 404 and (not isinstance(content, dict) or "error_code" not in content)
+class _Said(NamedTuple):
+    """An answer."""
 
+    url: str
+    status: int
+    content: Any
+    """The JSON; None for anything else."""
 
-def _message(answer: Answer) -> str:
-    """Return the registry's message in an error, after a colon, or an empty text."""
-    content = json_of(answer.body)
-    message = content.get("message") if isinstance(content, dict) else None
-    return f": {shown(str(message))}" if message else ""
+    def __repr__(self) -> str:
+        return f"<answer {self.status} of {self.url}>"
 
+    @property
+    def is_foreign(self) -> bool:
+        """Return True if another server answered, for example a proxy, or a registry that is starting."""
+        return self.content is None if 200 <= self.status < 300 else self._error("error_code") is None
 
-def _content(url: str, query: Query, answer: Answer) -> Any:
-    content = json_of(answer.body)
-    if 200 <= answer.status < 300:
-        if content is None:
-            raise SchemaRegistryError(f"{url} answered with what is no JSON", status=answer.status)
-        return content
-    code = content.get("error_code") if isinstance(content, dict) else None
-    asked = f"{query.method} /{'/'.join(str(part) for part in query.path)}"
-    text = f"{url} answered {answer.status} to {asked}{_message(answer)}"
-    if 300 <= answer.status < 400:
-        text = f"{text}, and redirects are not followed: set the URL that it leads to"
-    kind = _BY_STATUS.get(answer.status, SchemaRegistryError)
-    if kind is SchemaNotFoundError and code is None:
-        kind = SchemaRegistryError  # from another server, for example a proxy
-    if code == INVALID_SCHEMA:
-        kind = InvalidSchemaError
-    raise kind(text, status=answer.status, error_code=code if isinstance(code, int) else None)
+    @property
+    def message(self) -> str:
+        """Return the registry's message in an error, after a colon, or an empty text."""
+        message = self._error("message")
+        return f": {shown(str(message))}" if message else ""
+
+    def content_for(self, query: Query) -> Any:
+        """Return the content, or raise the `SchemaRegistryError` for it."""
+        if 200 <= self.status < 300:
+            if self.content is None:
+                raise SchemaRegistryError(f"{self.url} answered with what is no JSON", status=self.status)
+            return self.content
+        code = self._error("error_code")
+        asked = f"{query.method} /{'/'.join(str(part) for part in query.path)}"
+        text = f"{self.url} answered {self.status} to {asked}{self.message}"
+        if 300 <= self.status < 400:
+            text = f"{text}, and redirects are not followed: set the URL that it leads to"
+        kind = _BY_STATUS.get(self.status, SchemaRegistryError)
+        if self.is_foreign and not issubclass(kind, SchemaRegistryAuthenticationError):
+            kind = SchemaRegistryError
+        if code == INVALID_SCHEMA:
+            kind = InvalidSchemaError
+        raise kind(text, status=self.status, error_code=code if isinstance(code, int) else None)
+
+    def _error(self, name: str) -> Any:
+        return self.content.get(name) if isinstance(self.content, dict) else None

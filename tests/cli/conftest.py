@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from fastavro.read import LOGICAL_READERS
 from typer import Typer
 from typer.testing import CliRunner
 
@@ -62,6 +63,14 @@ def cluster() -> Iterator[ClusterThread]:
     """Cluster shared by a module; each test uses its own topics and groups."""
     with ClusterThread(EmbeddedCluster(3)) as cluster:
         yield cluster
+
+
+@pytest.fixture(autouse=True)
+def readers_of_fastavro() -> Iterator[None]:
+    """Commands change them in their process, on which no other test may rely."""
+    before = dict(LOGICAL_READERS)
+    yield
+    LOGICAL_READERS.update(before)
 
 
 @pytest.fixture

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import anyio
 import pytest
 
+from aiokafka_lead import TopicPartition
 from aiokafka_lead._core.run.dead_letter import DEAD_LETTER_HEADERS
+from aiokafka_lead.cli.output import Output
+from aiokafka_lead.cli.session import Session
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
 from .conftest import CommandLine
@@ -193,6 +199,30 @@ def test_a_topic_that_is_deleted_while_it_is_read_is_named(cli: CommandLine, clu
         assert process.wait(PATIENCE_S) == 143
 
 
+@pytest.mark.parametrize("chosen", [(), ("--partition", "0")])
+def test_partitions_that_are_created_while_it_reads_are_read(
+    cli: CommandLine, cluster: ClusterThread, chosen: tuple[str, ...]
+) -> None:
+    topic = f"growing-{len(chosen)}"
+    cluster.create_topic(topic, 1)
+    cli.fine("produce", topic, stdin="1\n")
+    reading = ("consume", topic, "-o", "beginning", "-X", "metadata_max_age_ms=100", "-f", "%p %v\\n", *chosen)
+    with begun(cli, *reading) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"0 1\n"
+        cluster.add_partitions(topic, 3)
+        cli.fine("produce", topic, "--partition", "2", stdin="2\n")
+        if not chosen:
+            assert process.stdout.readline() == b"2 2\n"
+        cli.fine("produce", topic, "--partition", "0", stdin="3\n")
+        assert process.stdout.readline() == b"0 3\n"
+        process.terminate()
+        assert process.wait(PATIENCE_S) == 143
+        said = f"new partitions are read as well: {topic}-1, {topic}-2\n".encode()
+        assert process.stderr.read() == (b"" if chosen else said)
+
+
 def test_a_broker_that_is_frozen_is_named(cli: CommandLine) -> None:
     with ClusterThread(EmbeddedCluster(1)) as alone:
         alone.create_topic("frozen", 1)
@@ -210,6 +240,31 @@ def test_a_broker_that_is_frozen_is_named(cli: CommandLine) -> None:
             assert process.stderr.readline().startswith(b"can be reached again")
             process.terminate()
             assert process.wait(PATIENCE_S) == 143
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_fetch_that_waits_is_no_silence(cluster: ClusterThread, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster.create_topic("idle", 1)
+    for wait_ms, is_silent in ((9000, False), (500, True)):
+        options = {"bootstrap_servers": cluster.bootstrap_servers, "fetch_max_wait_ms": wait_ms}
+        session = Session(options, Output(as_json=False))
+        async with session.consumer() as consumer, anyio.create_task_group() as tasks:
+            consumer.assign([TopicPartition("idle", 0)])
+            tasks.start_soon(consumer.getmany)
+            brokers = consumer._client.brokers
+            while not any(brokers.unanswered_s(node, math.inf) for node in brokers.nodes):  # noqa: ASYNC110 - no event
+                await anyio.sleep(0.01)
+            for later_s in (5, 10):
+                session.brokers._look(time.monotonic() + later_s)
+            assert ("(no answer)" in capsys.readouterr().err) == is_silent
+            tasks.cancel_scope.cancel()
+
+
+def test_a_timeout_shorter_than_a_fetch_may_wait(cli: CommandLine, cluster: ClusterThread) -> None:
+    cluster.create_topic("hasty", 1)
+    cli.fine("produce", "hasty", stdin="1\n")
+    assert cli.fine("consume", "hasty", "-o", "beginning", "--until", "end", "--timeout", "400ms").lines == ["1"]
 
 
 def test_a_line_that_cannot_be_written_is_named_with_how_many_were(cli: CommandLine, cluster: ClusterThread) -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from aiokafka_lead.cli.places import moment_ms, shown_time
 from aiokafka_lead.cli.profiles import options_of, profile_path
 from aiokafka_lead.errors import ConfigError
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
@@ -51,11 +55,13 @@ def test_the_command_line_goes_before_the_environment_before_the_profile(tmp_pat
         (("nothing=1",), "no such option"),
         (("linger_ms",), "NAME=VALUE"),
         (("linger_ms=soon",), "linger_ms: 'soon'"),
+        (("sasl_plain_password:password",), "there is no = after 'sasl_plain_password'"),
     ],
 )
 def test_what_the_command_line_does_not_take(tmp_path: Path, settings: tuple[str, ...], text: str) -> None:
-    with pytest.raises(ConfigError, match=text):
+    with pytest.raises(ConfigError, match=text) as raised:
         options(tmp_path / "none.toml", *settings, AIOKAFKA_LEAD_BOOTSTRAP_SERVERS="a:1")
+    assert ":password" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +103,8 @@ def test_a_file_that_cannot_be_looked_for_is_none(tmp_path: Path) -> None:
 
 def test_files_are_utf_8_in_any_locale(cli: CommandLine, tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
-    path.write_bytes('# caf\u00e9\n[profiles.default]\nbootstrap_servers = "127.0.0.1:1"\n'.encode())
+    mark = "\ufeff"  # by editors of Windows
+    path.write_bytes(f'{mark}# caf\u00e9\r\n[profiles.default]\r\nbootstrap_servers = "127.0.0.1:1"\r\n'.encode())
     old = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "AIOKAFKA_LEAD_CONFIG": str(path)}
     run = subprocess.run(
         [sys.executable, "-m", "aiokafka_lead.cli", "topics", "list"],
@@ -113,6 +120,8 @@ def test_a_setting_of_the_registry_is_checked(cli: CommandLine, tmp_path: Path) 
     for url, said in (
         ("5", "schema_registry_url"),
         ('"localhost:8081"', "schema_registry_url must begin with http:// or"),
+        ('"http://a:8081,b:8081"', "schema_registry_url must begin with http:// or"),
+        ('"http://a"\nschema_registry_user = "u"\nschema_registry_token = "t"', "go together"),
     ):
         write(tmp_path / "config.toml", f"[profiles.default]\nschema_registry_url = {url}\n")
         ran = cli("consume", "t", "--value-as", "schema")
@@ -133,6 +142,7 @@ def test_a_setting_of_the_registry_is_checked(cli: CommandLine, tmp_path: Path) 
         ("consume t -O t.parquet -f %v", "--output excludes"),
         ("consume t -O t.parquet --value-as hex", "--output writes bytes"),
         ("consume t --on-error skip", "--on-error needs"),
+        ("doctor --watch soon", "--watch: 'soon'"),
         ("acls list -u alice", "must be a principal like 'User:alice'"),
         ("acls remove -u alice -y", "must be a principal like 'User:alice'"),
     ],
@@ -140,6 +150,35 @@ def test_a_setting_of_the_registry_is_checked(cli: CommandLine, tmp_path: Path) 
 def test_options_without_an_effect_are_wrong(cli: CommandLine, command: str, said: str) -> None:
     ran = cli(*command.split())
     assert (ran.code, said in ran.err) == (2, True), ran
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1764250000123", 1_764_250_000_123),
+        ("1764250000", 1_764_250_000_000),
+        ("20251127", 1_764_198_000_000),
+        ("2025-11-27", 1_764_198_000_000),
+        ("2025-11-27T13:26:40.123Z", 1_764_250_000_123),
+        ("2025-11-27T13:26:40.1239+00:00", 1_764_250_000_123),
+        ("99999999", 99_999_999),
+        ("0", 0),
+        # Of an hour that occurs twice, the first; one that does not occur follows the hour before.
+        ("2025-10-26T02:30", 1_761_438_600_000),
+        ("2025-03-30T02:30", 1_743_298_200_000),
+    ],
+)
+def test_notations_of_times(text: str, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "Europe/Berlin")
+        time.tzset()
+        assert moment_ms(text) == expected
+    time.tzset()
+
+
+@given(st.integers(0, 253_402_300_799_999))
+def test_a_time_that_was_shown_leads_back_to_its_record(timestamp_ms: int) -> None:
+    assert moment_ms(shown_time(timestamp_ms)) == timestamp_ms
 
 
 def test_no_cluster_is_named(cli: CommandLine) -> None:

@@ -207,12 +207,28 @@ def test_a_copy_or_a_replay_that_stops_names_the_record_and_counts_the_others(
     cli.fine("produce", "large", *large, stdin=f"1\n2\n{'x' * 2_000_000}\n4\n")
     for command in (("copy", "large", "small", "--json"), ("replay", "large", "--to", "small")):
         before = cluster.end_offset("small")
-        ran = cli(*command)
+        ran = cli(*command, "-X", "max_request_size=1000000")
         assert (ran.code, "large-0 at offset 2: " in ran.err) == (1, True), ran.err
         assert ran.err.splitlines()[-1] == "2 records were written"
         assert cluster.end_offset("small") == before + 2
         if command[0] == "copy":
             assert ran.json == [{"topic": "large", "partition": 0, "next": 2, "records": 2}]
+
+
+def test_copies_and_replays_of_large_records(cli: CommandLine, cluster: ClusterThread) -> None:
+    """Producers may have had another limit, or have compressed them."""
+    for topic in ("wide", "wide-again", "narrow"):
+        limit = 10_000_000 if topic != "narrow" else 1_000_000
+        cluster.create_topic(topic, 1, configs={"max.message.bytes": str(limit)})
+    wide = ("-X", "max_request_size=9000000", "-H", f"{DEAD_LETTER_HEADERS[0]}=origin")
+    cli.fine("produce", "wide", *wide, stdin="x" * 2_000_000)
+    for command in (("copy", "wide"), ("replay", "wide", "--to")):
+        before = cluster.end_offset("wide-again"), cluster.end_offset("narrow")
+        cli.fine(*command, "wide-again")
+        cli.fine(*command, "narrow", "--compression", "gzip")
+        assert (cluster.end_offset("wide-again"), cluster.end_offset("narrow")) == tuple(each + 1 for each in before)
+        ran = cli(*command, "narrow", "-X", "max_request_size=1000000")
+        assert (ran.code, "max_request_size" in ran.err) == (1, True)
 
 
 @pytest.mark.parametrize(("wrong", "named"), [([2], "line 2"), ([2, 4], "line 2, line 4")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from base64 import b64encode
 from collections.abc import Iterator
 from io import BytesIO
@@ -12,6 +13,7 @@ from typing import Any
 import anyio
 import fastavro
 import pytest
+import trustme
 
 from aiokafka_lead.schema import Schema, SchemaReference, SchemaRegistry
 from aiokafka_lead.testing import ClusterThread, EmbeddedSchemaRegistry
@@ -76,6 +78,60 @@ def test_avro_in_and_out(with_registry: CommandLine, cluster: ClusterThread, tmp
     wrong = cli("consume", "avro", *ALL, "--value-as", "schema")
     assert wrong.code != 0
     assert "avro-0 at offset 3" in wrong.err
+
+
+def test_text_of_protobuf_that_is_not_utf_8(with_registry: CommandLine, cluster: ClusterThread, tmp_path: Path) -> None:
+    """It is shown as what it is, and nothing else is written in its place."""
+    cli = with_registry
+    cluster.create_topic("odd-text", 1)
+    schema = tmp_path / "odd.proto"
+    schema.write_text(
+        'syntax = "proto2"; message Odd { optional string one = 01; repeated string many = 2; map<bool, string> by = 3;'
+        " map<int32, Odd> inner = 4; optional bytes seal = 5; optional int32 number = 6; }"
+    )
+    cli.fine("produce", "odd-text", "--value-schema", str(schema), "--register", stdin='{"one": "a", "number": 1}')
+    (good,) = cluster.records("odd-text")
+    assert good.value is not None
+    bad = good.value[:6] + bytes.fromhex("0a01ff 120162 1201fe 1a05 0801 1201fc 2207 0802 1203 0a01fb 2a01fa")
+    cli.fine("produce", "odd-text", "--input-json", stdin=json.dumps({"value_base64": b64encode(bad).decode()}))
+    lines = cli.fine("consume", "odd-text", *ALL, "--value-as", "schema").lines
+    assert [json.loads(line) for line in lines] == [
+        {"one": "a", "many": [], "by": {}, "inner": {}, "number": 1},
+        {
+            "one": {"base64": "/w=="},
+            "many": ["b", {"base64": "/g=="}],
+            "by": {"true": {"base64": "/A=="}},
+            "inner": {"2": {"one": {"base64": "+w=="}}},
+            "seal": "+g==",
+        },
+    ]
+    ran = cli("produce", "odd-text", "--value-schema", "latest", stdin=lines[1])
+    assert (ran.code, "line 1: the value does not fit its schema" in ran.err) == (1, True)
+
+
+def test_a_registry_of_several_nodes_tokens_and_certificates(
+    cli: CommandLine, cluster: ClusterThread, tmp_path: Path
+) -> None:
+    cluster.create_topic("nodes", 1)
+    authority = trustme.CA()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.configure_trust(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    own = authority.issue_cert("orders.example.org")
+    files = {"cafile": authority.cert_pem, "certfile": own.cert_chain_pems[0], "keyfile": own.private_key_pem}
+    for name, pem in files.items():
+        pem.write_to_path(str(tmp_path / name))
+        cli.environment[f"AIOKAFKA_LEAD_SCHEMA_REGISTRY_{name.upper()}"] = str(tmp_path / name)
+    schema = tmp_path / "word.avsc"
+    schema.write_text("string")
+    with EmbeddedSchemaRegistry(tokens={SECRET}, ssl_context=context) as node:
+        cli.environment["AIOKAFKA_LEAD_SCHEMA_REGISTRY_URL"] = f"https://127.0.0.1:1, {node.url}"
+        ran = cli("produce", "nodes", "--value-schema", str(schema), "--register", stdin='"a"')
+        assert ran.code == 4
+        cli.environment["AIOKAFKA_LEAD_SCHEMA_REGISTRY_TOKEN"] = SECRET
+        cli.fine("produce", "nodes", "--value-schema", str(schema), "--register", stdin='"a"')
+        assert cli.fine("consume", "nodes", *ALL, "--value-as", "schema").lines == ["a"]
 
 
 def test_protobuf_in_and_out_without_generated_modules(

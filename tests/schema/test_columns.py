@@ -168,6 +168,40 @@ async def test_batches_of_two_schemas_have_one_type(
     assert (await narrow.to_arrow(old)).schema == (await narrow.to_arrow(new)).schema
 
 
+@pytest.mark.parametrize("given", [True, False])
+async def test_times_of_an_older_schema_are_converted_to_the_columns_unit(
+    cluster: EmbeddedCluster, schema_registry: EmbeddedSchemaRegistry, given: bool
+) -> None:
+    """Avro's resolution copies the numbers. A time beyond the range of the new unit has no place."""
+    registry = SchemaRegistry(schema_registry.url)
+
+    def schema(at: str, clock: dict[str, str]) -> dict[str, Any]:
+        fields = {"at": logical(at, "long"), "local": ["null", logical(f"local-{at}", "long")], "clock": clock}
+        described = [{"name": name, "type": kind} for name, kind in fields.items()]
+        return {"type": "record", "name": "Timed", "fields": described}
+
+    millis = schema("timestamp-millis", logical("time-millis", "int"))
+    micros = schema("timestamp-micros", logical("time-micros", "long"))
+    row = {"at": NOW, "local": NOW.replace(tzinfo=None), "clock": NOW.time()}
+    old, new = (registry.avro_serializer(each, auto_register=True) for each in (millis, micros))
+    contents = [await old.encode(row, "orders"), await new.encode(row, "orders")]
+
+    async def column(schema: Any, contents: list[bytes]) -> pa.Array:
+        batch = await batch_of(cluster, "orders", lambda content: content, contents)
+        return (await registry.columns(schema).to_arrow(batch)).column("value")
+
+    made = await column(micros if given else None, contents)
+    assert made.type.field("clock").type == pa.time64("us")
+    assert made.to_pylist() == [row, row]
+    coarse = schema("timestamp-millis", logical("time-micros", "long"))
+    assert (await column(coarse, contents)).to_pylist() == [row, row]
+    fine = schema("timestamp-nanos", logical("time-micros", "long"))
+    assert (await column(fine, contents)).field("at").to_pylist() == [NOW, NOW]
+    late = await old.encode({**row, "at": NOW.replace(year=9000)}, "orders")
+    with pytest.raises(RecordDeserializationError, match="has no place in a column"):
+        await column(fine, [*contents, late])
+
+
 async def test_keys_and_references(cluster: EmbeddedCluster, schema_registry: EmbeddedSchemaRegistry) -> None:
     registry = SchemaRegistry(schema_registry.url)
     await registry.register("order", Schema(json.dumps(ORDER)))

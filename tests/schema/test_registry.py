@@ -25,7 +25,9 @@ from aiokafka_lead.errors import (
     SchemaRegistryUnavailableError,
 )
 from aiokafka_lead.oidc import ClientCredentials
-from aiokafka_lead.schema import Schema, SchemaReference, SchemaRegistry
+from aiokafka_lead.schema import Schema, SchemaReference, SchemaRegistry, SchemaSerializer
+from aiokafka_lead.schema.json_schema import JsonFormat, JsonWriter
+from aiokafka_lead.schema.resolved import ResolvedSchema
 from aiokafka_lead.testing import EmbeddedSchemaRegistry, RegistryRequest
 
 from ..leaks import everything
@@ -150,6 +152,50 @@ async def test_what_is_registered_here_is_absent_no_longer(schema_registry: Embe
     for call in calls:
         await call()
     assert await reader.decode(content) == await deserializer.decode(content) == {**order(2), "id": 1, "customer": "c"}
+
+
+async def test_a_known_schema_is_registered_without_another_request(schema_registry: EmbeddedSchemaRegistry) -> None:
+    registry = SchemaRegistry(schema_registry.url)
+    for _ in range(3):
+        assert (await registry.register("orders-value", text(ORDER))).id == 1
+        assert (await registry.latest("orders-value")).id == 1
+        with pytest.raises(SchemaNotFoundError):
+            await registry.schema(99)
+    paths = ("/subjects/orders-value/versions", "/subjects/orders-value/versions/latest", "/schemas/ids/99")
+    asked = [schema_registry.asked(method, path) for method, path in zip(("POST", "GET", "GET"), paths, strict=True)]
+    assert asked == [1, 1, 2]
+
+
+async def test_those_that_use_a_new_schema_at_the_same_time_share_its_writer_and_its_reader(
+    schema_registry: EmbeddedSchemaRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Building them takes milliseconds, in which the event loop stands still."""
+    made: list[ResolvedSchema] = []
+
+    class Counting(JsonFormat):
+        def writer(self, resolved: ResolvedSchema) -> JsonWriter:
+            made.append(resolved)
+            return super().writer(resolved)
+
+    registry = SchemaRegistry(schema_registry.url)
+    form = Counting({"type": "string", "pattern": r"[a&&b]"}, validate=False)
+    serializer: SchemaSerializer[str] = SchemaSerializer(registry, form, auto_register=True)
+    deserializer = registry.deserializer()
+    written: list[bytes] = []
+    read: list[str | None] = []
+
+    async def write() -> None:
+        written.append(await serializer.encode("a", "orders"))
+
+    async def read_one() -> None:
+        read.append(await deserializer.decode(written[0]))
+
+    for each in (write, read_one):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(20):
+                tasks.start_soon(each)
+    assert (len(written), len(made)) == (20, 1)
+    assert (read, len(caplog.messages)) == (["a"] * 20, 1)  # a reader warns of the pattern, which it does not know
 
 
 async def test_a_schema_that_only_another_node_has_yet(schema_registry: EmbeddedSchemaRegistry) -> None:
@@ -307,7 +353,7 @@ class _Proxy(EmbeddedSchemaRegistry):
         return self.status, None if self.status == 200 else {"message": "no such page"}
 
 
-@pytest.mark.parametrize("status", [200, 404])
+@pytest.mark.parametrize("status", [200, 302, 400, 401, 404, 405, 407])
 async def test_a_server_that_is_no_registry_is_passed_over(
     schema_registry: EmbeddedSchemaRegistry, status: int
 ) -> None:
@@ -322,6 +368,16 @@ async def test_a_server_that_is_no_registry_is_passed_over(
         with pytest.raises(SchemaRegistryError) as raised:
             await registry.subjects()
         assert raised.value.status == status
+
+
+async def test_a_node_that_knows_no_credentials_is_passed_over(schema_registry: EmbeddedSchemaRegistry) -> None:
+    schema_registry.fail(401, count=1_000_000)
+    with EmbeddedSchemaRegistry() as other:
+        registry = SchemaRegistry(f"{schema_registry.url},{other.url}", basic_auth=("orders", "secret"))
+        assert await registry.subjects() == []
+        other.fail(401)
+        with pytest.raises(SchemaRegistryAuthenticationError):
+            await registry.subjects()
 
 
 async def test_the_text_of_a_failing_registry_is_shown() -> None:

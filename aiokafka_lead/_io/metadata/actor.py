@@ -147,6 +147,11 @@ class MetadataActor:
             else:
                 self._forget([name for name in self.snapshot.topics if name not in self._topics])
 
+    @property
+    def has_topics(self) -> bool:
+        """True if metadata of any topic is kept because it was named, and not because of `set_all_topics`."""
+        return bool(self._topics.names())
+
     def use_topic(self, topic: str) -> None:
         """Keep metadata of a topic for ``metadata_max_idle_ms``, since the producer writes to it.
 

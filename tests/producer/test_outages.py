@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import pytest
 
 from aiokafka_lead.errors import (
     ClusterIdMismatchError,
+    CoordinatorLoadInProgressError,
     DeliveryTimeoutError,
     KafkaError,
     UnknownTopicOrPartitionError,
@@ -107,3 +110,17 @@ async def test_topic_that_is_deleted_under_way(cluster: EmbeddedCluster) -> None
             assert isinstance(caught.value.__cause__, KafkaError)
             with pytest.raises(UnknownTopicOrPartitionError, match="events"):
                 await producer.send("events", b"v", partition=0)
+
+
+async def test_records_that_expire_without_a_producer_id_tell_why(cluster: EmbeddedCluster) -> None:
+    cluster.faults.add("InitProducerId", error_code=CoordinatorLoadInProgressError)
+    short: dict[str, Any] = {
+        "linger_ms": 0,
+        "request_timeout_ms": 300,
+        "delivery_timeout_ms": 300,
+        "retry_backoff_ms": 20,
+    }
+    why = "never sent; no producer id could be had: InitProducerId: "
+    async with Producer(cluster.bootstrap_servers, **short) as producer:
+        with anyio.fail_after(20), pytest.raises(DeliveryTimeoutError, match=why):
+            await producer.send_and_wait("events", b"v")

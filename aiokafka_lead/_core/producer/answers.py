@@ -38,7 +38,11 @@ class BatchAnswers:
     """Settles the batches that `Accumulator.drain` handed out, and expired batches."""
 
     def __init__(self, accumulator: Accumulator, retries: int, explain: Callable[[int], str], log: ClientLog) -> None:
-        """Settle batches of ``accumulator``. ``explain`` describes a node's problem, for errors of expired batches."""
+        """Settle batches of ``accumulator``.
+
+        ``explain`` describes a node's problem, for errors of expired batches; without a node (-1) the reason why there
+        is no producer id.
+        """
         self._accumulator = accumulator
         self._counters = accumulator.counters
         self._schedule = accumulator.schedule
@@ -363,7 +367,8 @@ class BatchAnswers:
         if queue.leader_id == NO_LEADER:
             return f"{text}; the partition has no known leader"
         if self._accumulator.identity is not None and self._accumulator.identity.producer_id < 0:
-            return f"{text}; no producer id could be had"
+            why = self._explain(NO_LEADER)
+            return f"{text}; no producer id could be had" + (f": {why}" if why else "")
         why = self._explain(queue.leader_id)
         return f"{text}; {why}" if why else text
 

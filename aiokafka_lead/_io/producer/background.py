@@ -25,6 +25,7 @@ from ..._options.logs import ClientLog
 from ..._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ...config import ProducerConfig
 from ...errors import KafkaError, UnknownServerError, error_for_code
+from ...errors.base import without_frames
 from ..connection.connection import Connection
 from ..loop import CodecThreads, Signal, Spawn, Waiter
 from ..metadata.actor import MetadataActor
@@ -55,6 +56,8 @@ class ProducerIds:
         self._inquiry = Inquiry(patience_of(config.retry_backoff_max_ms))
         self.wanted = Signal()
         """Set when the producer has records to send and no id."""
+        self.error: KafkaError | None = None
+        """Error of the last request for an id; None after a success."""
 
     async def run(self, identity: IdempotentSequencing) -> None:
         """Request ids until cancelled."""
@@ -79,7 +82,9 @@ class ProducerIds:
         except KafkaError as error:
             level = logging.DEBUG if error.retriable else logging.WARNING
             self._log.log(level, "no producer id: %s", error.message, extra={"api": "InitProducerId"})
+            self.error = without_frames(error)
             return error
+        self.error = None
         self._inquiry.settled()
         self._accumulator.on_producer_id(response.producer_id, response.producer_epoch, time.monotonic())
         return None

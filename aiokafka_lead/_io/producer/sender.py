@@ -472,7 +472,12 @@ class Sender:
             self._metadata.request_update(refused(sent.node_id))
 
     def _explain(self, node_id: int) -> str:
-        """Return the reason why batches cannot be sent to a node, for the error of an expired batch."""
+        """Return the reason why batches cannot be sent to a node, for the error of an expired batch.
+
+        Without a node (-1), return the reason why there is no producer id.
+        """
+        if node_id < 0:
+            return "" if self._ids.error is None else str(self._ids.error)
         error = self._brokers.last_error(node_id)
         if error is not None:
             return f"broker {node_id} cannot be reached: {error}"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,18 +17,19 @@ from ._options.logs import client_log
 from .errors import (
     ClientClosedError,
     ConfigError,
+    IllegalStateError,
     InvalidPartitionsError,
     KafkaError,
     MessageTooLargeError,
     RecordDeserializationError,
     TopicAlreadyExistsError,
-    UnknownTopicOrPartitionError,
 )
 
 if TYPE_CHECKING:
     from ._core.run.options import HandlingConfig, RunConfig
     from ._io.client import Client
     from ._io.consumer.engine import ConsumerEngine
+    from ._io.run.beginning import Steps
     from ._io.run.dead_letters import DeadLetters
     from ._io.run.routing import Routing
     from ._io.run.service import Health
@@ -53,6 +55,8 @@ async def run_consumer(
     from ._core.run.options import RunConfig
 
     own, client, subscription = engine.config, engine.client, engine.subscription
+    if engine.run.called:  # checked first: its end would end the reading of retry topics
+        raise IllegalStateError("run() is under way already")
     defaults: RunOptions = {} if own.dead_letter_topic is None else {"dead_letter_topic": own.dead_letter_topic}
     if own.on_bad_record != "raise":
         defaults["on_bad_record"] = own.on_bad_record
@@ -64,19 +68,29 @@ async def run_consumer(
     check_apart(config.dead_letter_topic, subscription.topics, subscription.pattern)
 
     async def work() -> None:
+        from ._io.run.beginning import Steps, reached
         from ._io.run.runner import run
 
-        async with client.handling(), retry_topics(engine, config, own.group_id, routing):
+        steps = Steps(client, config)
+        if not await reached(client):
+            return
+        async with client.handling(), retry_topics(engine, config, own.group_id, routing, steps):
             if exactly_once is not None:
                 from ._io.run.exactly_once import run_exactly_once
 
-                await run_exactly_once(engine, config, routing, exactly_once)
+                await run_exactly_once(engine, config, routing, exactly_once, steps)
                 return
             later = bool(config.retry_topics)
-            async with outlets(client, config, own.group_id, routing, later=later) as dead_letters:
+            async with outlets(client, config, own.group_id, steps, routing, later=later) as dead_letters:
                 await run(engine, config, routing, dead_letters)
 
-    await attended(consumer, own.close_timeout_ms, config, work)
+    engine.run.called = True
+    engine.progress.waits()  # the application has no records before the run begins
+    try:
+        await attended(consumer, own.close_timeout_ms, config, work)
+    finally:
+        engine.run.called = False
+        engine.progress.progressed(time.monotonic())
 
 
 def check_apart(dead_letter_topic: str | None, read: Collection[str], pattern: re.Pattern[str] | None = None) -> None:
@@ -103,9 +117,10 @@ async def bury(client: Client, config: ConsumerConfig, errors: Sequence[RecordDe
             if error.record.topic == config.dead_letter_topic:
                 raise error
         from ._core.run.options import RunConfig
+        from ._io.run.beginning import Steps
 
         handling = RunConfig.from_options({"dead_letter_topic": config.dead_letter_topic})
-        async with outlets(client, handling, config.group_id) as dead_letters:
+        async with outlets(client, handling, config.group_id, Steps(client, handling)) as dead_letters:
             if dead_letters is None:
                 raise ClientClosedError
             for error, sent in [(error, await dead_letters.send(error.record, error, 0)) for error in errors]:
@@ -164,7 +179,13 @@ def routing_of(handler: Any, *, transactional: bool, read: Collection[str] | Non
 
 @asynccontextmanager
 async def outlets(
-    client: Client, config: HandlingConfig, group_id: str | None, routing: Routing | None = None, *, later: bool = False
+    client: Client,
+    config: HandlingConfig,
+    group_id: str | None,
+    steps: Steps,
+    routing: Routing | None = None,
+    *,
+    later: bool = False,
 ) -> AsyncIterator[DeadLetters | None]:
     """Yield the outlet of a run's dead letters, and prepare the producer of its results.
 
@@ -173,7 +194,7 @@ async def outlets(
     the records that wait in retry topics.
     """
     targets = frozenset[str]() if routing is None else routing.targets
-    if config.dead_letter_topic is None and not targets and not later:
+    if (config.dead_letter_topic is None and not targets and not later) or client.stopping:
         yield None
         return
     # Imported here, so that runs without dead letters and results do not pay for it.
@@ -182,6 +203,9 @@ async def outlets(
 
     # Records may be larger than the limits for new ones: they were taken by brokers before.
     unlimited = {"max_request_size": INT32_MAX, "buffer_memory": INT32_MAX}
+
+    async def begun() -> Producer[Any, Any]:
+        return await stack.enter_async_context(Producer._beside(client, max_request_size=INT32_MAX))
 
     async def compressing() -> Producer[Any, Any]:
         producer = Producer._beside(client, compression_type="gzip", **unlimited)
@@ -195,14 +219,13 @@ async def outlets(
             producer: DeadLetterProducer | None = config.dead_letter_producer
             own: Any = None
             if producer is None or targets or later:
-                plain = await stack.enter_async_context(Producer._beside(client, max_request_size=INT32_MAX))
-                own = BySize(plain, compressing)
+                own = BySize(await steps.take(begun), compressing)
             if config.dead_letter_topic is not None:
                 dead_letters = DeadLetters(producer or own, config.dead_letter_topic, group_id)
-                await dead_letters.check()
+                await steps.take(dead_letters.check)
                 found = dead_letters
             for topic in targets:
-                await check_writable(own._client, topic)
+                await steps.take(partial(check_writable, own._client, topic))
             if routing is not None:
                 routing.producer = own
         yield found
@@ -210,7 +233,7 @@ async def outlets(
 
 @asynccontextmanager
 async def retry_topics(
-    engine: ConsumerEngine[Any, Any], config: RunConfig, group_id: str | None, routing: Routing
+    engine: ConsumerEngine[Any, Any], config: RunConfig, group_id: str | None, routing: Routing, steps: Steps
 ) -> AsyncIterator[None]:
     """Let the consumer read the retry topics of its partitions inside the block. Creates missing retry topics.
 
@@ -250,7 +273,7 @@ async def retry_topics(
 
     found.add(engine.subscription.topics)
     with engine.client.beginnings.within(math.inf):
-        await make(found.names)
+        await steps.take(partial(make, found.names))
     keep(found.names)
     engine.reading.accompany(found.names)
     routing.retry_topics = found
@@ -268,36 +291,37 @@ async def retry_topics(
 async def _make_retry_topics(client: Client, wanted: Mapping[str, Sequence[str]]) -> None:
     """Create the missing retry topics of each topic, and their missing partitions.
 
-    Raises `UnknownTopicOrPartitionError` for a topic that does not exist, `TopicAuthorizationFailedError` for a retry
-    topic that must not be read or written, and other errors of the cluster, with the names of the topics as a note.
+    Raises the errors of `MetadataActor.topic` for a topic that brokers do not have, `TopicAuthorizationFailedError` for
+    a retry topic that must not be read or written, and other errors of the cluster, with the names of the topics as a
+    note.
     """
     from ._core.run.later import RETRY_TOPIC_CONFIG
     from ._io.admin import Calls
-    from ._io.run.dead_letters import READ, WRITE, check_rights, described
+    from ._io.run.dead_letters import MISSING_AFTER_MS, READ, WRITE, check_rights, described
+    from .admin import outcomes_of
     from .admin.topics import NewTopic, TopicCalls
 
-    answers = await described(client, [name for origin, names in wanted.items() for name in (origin, *names)])
+    counts = {origin: len((await client.metadata.topic(origin, MISSING_AFTER_MS)).partitions) for origin in wanted}
+    answers = await described(client, [name for names in wanted.values() for name in names])
     there = {topic.name: len(topic.partitions) for topic in answers if not topic.error_code}
     for answer in answers:
-        if answer.name not in wanted:
-            check_rights(answer, READ, WRITE)
+        check_rights(answer, READ, WRITE)
     missing: list[NewTopic] = []
     grown: dict[str, int] = {}
     for origin, names in wanted.items():
-        partitions = there.get(origin)
-        if partitions is None:
-            raise UnknownTopicOrPartitionError(f"there is no topic {origin} to make retry topics for")
+        partitions = counts[origin]
         missing += [NewTopic(name, partitions, topic_configs=RETRY_TOPIC_CONFIG) for name in names if name not in there]
         grown.update((name, partitions) for name in names if there.get(name, partitions) < partitions)
     topics = TopicCalls()
     topics._calls = Calls(client, client.config.request_timeout_ms)
     try:
-        if missing:
-            await topics.create_topics(missing)
-        if grown:
-            await topics.create_partitions(grown)
-    except (TopicAlreadyExistsError, InvalidPartitionsError):
-        pass  # another member was faster
+        # Another member may be faster with some of them.
+        for made in (await outcomes_of(topics.create_topics(missing))).values():
+            if isinstance(made, KafkaError) and not isinstance(made, TopicAlreadyExistsError):
+                raise made
+        for name, count in grown.items():
+            with suppress(InvalidPartitionsError):
+                await topics.create_partitions({name: count})
     except KafkaError as error:
         names = ", ".join([*(topic.name for topic in missing), *grown])
         error.add_note(f"retry topics that cannot be created, or lack partitions: {names}")

@@ -20,6 +20,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
+from ._io.run.probes import serve
+
 __all__ = ["Scrapes"]
 
 ANSWER_WITHIN_S = 2.0
@@ -53,7 +55,7 @@ class Scrapes:
             with self._scope:
                 async with listener:
                     task_status.started()
-                    await listener.serve(self._answer)
+                    await serve(listener, self._answer, _log.warning)
         finally:
             path.unlink(missing_ok=True)
 

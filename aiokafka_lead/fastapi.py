@@ -6,7 +6,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -37,7 +37,6 @@ from .errors import (
     KafkaError,
     MessageTooLargeError,
     RecordSerializationError,
-    RequestTimedOutError,
 )
 from .handlers import Handlers
 from .producer import Producer
@@ -67,9 +66,6 @@ _HAS_PROMETHEUS = find_spec("prometheus_client") is not None
 
 RETRY_AFTER_S = 5
 """Value of Retry-After in seconds, in responses to requests that fail because Kafka is unreachable."""
-
-LOOK_AGAIN_MS = 1000.0
-"""Interval at which a consumer of an app that started without Kafka tries to reach it."""
 
 _log = logging.getLogger("aiokafka_lead.fastapi")
 
@@ -114,20 +110,17 @@ class _Consuming:
         self.make = make
         self._handler = handler
         self._options = options
-        self._exactly_once = exactly_once
+        self.exactly_once = exactly_once
         self.consumer: AnyConsumer | None = None
         self.ended: str | None = None
         """Reason why its records are no longer handled; None while they are."""
 
-    async def run(self, client: Client, consumer: AnyConsumer) -> None:
-        """Wait until Kafka is reachable, then handle records until the consumer is stopped."""
+    async def run(self, consumer: AnyConsumer) -> None:
+        """Handle records until the consumer is stopped."""
         try:
-            while not client.health().connected:
-                with suppress(RequestTimedOutError):
-                    await consumer.wait_ready(LOOK_AGAIN_MS)
             options = dict(self._options)
-            if self._exactly_once is not None:
-                options["exactly_once"] = await self._exactly_once()
+            if self.exactly_once is not None:
+                options["exactly_once"] = await self.exactly_once()
             await consumer.run(self._handler, **options)
         except ClientClosedError:
             return
@@ -231,13 +224,13 @@ class Kafka:
 
         This uses `Consumer.run` with the options ``run``, except ``stop_on_signals``: the app's server handles signals.
         The result may also be called with `Handlers`, with their batches and results. Without ``topics``, the consumer
-        then subscribes to the topics of the handlers.
+        then subscribes to the topics that the handlers have when the app starts.
 
             kafka.consumer(group_id="billing")(handlers)
 
         ``exactly_once`` is the result of `producer` with a ``transactional_id``, or of `transaction_pipeline`. The
-        handler then also receives a transaction, and no other code may begin a transaction with that producer. Each
-        process of the app needs a different ``transactional_id``.
+        handler then also receives a transaction, and no other code or consumer may begin a transaction with that
+        client. Each process of the app needs a different ``transactional_id``.
 
             copies = kafka.producer(transactional_id=f"copies-{socket.gethostname()}-{os.getpid()}")
 
@@ -300,14 +293,17 @@ class Kafka:
             raise ConfigError("stop_on_signals is not for an app: its server handles signals, and stops the app")
 
         def register(handler: H) -> H:
-            names = topics
+            several: object = handler
+            if not topics and not isinstance(several, Handlers):
+                raise ConfigError("there is nothing to read: name topics, or register Handlers, which name theirs")
+            if exactly_once is not None and any(each.exactly_once is exactly_once for each in self._consuming):
+                raise ConfigError("another consumer has this exactly_once client already: each needs one of its own")
+            routing_of(handler, transactional=exactly_once is not None, read=topics, subscribe=lambda names: None)
 
-            def subscribe(found: tuple[str, ...]) -> None:
-                nonlocal names
-                names = found
+            def begin(client: Client) -> AnyConsumer:
+                return make(client, several.topics if isinstance(several, Handlers) and not topics else topics)
 
-            routing_of(handler, transactional=exactly_once is not None, read=topics, subscribe=subscribe)
-            self._consuming.append(_Consuming(lambda client: make(client, names), handler, run, exactly_once))
+            self._consuming.append(_Consuming(begin, handler, run, exactly_once))
             return handler
 
         return register
@@ -352,7 +348,7 @@ class Kafka:
                     consuming.ended = None
                     consuming.consumer = consuming.make(client)
                     await consuming.consumer.start(wait=self._wait)
-                    tasks.start_soon(consuming.run, client, consuming.consumer, name="kafka consumer of the app")
+                    tasks.start_soon(consuming.run, consuming.consumer, name="kafka consumer of the app")
                 for relaying in self._relaying:
                     relaying.ended = None
                     relay = await stack.enter_async_context(relaying.dependency._made(client))

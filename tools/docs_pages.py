@@ -200,7 +200,7 @@ ADVICE: dict[str, str] = {
     "CommitOutcomeUnknownError": "call `commit_transaction()` again to find out",
     "ConfigError": "correct the option that the message names",
     "ConfigTypeError": "correct the option that the message names",
-    "CorruptBatchError": "skip the batch with `seek`, and check the broker's disk",
+    "CorruptBatchError": "skip the batch with a `seek` to `next_offset`, and check the broker's disk",
     "DeliveryTimeoutError": "the record may be stored: send again if a duplicate is harmless, else read the topic",
     "GroupAuthorizationFailedError": "grant the principal READ on the group",
     "HandlerError": "correct the handler for the record that the message names, or set `dead_letter_topic`",

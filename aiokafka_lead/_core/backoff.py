@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from random import random
 
 from ..errors import KafkaError, MisroutedConnectionError
+from .chance import random
 
 JITTER = 0.2
 """Delays vary by a fifth in both directions, so that clients that failed together do not return together."""

@@ -100,6 +100,10 @@ class RunTracing(Protocol):
         """Return the handler wrapped in a span that is current while it runs."""
         ...
 
+    def together(self, records: Sequence[Any]) -> AbstractContextManager[object]:
+        """Return a context manager for a call of a handler with several records, whose span is current inside it."""
+        ...
+
     def retried(self, record: Any, error: BaseException, attempts: int) -> None:
         """Record that its handler raised this error, and will be called again within the same span."""
         ...

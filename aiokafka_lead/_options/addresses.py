@@ -27,6 +27,14 @@ _REMEMBERED = 64
 """Number of failures remembered per name; a name has few addresses at a time."""
 
 
+def without_root(host: str) -> str:
+    """Return a host name without a dot at its end, as certificates, TLS and Kerberos have it.
+
+    With the dot, a resolver does not try the name in its search domains. It is common in Kubernetes.
+    """
+    return host.removesuffix(".")
+
+
 class _Rank(IntEnum):
     """Order of addresses: lower ranks are tried first."""
 

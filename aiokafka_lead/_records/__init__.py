@@ -4,7 +4,7 @@ from .batch import BatchView
 from .columns import Columns
 from .compression import compress, decompress
 from .encoder import BatchBuilder, estimated_size
-from .layout import DEFAULT_MAX_DECOMPRESSED_BYTES, ControlType
+from .layout import DEFAULT_MAX_DECOMPRESSED_BYTES, ControlType, offset_past
 from .legacy import MessageSet
 from .murmur2 import murmur2
 from .reading import read_batches, read_parts
@@ -28,6 +28,7 @@ __all__ = [
     "decompress",
     "estimated_size",
     "murmur2",
+    "offset_past",
     "read_batches",
     "read_parts",
 ]

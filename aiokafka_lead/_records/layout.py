@@ -84,6 +84,28 @@ ATTRIBUTES_AT = 21
 LOG_OVERHEAD = 12
 """Number of bytes that batch_length (or a legacy message's size) does not count."""
 
+
+def offset_past(batches: memoryview, offset: int) -> int:
+    """Return the offset after the batch at or after this offset, even if it is corrupt; -1 if that is unknown.
+
+    A batch's last offset may itself be corrupt, so it has to fit the number of records, and the following batch.
+    """
+    at = 0
+    while at + HEADER_SIZE <= len(batches):
+        base, length, _, magic, _, _, delta, *_, count = HEADER.unpack_from(batches, at)
+        if magic != 2 or length < HEADER_SIZE - LOG_OVERHEAD:
+            break
+        end: int = base + delta + 1 if 0 <= count <= delta + 1 else -1
+        at += LOG_OVERHEAD + length
+        if at + HEADER_SIZE <= len(batches):
+            following: int = HEADER.unpack_from(batches, at)[0]
+            if following > base and not base < end <= following:
+                end = following
+        if end > offset:
+            return end
+    return -1
+
+
 CODEC_MASK = 0x07
 LOG_APPEND_TIME_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10

@@ -122,7 +122,9 @@ _RANGES: dict[str, tuple[int, int]] = {
 """Ranges of native options. aiokafka accepts any number."""
 _WHOLE = {name for name in _RANGES if name.endswith(("_bytes", "_size"))} | {"transaction_timeout_ms"}
 _FLAGS = ("enable_auto_commit", "check_crcs", "exclude_internal_topics", "enable_idempotence")
-_NAMES = ("client_id", "client_rack", "group_instance_id")
+_NAMES = ("client_id", "client_rack", "group_id", "group_instance_id", "transactional_id")
+_MAY_BE_EMPTY = ("client_id", "client_rack", "group_instance_id")
+"""Names that aiokafka takes as not given if they are empty."""
 
 _SASL_OF = {
     **dict.fromkeys(PASSWORD_MECHANISMS, ("sasl_plain_username", "sasl_plain_password")),
@@ -165,7 +167,7 @@ def plain_values(given: Mapping[str, Any]) -> dict[str, Any]:
     """Convert values that aiokafka accepts and native options do not.
 
     Members of enumerations, which kstreams passes, become their values. Numbers become the nearest allowed number,
-    flags their truth value, and empty names None.
+    flags their truth value, and names text, or None if they are empty.
     """
     found = {name: value.value if isinstance(value, Enum) else value for name, value in given.items()}
     for name, (low, high) in _RANGES.items():
@@ -173,7 +175,8 @@ def plain_values(given: Mapping[str, Any]) -> dict[str, Any]:
             near = min(max(value, low), high)
             found[name] = int(near) if name in _WHOLE or isinstance(near, bool) else near
     found |= {name: bool(found[name]) for name in _FLAGS if name in found}
-    return found | {name: None for name in _NAMES if found.get(name) == ""}
+    found |= {name: str(found[name]) for name in _NAMES if found.get(name) is not None}
+    return found | {name: None for name in _MAY_BE_EMPTY if found.get(name) == ""}
 
 
 def producer_options(given: Mapping[str, Any], acks_given: bool) -> dict[str, Any]:

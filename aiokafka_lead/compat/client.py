@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Iterable
 from typing import Any
 
+from .._core.chance import choice
+from .._core.metadata.answer import topic_metadata
 from .._io.client import Client
+from .._io.deadline import Deadline
 from ..config import ClientConfig
-from ..errors import KafkaConnectionError
+from ..errors import KafkaConnectionError, KafkaError
 from ._life import start_or_renew
 from ._options import CLIENT, client_options
 from .cluster import ClusterMetadata
@@ -51,6 +53,8 @@ class AIOKafkaClient:
         self._native = native
         self._bootstrap_servers = bootstrap_servers
         self._client_id = native.config.client_id
+        self._topics: frozenset[str] = frozenset()
+        """Topics of `set_topics` and `add_topic`."""
         self.cluster = ClusterMetadata(native)
 
     def __repr__(self) -> str:
@@ -72,7 +76,7 @@ class AIOKafkaClient:
     def get_random_node(self) -> int | None:
         """Return the id of a random broker, or None while none is known."""
         known = [node_id for node_id in self._native.metadata.snapshot.brokers if node_id >= 0]
-        return random.choice(known) if known else None
+        return choice(known) if known else None
 
     async def ready(self, node_id: int, *, group: object = None) -> bool:
         """Return True if a connection to the broker is open or can be made."""
@@ -87,49 +91,47 @@ class AIOKafkaClient:
         return request.response(await self._native.request(node_id, request.native()))
 
     def set_topics(self, topics: Iterable[str]) -> asyncio.Future[bool]:
-        """Keep metadata of these topics, too, and refresh it; see `force_metadata_update`."""
-        self._native.metadata.add_topics(topics)
+        """Keep metadata of these topics, which replace the topics of an earlier call; see `force_metadata_update`."""
+        before, self._topics = self._topics, frozenset(topics)
+        self._native.metadata.add_topics(self._topics - before)
+        self._native.metadata.remove_topics(before - self._topics)
         return self.force_metadata_update()
 
     def add_topic(self, topic: str) -> asyncio.Future[bool]:
         """Keep metadata of this topic, too, and refresh it; see `force_metadata_update`."""
-        return self.set_topics([topic])
+        return self.set_topics(self._topics | {topic})
 
     def force_metadata_update(self) -> asyncio.Future[bool]:
-        """Refresh the metadata. The result of the future is True, or False if newer metadata did not arrive in time."""
+        """Refresh the metadata: of every topic of the cluster if this client has no topics, as in aiokafka.
+
+        The result of the future is True, or False if newer metadata did not arrive in time.
+        """
         return asyncio.ensure_future(self._newer())
 
     async def _newer(self) -> bool:
         metadata = self._native.metadata
-        generation = metadata.snapshot.generation
+        every = not metadata.has_topics
+        metadata.set_all_topics(every, self)
         metadata.request_update()
+        deadline = Deadline(self._native.config.request_timeout_ms)
         try:
-            await metadata.wait_newer(generation, self._native.config.request_timeout_ms)
-        except KafkaConnectionError:
+            snapshot = await metadata.wait_newer(metadata.snapshot.generation, deadline.request_ms())
+            while every and not metadata.knows_every_topic:  # the answer to an earlier request
+                snapshot = await metadata.wait_newer(snapshot.generation, deadline.request_ms())
+        except KafkaError:
             return False
         return True
 
     async def fetch_all_metadata(self) -> ClusterMetadata:
         """Fetch the metadata of every topic once, without keeping it."""
         answer = await self._native.request_any(MetadataRequest().native())
-        return AllTopics(self._native, {topic.name: topic for topic in answer.topics if topic.name})
+        topics = [topic_metadata(topic, version=0) for topic in answer.topics if topic.name]
+        return ClusterMetadata(self._native, {topic.name: topic for topic in topics})
 
     async def _wait_on_metadata(self, topic: str) -> set[int]:
         """Return the topic's partitions once they are known. Raises `UnknownTopicOrPartitionError`. Tracers call it."""
         found = await self._native.metadata.topic(topic, self._native.config.request_timeout_ms)
         return set(range(len(found.partitions)))
-
-
-class AllTopics(ClusterMetadata):
-    """The cluster's metadata with every topic in it."""
-
-    def __init__(self, client: Client, topics: dict[str, Any]) -> None:
-        super().__init__(client)
-        self._all = topics
-
-    def topics(self, exclude_internal_topics: bool = True) -> set[str]:
-        """Return the cluster's topics."""
-        return {name for name, topic in self._all.items() if not (exclude_internal_topics and topic.is_internal)}
 
 
 def client_of(native: Client, bootstrap_servers: str | list[str], ssl_context: Any) -> AIOKafkaClient:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .._core.metadata.types import NO_LEADER
+from .._core.metadata.types import NO_LEADER, TopicMetadata
 from .._io.client import Client
 from ..types import TopicPartition
 from .structs import BrokerMetadata
@@ -31,8 +31,10 @@ class AssignableCluster:
 class ClusterMetadata:
     """A native client's latest metadata, with aiokafka's methods."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, topics: Mapping[str, TopicMetadata] | None = None) -> None:
+        """Show these topics, or, if ``topics`` is None, the topics of the client's latest metadata."""
         self._client = client
+        self._topics = topics
 
     @property
     def cluster_id(self) -> str | None:
@@ -53,30 +55,42 @@ class ClusterMetadata:
         broker = self._client.metadata.snapshot.brokers.get(broker_id)
         return None if broker is None else BrokerMetadata(*broker)
 
+    def _known(self) -> Mapping[str, TopicMetadata]:
+        return self._client.metadata.snapshot.topics if self._topics is None else self._topics
+
     def topics(self, exclude_internal_topics: bool = True) -> set[str]:
-        """Return the topics in this client's metadata."""
+        """Return the topics in this metadata."""
         return {
             topic.name
-            for topic in self._client.metadata.snapshot.topics.values()
+            for topic in self._known().values()
             if topic.partitions and not (exclude_internal_topics and topic.is_internal)
         }
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
         """Return the topic's partitions, or None for a topic that is not in the metadata."""
-        count = self._client.metadata.snapshot.partition_count(topic)
-        return set(range(count)) if count else None
+        found = self._known().get(topic)
+        return set(range(len(found.partitions))) if found is not None and found.partitions else None
 
     def available_partitions_for_topic(self, topic: str) -> set[int] | None:
         """Return the topic's partitions that have a leader, or None for a topic that is not in the metadata."""
         partitions = self.partitions_for_topic(topic)
         if partitions is None:
             return None
-        leader = self._client.metadata.snapshot.leader
-        return {number for number in partitions if leader(topic, number)[0] != NO_LEADER}
+        return {number for number in partitions if self._known()[topic].partitions[number].leader_id != NO_LEADER}
 
     def leader_for_partition(self, partition: TopicPartition) -> int | None:
         """Return the partition's leader, -1 if it has none, or None for an unknown partition."""
-        snapshot = self._client.metadata.snapshot
-        if not 0 <= partition.partition < snapshot.partition_count(partition.topic):
+        found = self._known().get(partition.topic)
+        if found is None or not 0 <= partition.partition < len(found.partitions):
             return None
-        return snapshot.leader(*partition)[0]
+        return found.partitions[partition.partition].leader_id
+
+    def partitions_for_broker(self, broker_id: int) -> set[TopicPartition] | None:
+        """Return the partitions that a broker leads, or None if there are none."""
+        led = {
+            TopicPartition(topic.name, number)
+            for topic in self._known().values()
+            for number, partition in enumerate(topic.partitions)
+            if partition.leader_id == broker_id
+        }
+        return led or None

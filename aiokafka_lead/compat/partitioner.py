@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 
+from .._core.chance import choice
 from .._records.murmur2 import murmur2 as signed_murmur2
 
 __all__ = ["DefaultPartitioner", "murmur2"]
@@ -19,7 +19,7 @@ class DefaultPartitioner:
 
     def __call__(self, key: bytes | None, all_partitions: Sequence[int], available: Sequence[int]) -> int:
         if key is None:
-            return random.choice(available or all_partitions)
+            return choice(available or all_partitions)
         return all_partitions[(murmur2(key) & 0x7FFFFFFF) % len(all_partitions)]
 
 

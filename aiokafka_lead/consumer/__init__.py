@@ -129,9 +129,12 @@ class Consumer(ConsumerBase[K, V]):
         read from their beginning, so that no record is missed. In a group, this requires that the member joined before
         and that the partition has no committed offset.
 
+        A group does not wait for records in hand of topics that are no longer read: see `unsubscribe`.
+
         ``listener``, for members of a group, is a `RebalanceListener` or a similar object. Under
-        ``group_protocol="consumer"`` the broker matches the pattern, in RE2 syntax (KIP-848). Raises `ConfigError`
-        unless either topics or a pattern are given, and for a listener without ``group_id``.
+        ``group_protocol="consumer"`` the broker matches the pattern, in RE2 syntax (KIP-848), or the client does if
+        that is impossible. Raises `ConfigError` unless either topics or a pattern are given, and for a listener without
+        ``group_id``.
         """
         if listener is not None and self._config.group_id is None:
             raise ConfigError("listener is for consumer groups: set group_id")
@@ -146,7 +149,7 @@ class Consumer(ConsumerBase[K, V]):
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions; replaces earlier choices, but partitions that stay keep their positions.
 
-        A member of a group leaves the group first, in the background.
+        A member of a group leaves the group first, in the background, as after `unsubscribe`.
         """
         wanted = arguments.PARTITIONS("partitions", partitions)
         self._client.check_loop()
@@ -156,6 +159,7 @@ class Consumer(ConsumerBase[K, V]):
     def unsubscribe(self) -> None:
         """Stop reading. A member gives up its partitions and leaves the group, in the background.
 
+        Except in `run`, it does not wait for records in hand: commit them first, or they are delivered again.
         `run` returns as if the consumer were stopped. Any other waiting read raises `IllegalStateError`.
         """
         self._client.check_loop()

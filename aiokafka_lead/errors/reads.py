@@ -40,17 +40,8 @@ class PartitionReadError(KafkaError):
         """The consumer's position in the partition, which the error does not change."""
 
 
-class CorruptBatchError(PartitionReadError, CorruptRecordError):
-    """The bytes at the position are not a valid record batch."""
-
-    retriable = False
-
-
-class BatchTooLargeError(PartitionReadError):
-    """The decompressed size of the record batch at the position exceeds ``max_decompressed_batch_bytes``.
-
-    A consumer with a higher limit can read it. To skip it, seek to ``next_offset``.
-    """
+class _BatchReadError(PartitionReadError):
+    """A whole record batch cannot be read."""
 
     def __init__(
         self,
@@ -64,6 +55,23 @@ class BatchTooLargeError(PartitionReadError):
     ) -> None:
         super().__init__(message, topic=topic, partition=partition, offset=offset, broker=broker)
         self.next_offset = next_offset
+        """The offset after the batch, or -1 if it is unknown."""
+
+
+class CorruptBatchError(_BatchReadError, CorruptRecordError):
+    """The bytes at the position are not a valid record batch.
+
+    To skip it, seek to ``next_offset``, unless that is -1: its length is then unknown.
+    """
+
+    retriable = False
+
+
+class BatchTooLargeError(_BatchReadError):
+    """The decompressed size of the record batch at the position exceeds ``max_decompressed_batch_bytes``.
+
+    A consumer with a higher limit can read it. To skip it, seek to ``next_offset``.
+    """
 
 
 class FetchOffsetOutOfRangeError(PartitionReadError, OffsetOutOfRangeError):

@@ -15,7 +15,7 @@ from functools import partial
 from ssl import SSLContext
 from typing import Any
 
-from .._options.addresses import Addresses, Search
+from .._options.addresses import Addresses, Search, without_root
 from .._options.checks import Secret
 from .._options.version import __version__
 from .._values import NamedTuple
@@ -193,7 +193,7 @@ class _Dialling:
         """Return the remaining time, never 0, which as a socket's timeout would mean non-blocking."""
         return max(0.001, self.deadline - time.monotonic())
 
-    def connect(self, endpoint: tuple[str, int], *_: Any) -> socket.socket:
+    def connect(self, endpoint: tuple[str, int]) -> socket.socket:
         """Connect like `socket.create_connection`, with a part of the time for each address, and the best first."""
         search = self._search
         if search is None:
@@ -264,7 +264,9 @@ class _Https(_ByAddress, urllib.request.HTTPSHandler):
 
 def _connection(http_class: Any, dialling: _Dialling, host: str, **options: Any) -> Any:
     connection = http_class(host, **options)
-    connection._create_connection = dialling.connect
+    name = connection.host
+    connection.host = without_root(name)  # TLS verifies this name
+    connection._create_connection = lambda endpoint, *_: dialling.connect((name, endpoint[1]))
     return connection
 
 

@@ -23,7 +23,7 @@ from .._options.version import __version__
 from .._records import ConsumerRecord
 from .instruments import Instruments, Kit
 from .names import SCHEMA_URL, Vocabulary, Wording
-from .processes import Processes, current, place_of
+from .processes import Processes
 from .tracer import Tracing
 
 __all__ = ["instrument", "processing", "uninstrument"]
@@ -64,22 +64,10 @@ def processing(records: ConsumerRecord[Any, Any] | Sequence[ConsumerRecord[Any, 
     links to these spans. Without `instrument` nothing is recorded.
     """
     tracing = installed.tracer
-    processes = Processes(tracing.kit, None) if isinstance(tracing, Tracing) else None
-    if processes is None:
-        process = None
-    elif isinstance(records, Sequence):
-        process = processes.process_batch(
-            *place_of([(record.topic, record.partition) for record in records]), [record.headers for record in records]
-        )
-    else:
-        process = processes.process(records)
-    if process is None or processes is None:
+    if not isinstance(tracing, Tracing):
         yield trace.INVALID_SPAN
         return
-    with current(process.context):
-        try:
-            yield trace.get_current_span(get_current())
-        except BaseException as error:
-            processes.end(process, error)
-            raise
-    processes.end(process)
+    processes = Processes(tracing.kit, None)
+    process = processes.process_all(records) if isinstance(records, Sequence) else processes.process(records)
+    with processes.during(process):
+        yield trace.INVALID_SPAN if process is None else trace.get_current_span(get_current())

@@ -11,7 +11,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 from opentelemetry import context as context_api
 from opentelemetry.context import Context, create_key, get_current, set_value
@@ -51,7 +53,7 @@ class Instruments:
         )
         meter.create_observable_counter(
             "messaging.client.consumed.messages",
-            [self._consumed],
+            [partial(_consumed, meter)],
             unit="{message}",
             description="Number of messages that were delivered to the application.",
         )
@@ -59,6 +61,9 @@ class Instruments:
         """Running consumers."""
         self._stopped: Counter[Series] = Counter()
         """Counts of stopped consumers, by topic."""
+        if (earlier := _latest.get(meter)) is not None:
+            self._stopped += earlier._stopped
+        _latest[meter] = self
         self._known: dict[Any, dict[str, Value]] = {}
 
     def settled(
@@ -100,7 +105,13 @@ class Instruments:
             for topic, count in client.consumed().items():
                 self._stopped[kept, topic] += count
 
-    def _consumed(self, options: CallbackOptions) -> Iterable[Observation]:
+    def turn_off(self) -> None:
+        """Count no more records of running consumers."""
+        for client in list(self._reading):
+            self.stopped(client)
+
+    def consumed(self) -> Iterable[Observation]:
+        """Return the numbers of records that consumers have handed out."""
         totals = self._stopped.copy()
         for client in list(self._reading):
             for topic, count in client.consumed().items():
@@ -129,6 +140,14 @@ class Instruments:
                 (Attribute.SERVER_PORT, port),
             )
         return found
+
+
+_latest: WeakKeyDictionary[Meter, Instruments] = WeakKeyDictionary()
+"""Latest instruments of each meter. A meter keeps its first callbacks, and ignores later ones."""
+
+
+def _consumed(meter: Meter, options: CallbackOptions) -> Iterable[Observation]:
+    return _latest[meter].consumed()
 
 
 def _unknown() -> None:

@@ -106,6 +106,25 @@ class Processes:
             return Process(set_span_in_context(span, ambient), span, topic)
         return Process(set_span_in_context(span, ambient), None, topic)
 
+    def process_all(self, records: Sequence[Record]) -> Process | None:
+        """Begin the processing of several records, as `process_batch` does."""
+        place = place_of([(record.topic, record.partition) for record in records])
+        return self.process_batch(*place, [record.headers for record in records])
+
+    @contextmanager
+    def during(self, process: Process | None) -> Iterator[None]:
+        """Make the processing current within the block, and end it with the block."""
+        if process is None:
+            yield
+            return
+        with current(process.context):
+            try:
+                yield
+            except BaseException as error:
+                self.end(process, error)
+                raise
+        self.end(process)
+
     def _measured(self, context: Context, topic: str | None) -> Process | None:
         """Begin processing without a span; its duration is measured if metrics are collected."""
         return None if self.kit.instruments is None else Process(context, None, topic, is_bare=True)

@@ -62,6 +62,10 @@ class Run:
 
         return traced
 
+    def together(self, records: Sequence[HandledRecord]) -> AbstractContextManager[object]:
+        """Return a context manager for a call of a handler with several records, which is one attempt at them."""
+        return self._processes.during(self._processes.process_all(records))
+
     def retried(self, record: HandledRecord, error: BaseException, attempts: int) -> None:
         """Record that the record's handler will be called again, within the same span."""
         process = self._open.get(_key(record))

@@ -41,5 +41,7 @@ class Tracing:
     def turn_off(self) -> None:
         """Stop recording, even for running clients."""
         self.kit.on = False
+        if self.kit.instruments is not None:
+            self.kit.instruments.turn_off()
         for sends in self._sends:
             sends.unsampled.turn_off()

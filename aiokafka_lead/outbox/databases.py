@@ -148,6 +148,16 @@ def database_of(database: Any) -> Database:
     )
 
 
+_UNAVAILABLE = ("08", "53", "57P")
+"""Beginnings of PostgreSQL's codes for lost connections, exhausted resources, and a server that starts or stops."""
+
+
+def is_unavailable(error: Exception) -> bool:
+    """Return True if the database could not be reached, or refuses connections for the moment."""
+    codes = (str(getattr(each, "sqlstate", "")) for each in (error, error.__cause__))  # SQLAlchemy wraps the original
+    return isinstance(error, OSError) or any(code.startswith(_UNAVAILABLE) for code in codes)
+
+
 def _library(value: object) -> str:
     """Return the supported library that defines the value's class or a base class, or ``""``."""
     libraries = [base.__module__.partition(".")[0] for base in type(value).__mro__]

@@ -20,7 +20,7 @@ from .._options.logs import client_log
 from .._runs import attended
 from ..client import Client
 from ..errors import IllegalStateError
-from .databases import database_of
+from .databases import database_of, is_unavailable
 from .options import RelayConfig, RelayHealth, RelayMetrics
 from .publishing import NotPublishedError, ShardProducer
 from .store import Batch, LeaseLostError, Store, share_out
@@ -125,8 +125,8 @@ class Relay:
         an HTTP server on ``health_host`` (every interface) serves ``/health/live`` and ``/health/ready``, as in
         `Consumer.run`.
 
-        Raises the database's error if the tables cannot be read at the start, and `IllegalStateError` if they have
-        another number of shards or the relay has run before.
+        Waits for a database that cannot be reached. Raises the database's error if the tables cannot be read at the
+        start, and `IllegalStateError` if they have another number of shards or the relay has run before.
         """
         if self._scope is not None or self._ended.is_set():
             raise IllegalStateError("a relay runs once: make a new one")
@@ -160,7 +160,7 @@ class Relay:
     async def _run(self) -> None:
         try:
             with anyio.CancelScope() as self._scope:
-                await self._store.check()
+                await self._check()
                 async with anyio.create_task_group() as looking:
                     looking.start_soon(self._look, name="kafka outbox's look")
                     async with anyio.create_task_group() as shards:
@@ -171,6 +171,22 @@ class Relay:
         finally:
             self._scope = None
             self._ended.set()
+
+    async def _check(self) -> None:
+        """Check the tables, as soon as the database can be reached."""
+        failures = 0
+        while not self._stopping.is_set():
+            try:
+                await self._store.check()
+            except Exception as error:
+                if not is_unavailable(error):
+                    raise
+                failures += 1
+                self._database_failed(error)
+            else:
+                return
+            with anyio.move_on_after(self._backoff.delay_s(failures)):
+                await self._stopping.wait()
 
     # --- the relay's part of the shards ------------------------------------------------------------------------------
 
@@ -205,14 +221,20 @@ class Relay:
 
     async def _look(self) -> None:
         """Query for shards that have rows, every ``poll_ms``."""
+        failures = 0
         while True:
+            pause_s = self._config.poll_ms / 1000
             try:
                 self._waiting = await self._store.waiting()
             except Exception as error:
                 self._database_failed(error)
+                failures += 1
+                pause_s = max(pause_s, self._backoff.delay_s(failures))
+            else:
+                failures = 0
             for shard in self._waiting.keys() & self._held.keys():
                 self._held[shard].wake()
-            with anyio.move_on_after(self._config.poll_ms / 1000):
+            with anyio.move_on_after(pause_s):
                 await self._awoken.wait()
             self._awoken = anyio.Event()
 

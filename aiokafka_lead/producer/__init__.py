@@ -248,12 +248,13 @@ class Producer(Facade, Generic[K, V]):
     async def commit_transaction(self, *, timeout_ms: float | None = None) -> None:
         """Commit the open transaction atomically, and return when the commit is certain.
 
-        Sends pending records and waits for them. If any record has failed, even if its delivery was not awaited, the
-        transaction is aborted, and this raises `TransactionAbortedError`; the transaction may be repeated. Raises
-        `ProducerFencedError` when another producer has taken over the transactional id. Raises
-        `CommitOutcomeUnknownError` after ``timeout_ms`` (``max_block_ms``); the call may then be repeated. Cancelling
-        the call while records are in flight aborts the transaction. A later cancellation is raised once the outcome is
-        known.
+        Sends pending records and waits for them, then for the coordinator, together at most ``timeout_ms``
+        (``max_block_ms``). If any record has failed, even if its delivery was not awaited, or is not acknowledged in
+        time, the transaction is aborted, and this raises `TransactionAbortedError`; the transaction may be repeated.
+        Raises `ProducerFencedError` when another producer has taken over the transactional id. Raises
+        `CommitOutcomeUnknownError` if the coordinator does not answer in time; the call may then be repeated.
+        Cancelling the call while records are in flight aborts the transaction. A later cancellation is raised once the
+        outcome is known.
         """
         await self._own_transactions().commit(timeout_s(timeout_ms))
 

@@ -252,9 +252,14 @@ class ShareConsumer(Facade, Generic[K, V]):
         check_apart(config.dead_letter_topic, self.subscription())
 
         async def work() -> None:
+            from .._io.run.beginning import Steps, reached
+
+            client = self._client
+            if not await reached(client):
+                return
             async with (
-                self._client.handling(),
-                outlets(self._client, config, self._config.group_id, routing) as dead_letters,
+                client.handling(),
+                outlets(client, config, self._config.group_id, Steps(client, config), routing) as dead_letters,
             ):
                 await run(self._engine, config, routing, dead_letters)
 

@@ -360,13 +360,35 @@ async def test_a_record_that_cannot_be_deserialized_comes_again(cluster: Embedde
                 await consumer.getmany(timeout_ms=5000)
             with pytest.raises(ValueError, match="not this one"):
                 await consumer.getone()
+        records = aiter(consumer)
+        with pytest.raises(ValueError, match="not this one"):
+            await anext(records)
         refused = b""
-        found = []
-        async for record in consumer:
-            found.append(record.value)
-            if len(found) == 2:
-                break
-        assert found == [1, 2]
+        assert [(await anext(records)).value for _ in range(2)] == [1, 2]
+
+
+async def test_an_iterator_goes_on_after_a_time_limit_and_serves_several_tasks(cluster: EmbeddedCluster) -> None:
+    async with AIOKafkaConsumer("events", bootstrap_servers=cluster.bootstrap_servers) as consumer:
+        records = aiter(consumer)
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(records), 0.01)
+        found: list[int] = []
+
+        async def read() -> None:
+            async for record in records:
+                found.append(record.offset)
+
+        tasks = [asyncio.create_task(read()) for _ in range(2)]
+        await asyncio.sleep(0)
+        await filled(cluster, 3)
+        async with asyncio.timeout(20):
+            while len(found) < 3:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+    await asyncio.gather(*tasks)
+    assert found == [0, 1, 2]
+    with pytest.raises(StopAsyncIteration):
+        await anext(records)
 
 
 async def abort(producer: AIOKafkaProducer) -> None:

@@ -7,6 +7,7 @@ import ssl
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -24,6 +25,7 @@ from aiokafka_lead.compat.errors import (
     KafkaConnectionError,
     KafkaError,
     NoOffsetForPartitionError,
+    UnknownTopicOrPartitionError,
 )
 from aiokafka_lead.compat.util import parse_kafka_version
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
@@ -150,6 +152,27 @@ async def test_a_start_may_be_tried_again_after_it_has_failed() -> None:
             assert await admin.list_topics() == ["events"]
             for stop in (producer.stop, client.close, admin.close, *(one.stop for one in members)):
                 await stop()
+
+
+@pytest.mark.parametrize("group_id", [None, "g"])
+async def test_a_start_may_be_tried_again_until_the_topic_exists(group_id: str | None) -> None:
+    async with EmbeddedCluster(1, auto_create_topics=False) as cluster, asyncio.timeout(30):
+        reader = AIOKafkaConsumer(
+            "events", bootstrap_servers=cluster.bootstrap_servers, group_id=group_id, request_timeout_ms=100
+        )
+        for _ in range(2):
+            with pytest.raises(UnknownTopicOrPartitionError):
+                await reader.start()
+        cluster.create_topic("events", 2)
+        while not reader.assignment():
+            try:
+                await reader.start()
+            except UnknownTopicOrPartitionError:  # not looked up since
+                pass
+        assert reader.assignment() == {FIRST, SECOND}
+        with pytest.raises(AssertionError):
+            await reader.start()
+        await reader.stop()
 
 
 async def test_choices_of_partitions_exclude_each_other(cluster: EmbeddedCluster) -> None:
@@ -295,6 +318,32 @@ async def test_a_read_outlives_an_unsubscribe_and_ends_with_the_consumer(cluster
                 await task
 
 
+@pytest.mark.parametrize("group_id", [None, "g"])
+async def test_reads_wait_for_a_topic_that_does_not_exist(group_id: str | None) -> None:
+    async with EmbeddedCluster(1, auto_create_topics=False) as cluster, asyncio.timeout(30):
+        cluster.create_topic("events", 2)
+        async with AIOKafkaConsumer(
+            "events",
+            bootstrap_servers=cluster.bootstrap_servers,
+            group_id=group_id,
+            request_timeout_ms=100,
+            metadata_max_age_ms=50,
+            auto_offset_reset="earliest",
+        ) as reader:
+            reader.subscribe(["late"])
+            assert await reader.getmany(timeout_ms=300) == {}
+            reading = asyncio.ensure_future(reader.getone())
+            assert not (await asyncio.wait([reading], timeout=0.3))[0]
+            cluster.create_topic("late")
+            async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+                await producer.send_and_wait("late", b"1")
+            assert (await reading).value == b"1"
+            if group_id is None:
+                reader.unsubscribe()
+                reader.assign([TopicPartition("none", 0)])
+                assert not await reader.seek_to_end()
+
+
 # --- options and arguments in aiokafka's forms -----------------------------------------------------------------------
 
 
@@ -312,6 +361,12 @@ async def test_times_may_be_any_number(cluster: EmbeddedCluster) -> None:
             await producer.send("events", b"v", timestamp_ms="5")  # type: ignore[arg-type]
 
 
+async def test_headers_may_be_any_pairs(cluster: EmbeddedCluster) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        await producer.send_and_wait("events", b"v", headers={"a": b"1"}.items())  # type: ignore[arg-type]
+    assert cluster.records("events")[0].headers == (("a", b"1"),)
+
+
 PRODUCERS: list[dict[str, Any]] = [
     {"linger_ms": -1},
     {"max_batch_size": 1e6, "max_request_size": 2.0**31},
@@ -319,6 +374,7 @@ PRODUCERS: list[dict[str, Any]] = [
     {"connections_max_idle_ms": 0, "retry_backoff_ms": True},
     {"enable_idempotence": 1},
     {"client_id": ""},
+    {"client_id": 5, "transactional_id": UUID(int=1)},
     {"acks": True},
 ]
 CONSUMERS: list[dict[str, Any]] = [
@@ -328,6 +384,7 @@ CONSUMERS: list[dict[str, Any]] = [
     {"enable_auto_commit": None, "check_crcs": 0, "exclude_internal_topics": 1},
     {"group_instance_id": "i", "partition_assignment_strategy": ()},
     {"group_id": "g", "group_instance_id": "", "client_rack": ""},
+    {"client_id": 5, "group_id": UUID(int=1), "group_instance_id": 6, "client_rack": 7},
     {"fetch_max_bytes": 5e7, "fetch_min_bytes": -1, "max_partition_fetch_bytes": 10**12},
     {"auto_offset_reset": "smallest", "max_poll_records": 10**12},
     {"auto_offset_reset": "EARLIEST"},
@@ -368,6 +425,59 @@ async def test_the_listener_of_a_subscription(cluster: EmbeddedCluster) -> None:
     reader.subscribe(["events"], listener=listener)
     assert reader._subscription._listener is listener
     await reader.stop()
+
+
+def sending(producer: AIOKafkaProducer) -> bool:
+    """Return True if a health check takes the producer for running."""
+    task = producer._sender.sender_task
+    return task is not None and not task.done()
+
+
+async def test_the_task_that_sends(cluster: EmbeddedCluster) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
+    assert not sending(producer)
+    await producer.start()
+    assert sending(producer)
+    await producer.stop()
+    assert not sending(producer)
+    failed = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
+    await failed.start()
+    failed._native._client.fail(KafkaError("fatal"))
+    assert not sending(failed)
+    await failed.stop()
+
+
+async def test_the_coordinator_of_a_member(cluster: EmbeddedCluster) -> None:
+    async with AIOKafkaConsumer("events", bootstrap_servers=cluster.bootstrap_servers, group_id="g") as reader:
+        assert reader._coordinator is not None
+        assert reader._coordinator.coordinator_id == 1
+        assert await reader._client.ready(1)
+
+
+async def test_metadata_of_all_topics_while_there_are_none(cluster: EmbeddedCluster) -> None:
+    cluster.create_topic("other")
+    async with AIOKafkaConsumer(bootstrap_servers=cluster.bootstrap_servers) as reader:
+        assert reader.partitions_for_topic("events") is None
+        assert await reader._client.force_metadata_update()
+        assert reader.partitions_for_topic("events") == {0, 1}
+        assert reader._client.cluster.topics() == {"events", "other"}
+    client = AIOKafkaClient(bootstrap_servers=cluster.bootstrap_servers)
+    await client.bootstrap()
+    every = await client.fetch_all_metadata()
+    assert every.topics() == {"events", "other"}
+    assert every.partitions_for_topic("events") == every.available_partitions_for_topic("events") == {0, 1}
+    assert every.leader_for_partition(SECOND) == 1
+    assert every.leader_for_partition(TopicPartition("events", 2)) is None
+    assert every.partitions_for_broker(1) == {FIRST, SECOND, TopicPartition("other", 0)}
+    assert every.partitions_for_broker(7) is None
+    assert client.cluster.topics() == set()
+    assert await client.force_metadata_update()
+    assert client.cluster.topics() == {"events", "other"}
+    assert await client.add_topic("events")
+    assert client.cluster.topics() == {"events"}
+    assert await client.set_topics(["other"])
+    assert client.cluster.topics() == {"other"}
+    await client.close()
 
 
 async def test_options_are_attributes_with_an_underscore(cluster: EmbeddedCluster) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from aiokafka_lead import OffsetAndMetadata
 from aiokafka_lead.errors import (
+    CommitFailedError,
     ConfigTypeError,
     GroupAuthorizationFailedError,
     GroupIdNotFoundError,
@@ -94,6 +95,35 @@ async def test_offsets_of_open_transactions_are_waited_for(cluster: EmbeddedClus
         await consumer.commit({E0: 1})
         cluster.faults.add("OffsetFetch", error_code=UnstableOffsetCommitError.code, count=2)
         assert await consumer.committed(E0) == OffsetAndMetadata(1, "", None)
+
+
+async def test_a_partition_whose_offset_is_unstable_does_not_hold_up_the_others(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, values(3))
+    await fill(cluster, values(3), partition=1)
+    rule = cluster.faults.add("OffsetFetch", error_code=UnstableOffsetCommitError.code, topic="events", partition=0)
+    async with consumer_of(
+        cluster, group_id="g", retry_backoff_ms=5, fetch_max_wait_ms=50, request_timeout_ms=500
+    ) as consumer:
+        consumer.assign([E0, E1])
+        with anyio.fail_after(20):
+            assert {record.partition for record in await take(consumer, 3)} == {1}
+            while E0 not in consumer.health().stuck:
+                await consumer.getmany(timeout_ms=50)
+        assert "open transaction" in consumer.health().stuck[E0]
+        rule.remove()
+        with anyio.fail_after(20):
+            assert numbers(await take(consumer, 3)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_a_commit_beside_members_of_the_group_says_what_to_do(cluster: EmbeddedCluster, protocol: str) -> None:
+    async with (
+        consumer_of(cluster, "events", group_id="g", group_protocol=protocol),
+        consumer_of(cluster, group_id="g") as consumer,
+    ):
+        consumer.assign([E0])
+        with pytest.raises(CommitFailedError, match=r"other consumers are members of group 'g'.*another group_id"):
+            await consumer.commit({E0: 1})
 
 
 async def test_what_a_coordinator_refuses_is_raised_at_once(cluster: EmbeddedCluster) -> None:

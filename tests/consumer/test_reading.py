@@ -146,15 +146,16 @@ async def test_what_cannot_be_deserialized_can_be_passed(cluster: EmbeddedCluste
 
 async def test_a_corrupt_batch_can_be_passed(cluster: EmbeddedCluster) -> None:
     await fill(cluster, [b"fine"])
-    await fill(cluster, [b"needle"])
+    await fill(cluster, [b"one", b"needle", b"three"])
     await fill(cluster, [b"after"])
     cluster.faults.add("Fetch", after=True, garbage=lambda answer: answer.replace(b"needle", b"nee0le"))
     async with consumer_of(cluster, "events") as consumer:
         assert (await consumer.getone()).value == b"fine"
         for _ in range(2):
-            with pytest.raises(CorruptBatchError, match="events-0 cannot be read at offset 1"):
+            with pytest.raises(CorruptBatchError, match=r"events-0 cannot be read at offset 1.*to offset 4") as caught:
                 await consumer.getone()
-        consumer.seek(E0, 2)
+            assert caught.value.next_offset == 4
+        consumer.seek(E0, 4)
         assert (await consumer.getone()).value == b"after"
 
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import random
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +24,19 @@ from aiokafka_lead.errors import (
 
 A, B = ("a", 9092), ("b", 9092)
 REFUSED = KafkaConnectionError("refused")
+
+
+FORKING = """
+import os
+from aiokafka_lead._core.backoff import Backoff
+for _ in range(2):
+    child = os.fork()
+    if not child:
+        break
+    os.waitpid(child, 0)
+print(Backoff(50, 1000).delay_s(1))
+"""
+"""Two children and their parent, each with its first wait."""
 
 
 def middle() -> float:
@@ -42,8 +60,8 @@ def test_waits_double_up_to_the_longest() -> None:
 
 
 @given(st.integers(0, 10**6), st.floats(0, 1, exclude_max=True))
-def test_waits_stay_within_a_fifth(failures: int, random: float) -> None:
-    wait = Backoff(50, 1000, lambda: random).delay_s(failures)
+def test_waits_stay_within_a_fifth(failures: int, chance: float) -> None:
+    wait = Backoff(50, 1000, lambda: chance).delay_s(failures)
     assert wait == 0 if failures == 0 else 0.04 <= wait <= 1.2
 
 
@@ -152,3 +170,20 @@ def test_a_broker_that_knows_no_more_is_left_after_a_while() -> None:
     assert not known.may_lead_elsewhere(A, 102.5, loss_s=60)
     known.succeeded(A, 103.0)
     assert not known.may_lead_elsewhere(A, 103.5)
+
+
+def test_waits_do_not_follow_from_the_programs_seed() -> None:
+    """Many programs seed ``random`` with the same number in each of their processes."""
+    waits = []
+    for _ in range(2):
+        random.seed(1)
+        before = random.getstate()
+        waits.append([Backoff(50, 1000).delay_s(1) for _ in range(10)])
+        assert random.getstate() == before
+    assert waits[0] != waits[1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_each_child_of_a_fork_has_other_waits() -> None:
+    waits = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, check=True, text=True).stdout.split()
+    assert len(waits) == len(set(waits)) == 3

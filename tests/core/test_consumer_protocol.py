@@ -21,6 +21,7 @@ from aiokafka_lead.errors import (
     KafkaConnectionError,
     KafkaError,
     StaleMemberEpochError,
+    TopicAuthorizationFailedError,
     UnknownMemberIdError,
     UnsupportedAssignorError,
     UnsupportedVersionError,
@@ -269,7 +270,44 @@ def test_what_cannot_be_helped_is_an_error_and_everything_is_lost(error: type[Ka
     group.member.done(step, group.now)
     assert group.member.step(group.now) == Wait(None)
     group.member.join(group.now)
+    assert group.member.heartbeat_at() == group.now + 0.1, "an application may read again at once, and always"
+    group.now += 0.1
     assert group.beat().member_epoch == 0
+
+
+def test_a_member_that_may_not_use_a_topic_says_so_and_stays() -> None:
+    """The others of its topics can be read, and the permission may come back (Java does the same)."""
+    group = Group()
+    group.assigned(0)
+    for _ in range(2):
+        group.now = group.member.heartbeat_at() or 0.0
+        group.refuse(group.beat(), TopicAuthorizationFailedError)
+        assert isinstance(group.member.error, TopicAuthorizationFailedError)
+        assert group.member.owned == events(0)
+        assert group.member.step(group.now) == Wait(None)
+        group.member.join(group.now)
+        assert group.member.error is None
+    group.now = group.member.heartbeat_at() or 0.0
+    group.answer(group.beat(), 1, {EVENTS: [0]})
+    assert group.member.stable
+
+
+def test_partitions_given_up_may_be_followed_by_others_that_are_waited_for() -> None:
+    """The coordinator holds partitions back until it has heard that the member has given up others."""
+    group = Group()
+    group.assigned(0)
+    group.member.subscribe(Wanted(frozenset({"logs"})), group.now)
+    group.answer(group.beat(), 2, {})
+    step = group.member.step(group.now)
+    assert isinstance(step, Revoke)
+    group.member.done(step, group.now)
+    assert group.member.awaits is not None
+    group.answer(group.beat(), 3, {LOGS: [0]})
+    assert group.member.awaits is not None
+    step = group.member.step(group.now)
+    assert isinstance(step, Assign)
+    group.member.done(step, group.now)
+    assert group.member.awaits is None
 
 
 def test_a_group_that_cannot_be_joined_is_an_error() -> None:

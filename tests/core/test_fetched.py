@@ -21,6 +21,7 @@ from aiokafka_lead._records import (
     ControlType,
     StoredRecord,
     build_batch,
+    offset_past,
     read_batches,
 )
 from aiokafka_lead._wire.messages.fetch import AbortedTransaction
@@ -164,10 +165,35 @@ def test_a_corrupt_batch_is_raised_after_the_records_before_it_and_again() -> No
     for _ in range(3):
         with pytest.raises(CorruptBatchError, match="t-0 cannot be read at offset 1") as caught:
             world.read()
-        assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("t", 0, 1)
-        assert isinstance(caught.value, CorruptRecordError)
-        assert not caught.value.retriable
+        error = caught.value
+        assert (error.topic, error.partition, error.offset, error.next_offset) == ("t", 0, 1, 2)
+        assert isinstance(error, CorruptRecordError)
+        assert not error.retriable
     assert state.position == Position(1, 3)
+
+
+def corrupted(data: bytes, at: int, value: bytes) -> bytes:
+    return data[:at] + value + data[at + len(value) :]
+
+
+@pytest.mark.parametrize(
+    ("batches", "offset", "past"),
+    [
+        ([batch(0, [b"a"] * 5), batch(5)], 0, 5),
+        ([batch(0, [b"a"] * 5), batch(5)], 3, 5),
+        ([batch(0, [b"a"] * 5), batch(8, [b"a"] * 3)], 5, 11),
+        ([batch(0, [b"a"] * 5)], 5, -1),
+        ([corrupted(batch(0, [b"a"] * 5), 23, b"\x7f\xff\xff\xff"), batch(5)], 0, 5),
+        ([corrupted(batch(0, [b"a"] * 5), 23, b"\xff\xff\xff\xff"), batch(5)], 0, 5),
+        ([corrupted(batch(0, [b"a"] * 5), 23, b"\0\0\0\0")], 0, -1),
+        ([corrupted(batch(0), 8, b"\0\0\0\1"), batch(1)], 0, -1),
+        ([corrupted(batch(0), 16, b"\7"), batch(1)], 0, -1),
+        ([b"\0" * 40], 0, -1),
+        ([], 0, -1),
+    ],
+)
+def test_the_offset_past_a_corrupt_batch(batches: list[bytes], offset: int, past: int) -> None:
+    assert offset_past(memoryview(b"".join(batches)), offset) == past
 
 
 @pytest.mark.parametrize("read", [chunks, columns])

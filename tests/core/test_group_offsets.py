@@ -138,4 +138,14 @@ def test_a_group_that_is_not_there_has_committed_nothing(version: int) -> None:
     code = GroupIdNotFoundError.code
     group = OffsetFetchResponseGroup(group_id="g", error_code=code)
     response = OffsetFetchResponse(error_code=code) if version < 8 else OffsetFetchResponse(groups=[group])
-    assert read_committed(response, [T0], snapshot()) == ({}, {})
+    assert read_committed(response, [T0], snapshot()) == ({T0: None}, {})
+
+
+def test_what_an_answer_leaves_out_is_neither_committed_nor_without_an_offset() -> None:
+    topic = OffsetCommitResponseTopic(name="t", partitions=[OffsetCommitResponsePartition(partition_index=0)])
+    assert list(read_commit(OffsetCommitResponse(topics=[topic]), OFFSETS, snapshot())) == [T1]
+    rows = [OffsetFetchResponsePartition(partition_index=0, committed_offset=-1, metadata=None)]
+    response = OffsetFetchResponse(topics=[OffsetFetchResponseTopic(name="t", partitions=rows)])
+    found, failed = read_committed(response, [T0, T1], snapshot())
+    assert found == {T0: None}
+    assert list(failed) == [T1]

@@ -99,3 +99,18 @@ def test_a_chunk_that_was_withdrawn_twice_keeps_its_count() -> None:
     for _ in range(2):
         chunk.withdraw()
         assert chunk.before_last_taken() == Position(1, 3)
+
+
+def test_abandoned_records_are_not_waited_for_and_not_done() -> None:
+    world, in_hand = filled()
+    chunk = chunk_of(world)
+    in_hand.handing_out(chunk)
+    next(chunk.remaining)
+    in_hand.abandon(T1)
+    assert in_hand.may_be_working_on({T0})
+    in_hand.abandon(T0)
+    assert not in_hand.may_be_working_on({T0})
+    assert offsets(world, in_hand)[0] == 0
+    in_hand.release()
+    next(chunk.remaining)
+    assert in_hand.may_be_working_on({T0}), "the application has come back, and goes on"

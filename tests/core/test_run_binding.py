@@ -489,10 +489,22 @@ async def test_a_parameter_with_a_default_gets_the_transaction_if_there_is_one()
     assert await got(handle) == (7, False, None)
 
 
-async def test_a_batch_may_have_defaults() -> None:
-    async def handle(orders: list[Model] = [], txn: Any = None) -> Any:  # noqa: B006
-        return orders, txn
+async def batch_with_transaction(orders: list[Model] = [], txn: Any = None) -> Any:  # noqa: B006
+    return orders, txn
 
+
+async def batch_with_other_defaults(orders: list[Model], limit: int = 5, topic: str = "mine", txn: Any = None) -> Any:
+    assert (limit, topic) == (5, "mine")
+    return orders, txn
+
+
+async def batch_with_named_transaction(orders: list[Model], key: str = "mine", *, txn: Any = None) -> Any:
+    assert key == "mine"
+    return orders, txn
+
+
+@pytest.mark.parametrize("handle", [batch_with_transaction, batch_with_other_defaults, batch_with_named_transaction])
+async def test_a_batch_may_have_defaults(handle: Any) -> None:
     txn: Any = object()
     for transactional in (False, True):
         call, item = bound_to_batch(handle, transactional=transactional)

@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from aiokafka_lead._core.group.heartbeat_member import AWAITED_PROBES, PROBES, SHARING, Event, Phase
+from aiokafka_lead._core.metadata.types import ClusterSnapshot, PartitionMetadata, TopicMetadata
 from aiokafka_lead._core.share.member import ShareMember
 from aiokafka_lead._core.transitions import Transitions
 from aiokafka_lead._wire import Request
@@ -201,6 +202,33 @@ def test_without_partitions_a_member_has_been_given_all_after_a_few_heartbeats()
     assert group.member.assigned
     group.member.topics_changed(snapshot((1,)))
     assert not group.member.assigned
+
+
+def test_partitions_of_new_topics_are_asked_about_often_for_a_short_time() -> None:
+    """A coordinator initializes their state first. Another member may have got all of them."""
+    group = Group()
+    known = snapshot((1, 1))
+    more = TopicMetadata("more", UUID(int=8), partitions=(PartitionMetadata("more", 0, 1, 0),))
+    group.member.topics_changed(
+        ClusterSnapshot(2, topics={**known.topics, "more": more}, topic_names={JOBS: "jobs", more.topic_id: "more"})
+    )
+    group.answer(group.beat(), 1, [0])
+    group.answer(group.beat(), 1)
+    seen = [group.member.assigned]
+    group.member.subscribe(("jobs", "more"), group.now)
+    seen.append(group.member.assigned)
+    group.answer(group.beat(), 2, [0])
+    for _ in range(PROBES):
+        seen.append(group.member.assigned)
+        before = group.now
+        group.answer(group.beat(), 2)
+        assert group.now < before + 1.25
+    assert seen == [True] + [False] * (PROBES + 1)
+    assert group.member.assigned
+    group.member.subscribe(("jobs",), group.now)
+    seen = [group.member.assigned]
+    group.answer(group.beat(), 3, [0])
+    assert [*seen, group.member.assigned] == [False, True]
 
 
 def test_topics_that_metadata_does_not_name_are_waited_for() -> None:

@@ -16,6 +16,7 @@ class Watched:
         self.world = world
         self.unreachable: dict[int, str] = {}
         self.waiting = True
+        self.waited_s = 0.0
         self.standstill = Standstill(LIMIT_S, lambda state: state.high_watermark, self.unreachable.get)
 
     def after(self, seconds: float, *, taken: int = 0) -> dict[str, str]:
@@ -28,9 +29,9 @@ class Watched:
 
     def look(self, taken: int) -> None:
         world = self.world
-        self.standstill.look(
-            list(world.positions), world.snapshot, world.now, waiting=self.waiting, records_taken=taken
-        )
+        if self.waiting:
+            self.waited_s = world.now
+        self.standstill.look(list(world.positions), world.snapshot, world.now, (taken, self.waited_s))
 
 
 def behind() -> World:

@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import re
 
-from aiokafka_lead._core.consumer.subscription import REFUSALS_APART_S, Subscription, SubscriptionKind
+import pytest
+
+from aiokafka_lead._core.consumer.subscription import (
+    REFUSALS_APART_S,
+    Subscription,
+    SubscriptionKind,
+    for_brokers,
+)
 from aiokafka_lead._core.metadata.types import ClusterSnapshot, PartitionMetadata, TopicMetadata
 from aiokafka_lead.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 from aiokafka_lead.types import TopicPartition
@@ -92,3 +99,17 @@ def test_a_refusal_is_told_at_once_and_not_too_often() -> None:
     assert isinstance(error, TopicAuthorizationFailedError)
     assert wanted.problems(refused, 100.0) == []
     assert len(wanted.problems(refused, 100.0 + REFUSALS_APART_S)) == 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (re.compile("orders-.*"), "orders-.*"),
+        (re.compile("orders-.*", re.IGNORECASE | re.ASCII), "(?i)orders-.*"),
+        (re.compile("(?i)orders"), "(?i)(?i)orders"),
+        (re.compile("a.b$", re.DOTALL | re.MULTILINE), "(?ms)a.b$"),
+        (re.compile("orders - .*  # all", re.VERBOSE), None),
+    ],
+)
+def test_a_pattern_goes_to_brokers_with_its_flags(pattern: re.Pattern[str], text: str | None) -> None:
+    assert for_brokers(pattern) == text

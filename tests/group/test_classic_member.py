@@ -13,9 +13,13 @@ from aiokafka_lead._core.group.assignors import (
     encode_assignment,
     encode_subscription,
 )
+from aiokafka_lead._core.group.assignors.sticky import CooperativeStickyAssignor
+from aiokafka_lead._core.group.classic import ClassicMember
+from aiokafka_lead._core.group.leader import Leader
 from aiokafka_lead._core.group.member import Assign, Lose, Revoke, Wait, Wanted
 from aiokafka_lead._core.group.offsets import GroupIdentity
 from aiokafka_lead._core.metadata.types import ClusterSnapshot, TopicMetadata
+from aiokafka_lead._options.logs import client_log
 from aiokafka_lead._wire.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -23,10 +27,12 @@ from aiokafka_lead._wire.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from aiokafka_lead._wire.messages.heartbeat import HeartbeatResponse
-from aiokafka_lead._wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from aiokafka_lead._wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from aiokafka_lead._wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from aiokafka_lead._wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from aiokafka_lead.config import ConsumerConfig
 from aiokafka_lead.errors import (
+    AssignorError,
     FencedInstanceIdError,
     GroupAuthorizationFailedError,
     GroupMaxSizeReachedError,
@@ -227,7 +233,70 @@ def test_other_errors_end_the_membership_until_the_application_tries_again() -> 
     assert world.member.out
     world.member.join(world.now)
     assert world.error() is None
+    assert world.member.step(world.now) == Wait(world.now + 0.1), "an application may read again at once, and always"
+    world.now += 0.1
     world.ask(JoinGroupRequest)
+
+
+def test_partitions_being_given_up_are_given_up_even_if_the_subscription_changes_back() -> None:
+    """No more of their records are handed out: if the step ended early, that would never change."""
+    world = World()
+    world.member.topics_changed(snapshot(2, t=4, u=1), world.now)
+    world.member.subscribe(Wanted(frozenset({"t", "u"})), world.now)
+    world.stable(T[0], U)
+    world.member.subscribe(Wanted(frozenset({"t"})), world.now)
+    step = world.member.step(world.now)
+    assert isinstance(step, Revoke)
+    assert step.partitions == {U}
+    world.member.subscribe(Wanted(frozenset({"t", "u"})), world.now)
+    assert world.member.step(world.now) == step
+    world.member.done(step, world.now)
+    request = world.ask(JoinGroupRequest)
+    assert subscription_of(request).owned == (T[0],)
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [(ValueError("why"), r"ValueError\('why'\)"), ("text", "must return bytes or None, not 'text'")],
+)
+def test_an_assignor_whose_user_data_fails_is_an_error(result: Any, text: str) -> None:
+    class Broken(CooperativeStickyAssignor):
+        def user_data(self, topics: object, owned: object, generation: object) -> Any:
+            if isinstance(result, Exception):
+                raise result
+            return result
+
+    member = ClassicMember(ConsumerConfig.from_options("localhost:9", {"group_id": "g"}), [Broken()], lambda: 0.5)
+    member.subscribe(Wanted(frozenset({"t"})), 0.0)
+    assert member.step(0.0) == Wait(None)
+    assert member.out
+    with pytest.raises(AssignorError, match=text):
+        raise member.error or AssertionError
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        (None, "dict of member ids to partitions, not NoneType"),
+        ({"me": ["t-0"]}, "not 't-0'"),
+        ({"me": [TopicPartition("t", "0")]}, "partition='0'"),  # type: ignore[arg-type]
+        ({"me": [TopicPartition("t", -1)]}, "partition=-1"),
+        ({"me": 5}, "not iterable"),
+    ],
+)
+def test_an_assignor_whose_result_cannot_be_sent_is_an_error(result: Any, text: str) -> None:
+    class Broken(CooperativeStickyAssignor):
+        def assign(self, members: object, topics: object) -> Any:
+            return result
+
+    leader = Leader(client_log("consumer", "c"))
+    data = encode_subscription(MemberSubscription("me", ("t",)))
+    joined = JoinGroupResponse(
+        leader="me", member_id="me", members=[JoinGroupResponseMember(member_id="me", metadata=data)]
+    )
+    assert leader.joined(joined, snapshot(t=1), 0.0)
+    with pytest.raises(AssignorError, match=text):
+        leader.assign(Broken(), snapshot(t=1))
 
 
 def test_a_leader_waits_for_topics_that_it_has_not_heard_of() -> None:

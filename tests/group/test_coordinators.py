@@ -208,6 +208,28 @@ async def test_or_one_that_takes_connections_and_says_nothing(cluster: EmbeddedC
             await consumer.commit({FIRST: 1}, timeout_ms=60_000)
 
 
+async def test_or_one_whose_answer_does_not_mention_the_key(cluster: EmbeddedCluster) -> None:
+    sick = Sick()
+
+    def forget(answer: bytes) -> bytes:
+        return changed(sick.asked[-1], answer, lambda message: message.coordinators.clear())
+
+    cluster.faults.add("FindCoordinator", when=sick, after=True, garbage=forget)
+    with anyio.fail_after(20):
+        await commit_as_nobody(cluster)
+
+
+@USES
+async def test_the_address_of_a_known_broker_is_that_of_metadata(cluster: EmbeddedCluster, use: Use) -> None:
+    """Whatever address look-ups name, the coordinator's partitions and groups stay within reach."""
+    await fill(cluster, 1)
+    cluster.move_coordinator(GROUP, 2)
+    cluster.transactions.move_coordinator(ID, 2)
+    name_coordinator(cluster, Sick(*cluster.broker_ids), 2, 1)
+    with anyio.fail_after(20):
+        await use(cluster)
+
+
 async def test_many_keys_are_asked_for_at_another_broker(cluster: EmbeddedCluster) -> None:
     groups = [f"{GROUP}-{number}" for number in range(20)]
     fault = cluster.faults.add("FindCoordinator", when=Sick(), error_code=15)
@@ -223,6 +245,20 @@ async def test_another_broker_is_asked_for_a_producer_id(cluster: EmbeddedCluste
     cluster.faults.add("InitProducerId", when=Sick(), **fault)
     with anyio.fail_after(20):
         await produce(cluster)
+
+
+async def test_or_instead_of_one_whose_answer_has_none(cluster: EmbeddedCluster) -> None:
+    sick = Sick()
+
+    def remove(message: Any) -> None:
+        message.producer_id = -1
+
+    fault = cluster.faults.add(
+        "InitProducerId", when=sick, after=True, garbage=lambda answer: changed(sick.asked[-1], answer, remove)
+    )
+    with anyio.fail_after(20):
+        await produce(cluster)
+    assert fault.struck <= 6
 
 
 async def test_an_error_names_all_who_were_asked(cluster: EmbeddedCluster) -> None:

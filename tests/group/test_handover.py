@@ -234,6 +234,39 @@ async def test_a_member_that_unsubscribes_while_it_joins_again_commits_in_the_ne
             assert await committed(cluster) == {tp.partition: 5 for tp in ALL}
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_no_more_records_of_topics_that_were_left(cluster: EmbeddedCluster, protocol: str) -> None:
+    """Although the group takes their partitions away only later, and some of their records are buffered."""
+    cluster.create_topic("others")
+    await fill(cluster, 5)
+    await fill(cluster, 5, "others", partitions=1)
+    async with member(cluster, "events", group_protocol=protocol) as consumer:
+        with anyio.fail_after(20):
+            first = await consumer.getone()
+            assert first is not None
+            consumer.subscribe(["others"])
+            assert [(await consumer.getone()).topic for _ in range(3)] == ["others"] * 3
+            assert {tp.topic: len(records) for tp, records in (await consumer.getmany()).items()} == {"others": 2}
+    assert await committed(cluster) == {tp.partition: 0 for tp in ALL} | {first.partition: 1}
+
+
+async def test_topics_that_were_left_and_are_subscribed_to_again(cluster: EmbeddedCluster) -> None:
+    cluster.create_topic("others")
+    await fill(cluster, 5)
+    async with member(cluster, "events") as consumer:
+        joining = cluster.faults.add("JoinGroup", hold=True)
+        consumer.subscribe(["events", "others"])
+        await until(lambda: joining.struck == 1)
+        for topics in (["others"], ["events", "others"]):
+            consumer.subscribe(topics)
+            with anyio.fail_after(20):
+                assert bool(await consumer.getmany(timeout_ms=200, max_records=1)) is ("events" in topics)
+        joining.remove()
+        joining.release()
+        async with reading(consumer) as got:
+            await until(lambda: len(got) == 29)
+
+
 async def test_who_is_cancelled_leaves_the_group_too(cluster: EmbeddedCluster) -> None:
     await fill(cluster, 5)
     partition = -1
@@ -339,3 +372,60 @@ async def test_who_vanishes_has_committed_what_it_had_committed(cluster: Embedde
     await vanish(one)
     async with member(cluster, "events") as two, reading(two):
         await until(lambda: two.assignment() == ALL)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("how", ["unsubscribe", "assign", "subscribe"])
+async def test_who_gives_up_its_partitions_itself_is_not_waited_for(
+    cluster: EmbeddedCluster, protocol: str, how: str
+) -> None:
+    """It may never read again, and by default others would wait for four minutes."""
+    cluster.create_topic("other")
+    await fill(cluster, 1)
+    async with starting(member(cluster, "events", group_protocol=protocol)) as one:
+        with anyio.fail_after(20):
+            record = await one.getone()
+        assert record is not None
+        match how:
+            case "unsubscribe":
+                one.unsubscribe()
+            case "assign":
+                one.assign([TopicPartition("other", 0)])
+            case "subscribe":
+                one.subscribe(["other"])
+        if how != "unsubscribe":
+            await one.wait_ready(20_000)
+            assert one.assignment() == {TopicPartition("other", 0)}
+        async with starting(member(cluster, "events", group_protocol=protocol)) as two, reading(two) as got:
+            await until(lambda: len(got) == 6)
+        assert any((each.partition, each.offset) == (record.partition, 0) for each in got), "it was not done"
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_a_topic_that_is_subscribed_to_again_at_once_is_read_on(cluster: EmbeddedCluster, protocol: str) -> None:
+    cluster.create_topic("other")
+    await fill(cluster, 2, partitions=1)
+    async with member(cluster, "events", "other", group_protocol=protocol) as consumer:
+        with anyio.fail_after(20):
+            assert (await consumer.getone()) is not None
+        consumer.subscribe(["other"])
+        await anyio.lowlevel.checkpoint()
+        consumer.subscribe(["events", "other"])
+        async with reading(consumer) as got:
+            await until(lambda: 1 in {record.offset for record in got})
+            await until(lambda: consumer.assignment() == ALL | {TopicPartition("other", 0)})
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_a_commit_in_flight_ends_before_its_consumer(cluster: EmbeddedCluster, protocol: str) -> None:
+    await fill(cluster, 1)
+    consumer = member(cluster, "events", client_id="one", group_protocol=protocol, enable_auto_commit=False)
+    await consumer.start()
+    held = cluster.faults.add("OffsetCommit", client_id="one", hold=True, count=1)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(consumer.commit, dict.fromkeys(ALL, 1))
+        await until(lambda: held.struck == 1)
+        tasks.start_soon(consumer.stop, 60_000)
+        await anyio.wait_all_tasks_blocked()
+        held.remove()
+    assert await committed(cluster) == {tp.partition: 1 for tp in ALL}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 import anyio
@@ -327,3 +328,36 @@ async def test_without_waiting_it_joins_in_the_background(cluster: EmbeddedClust
         slow.remove()
         await consumer.wait_ready()
         assert consumer.assignment() == ALL
+
+
+@PROTOCOLS
+async def test_latest_counts_from_the_end_of_wait_ready(cluster: EmbeddedCluster, protocol: str) -> None:
+    """A coordinator of KIP-848 assigns the new partitions only once it has heard that the others were given up."""
+    cluster.create_topic("other")
+    async with (
+        Producer(cluster.bootstrap_servers) as producer,
+        member(cluster, "other", group_protocol=protocol, **LATEST) as consumer,
+    ):
+        await producer.send_and_wait("events", b"before", partition=0)
+        consumer.subscribe(["events"])
+        await consumer.wait_ready()
+        assert consumer.assignment() == ALL
+        await producer.send_and_wait("events", b"after", partition=0)
+        with anyio.fail_after(AT_ONCE_S):
+            assert (await consumer.getone()).value == b"after"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "api"),
+    [("classic", "FindCoordinator"), ("classic", "JoinGroup"), ("consumer", "ConsumerGroupHeartbeat")],
+)
+async def test_who_reads_again_after_each_error_does_not_flood_the_brokers(
+    cluster: EmbeddedCluster, protocol: str, api: str
+) -> None:
+    cluster.faults.add(api, error_code=GroupAuthorizationFailedError.code)
+    async with starting(member(cluster, "events", group_protocol=protocol, retry_backoff_ms=100)) as consumer:
+        for _ in range(4):
+            with anyio.fail_after(AT_ONCE_S), pytest.raises(GroupAuthorizationFailedError):
+                await consumer.getone()
+        asked = [request.time for request in cluster.requests.select(api)]
+        assert all(later - earlier > 0.07 for earlier, later in pairwise(asked))  # the jitter is a fifth

@@ -139,6 +139,18 @@ async def test_tls_at_the_next_address(names: Names, bad: str) -> None:
         assert visits.count <= 1  # a failed handshake never reaches the handler
 
 
+async def test_a_certificate_has_the_name_without_a_dot_at_its_end(names: Names) -> None:
+    """The dot keeps a resolver from its search domains."""
+    names[f"{NAME}."] = [GOOD]
+    certificates = Certificates()
+    async with (
+        serve(answer_all, certificates.server(NAME)) as port,
+        client(port, security_protocol="SSL", ssl_context=certificates.client()) as brokers,
+    ):
+        brokers.add_node(Broker(1, f"{NAME}.", port))
+        await brokers.get(1)
+
+
 @pytest.mark.parametrize("bad", [refusing_login, silent_in_sasl, answer_all], ids=lambda bad: bad.__name__)
 async def test_sasl_at_the_next_address(names: Names, bad: Handler) -> None:
     names[NAME] = [BAD, GOOD]

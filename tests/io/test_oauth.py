@@ -177,6 +177,22 @@ async def test_a_refused_token_is_an_error_at_once_with_the_brokers_reason_and_n
     assert provider.calls == 2
 
 
+async def test_nor_is_a_token_that_is_refused_by_an_error_code_alone() -> None:
+    """Brokers with other validators than Apache Kafka's do that."""
+    provider = Counting()
+    validator = Validator()
+    quick = options(provider, sasl_login_retry_backoff_ms=10)
+    async with (
+        EmbeddedCluster(brokers=1, oauth_validator=validator) as cluster,
+        Producer(cluster.bootstrap_servers, **quick) as producer,
+    ):
+        refused = cluster.faults.add("SaslAuthenticate", error_code=SaslAuthenticationFailedError, count=2)
+        with anyio.fail_after(20):
+            await producer.send_and_wait("t", b"v")  # over a second connection
+        assert refused.struck == 2
+    assert {token for token, _ in validator.seen} == {f"{GOOD}.1", f"{GOOD}.3"}
+
+
 async def test_a_token_is_refreshed_ahead_of_its_end_for_all_and_the_old_one_kept_meanwhile() -> None:
     provider = Counting(life_s=3)
     validator = Validator()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -10,7 +11,12 @@ import anyio
 import pytest
 
 from aiokafka_lead import Consumer, Producer
-from aiokafka_lead._wire import ApiKey
+from aiokafka_lead._core.connection.session import Session
+from aiokafka_lead._io.connection.connection import Connection
+from aiokafka_lead._io.connection.link import Renewal
+from aiokafka_lead._io.connection.settings import ConnectionSettings
+from aiokafka_lead._options.logs import client_log
+from aiokafka_lead._wire import ApiKey, ApiVersions
 from aiokafka_lead.errors import KafkaError
 from aiokafka_lead.oidc import Token
 from aiokafka_lead.testing import EmbeddedCluster
@@ -236,3 +242,49 @@ async def test_an_idle_connection_is_closed_in_spite_of_its_sessions() -> None:
             with anyio.fail_after(50):
                 while cluster.connection_count(1):  # noqa: ASYNC110 (no event)
                     await anyio.sleep(0.05)
+
+
+class Nobody:
+    """Both ends of a connection without a broker."""
+
+    paused = False
+
+    def on_lost(self, connection: Connection, error: KafkaError, /) -> None: ...
+
+    def on_change(self, connection: Connection, /) -> None: ...
+
+    def limit_frames(self, max_bytes: int) -> None: ...
+
+    def write(self, chunks: Sequence[Any], /) -> None: ...
+
+    def close(self) -> None: ...
+
+    async def run(self) -> None: ...
+
+
+async def test_logins_that_gain_nothing_become_frequent_only_near_the_end() -> None:
+    """Some token providers return the same token until minutes before its end."""
+    began = time.monotonic()
+    session = Session(renew_at=began, retire_at=began + 8, ends_at=began + 8, next_login_at=0.0)
+    settings = ConnectionSettings("c", 30.0, 60.0, 5, 1 << 20)
+    logins: list[float] = []
+    second = anyio.Event()
+
+    def new() -> Connection:
+        connection = Connection(1, ("localhost", 9092), settings, Nobody(), "1")
+        connection.opened(Nobody())
+        connection.become_ready(ApiVersions({}), authenticated=True, session=session)
+        return connection
+
+    async def log_in(make: Callable[[], Connection]) -> Connection:
+        logins.append(time.monotonic())
+        if len(logins) == 2:
+            second.set()
+        return make()
+
+    renewal = Renewal(new(), new, log_in, client_log("connection", "c"), 1.0)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(renewal.run)
+        await second.wait()
+        renewal.stop()
+    assert logins[1] - logins[0] > 0.8

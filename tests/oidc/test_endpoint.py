@@ -263,7 +263,9 @@ def test_mistakes_show_at_once(wrong: dict[str, Any]) -> None:
         ClientCredentials(**{"url": "https://a/token", "client_id": "a", "client_secret": "b", **wrong})
 
 
-def test_the_endpoints_certificate_is_verified() -> None:
+@pytest.mark.parametrize("host", ["localhost", "localhost."])
+def test_the_endpoints_certificate_is_verified(names: Names, host: str) -> None:
+    names[host] = ["127.0.0.1"]
     # This server presents no certificate; it is enough that the given context is used.
     authority = trustme.CA()
     import ssl
@@ -289,7 +291,7 @@ def test_the_endpoints_certificate_is_verified() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=serve, args=(listener,))
         thread.start()
-        url = f"https://localhost:{listener.getsockname()[1]}/token"
+        url = f"https://{host}:{listener.getsockname()[1]}/token"
         with pytest.raises(TokenProviderError, match="CERTIFICATE_VERIFY_FAILED"):
             ClientCredentials(url, "orders", SECRET).token()
         assert ClientCredentials(url, "orders", SECRET, ssl_context=client).token().value == "abc"

@@ -133,4 +133,16 @@ async def test_nothing_is_measured_once_that_is_taken_back(cluster: EmbeddedClus
         async for _ in consumer:
             break
         await consumer.getmany()
-    assert [measures.points(name) for name in (DURATION, SENT, PROCESS)] == [[], [], []]
+    assert [measures.points(name) for name in (DURATION, SENT, PROCESS, CONSUMED)] == [[], [], [], []]
+
+
+async def test_a_second_call_goes_on_counting(cluster: EmbeddedCluster, spans: Spans) -> None:
+    provider = MeterProvider([reader := InMemoryMetricReader()])
+    async with Producer(cluster.bootstrap_servers) as producer:
+        await producer.send_and_wait("events", b"1")
+    for _ in range(2):
+        instrument(tracer_provider=spans.provider, meter_provider=provider)
+        async with reader_of(cluster) as consumer:
+            await consumer.getone()
+    assert Measures(reader).of(CONSUMED, messaging_destination_name="events").value == 2
+    provider.shutdown()

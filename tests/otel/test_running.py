@@ -10,7 +10,7 @@ import pydantic
 import pytest
 from opentelemetry.trace import StatusCode, get_current_span
 
-from aiokafka_lead import Consumer, Producer
+from aiokafka_lead import Consumer, Handlers, Producer
 from aiokafka_lead.errors import HandlerError
 from aiokafka_lead.testing import EmbeddedCluster
 
@@ -263,3 +263,29 @@ async def test_retry_topics_find_their_headers_before_those_of_the_trace(
         await run(consumer, handle, handled, **options)
     assert [(record.topic, record.offset) for record in seen] == [("events", 0)] * 3
     assert {tuple(name for name, _ in record.headers) for record in seen} == {("own", "traceparent")}
+
+
+async def test_a_handler_of_batches_has_a_span_for_each_attempt(cluster: EmbeddedCluster, spans: Spans) -> None:
+    handlers, handled = Handlers(), anyio.Event()
+    inside: list[tuple[int, int]] = []
+
+    @handlers.on("events", max_records=3, max_wait_ms=60_000)
+    async def handle(records: list[Record]) -> None:
+        inside.append(ids(get_current_span()))
+        if len(inside) == 1:
+            raise CannotHandleError("not yet")
+        handled.set()
+
+    async with Producer(cluster.bootstrap_servers) as producer:
+        for number in range(3):
+            await producer.send_and_wait("events", b"%d" % number, partition=0)
+    async with member(cluster) as consumer:
+        await run(consumer, handlers, handled)
+    failed, succeeded = spans.named("process events")
+    assert inside == [ids(failed), ids(succeeded)]
+    sent = {ids(span) for span in spans.named("send events")}
+    for span in (failed, succeeded):
+        assert attributes(span)["messaging.batch.message_count"] == 3
+        assert {ids(link.context) for link in span.links} == sent
+    assert failed.status.status_code is StatusCode.ERROR
+    assert succeeded.status.status_code is StatusCode.UNSET

@@ -21,8 +21,9 @@ from aiokafka_lead.outbox.relay import _Held
 from aiokafka_lead.testing import EmbeddedCluster
 from tests.otel.support import Spans, ids, trace_of
 
+from ..ports import PortPool
 from .postgres import Postgres
-from .support import TOPIC, counted, keys_of, put, relaying, rows, until, until_empty, values
+from .support import PATIENCE_S, TOPIC, counted, keys_of, put, relaying, rows, until, until_empty, values
 
 pytestmark = pytest.mark.anyio
 
@@ -425,6 +426,17 @@ async def test_tables_that_are_not_there_or_others_end_the_run(client: Client, e
         await two.create(connection)
     with pytest.raises(IllegalStateError, match="two_shards has 2 shards, not 8"):
         await Relay(Outbox("two"), engine, client).run()
+
+
+async def test_a_relay_waits_for_a_database_that_is_not_up_at_its_start(client: Client, ports: PortPool) -> None:
+    engine = create_async_engine(f"postgresql+asyncpg://nobody@127.0.0.1:{ports.take()}/shop")
+    async with relaying(Outbox(), engine, client) as relay:
+        with anyio.fail_after(PATIENCE_S):
+            while relay.metrics().failures < 2:  # noqa: ASYNC110 (no event)
+                await anyio.sleep(0.01)
+        assert "the database does not answer" in relay.health().problems[0]
+        assert relay.health().live
+    await engine.dispose()
 
 
 async def test_a_relay_runs_once(client: Client, engine: AsyncEngine, outbox: Outbox) -> None:

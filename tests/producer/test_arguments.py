@@ -105,6 +105,26 @@ async def test_own_partitioner_that_is_wrong(cluster: EmbeddedCluster) -> None:
             await producer.send("events", b"v")
 
 
+async def test_own_partitioner_that_fails_while_a_topic_is_looked_up(cluster: EmbeddedCluster) -> None:
+    """No call is left to raise its error."""
+
+    def partitioner(key: bytes | None, everything: object, available: object) -> int:
+        if key is None:
+            raise LookupError("no key")
+        return 0
+
+    async with Producer(cluster.bootstrap_servers, partitioner=partitioner) as producer:
+        deliveries = [producer.send_nowait("another", b"v", key) for key in (b"a", None, b"b")]
+        with pytest.raises(ConfigError, match=r"partitioner failed for a record of 'another': LookupError") as caught:
+            await deliveries[1]
+        assert isinstance(caught.value.__cause__, LookupError)
+        assert [(await deliveries[number]).offset for number in (0, 2)] == [0, 1]
+        assert producer.metrics().records_failed == 1
+        with pytest.raises(LookupError):
+            await producer.send("another", b"v")
+        await producer.send_and_wait("another", b"v", b"a")
+
+
 async def test_ignored_keys_stick_like_no_keys(cluster: EmbeddedCluster) -> None:
     async with Producer(cluster.bootstrap_servers, partitioner_ignore_keys=True) as producer:
         chosen = {(await producer.send_and_wait("events", b"v", b"%d" % n)).partition for n in range(10)}

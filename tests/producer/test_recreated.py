@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from aiokafka_lead import Producer, RecordMetadata
-from aiokafka_lead.errors import UnknownTopicOrPartitionError
+from aiokafka_lead.errors import ConfigError, UnknownTopicOrPartitionError
 from aiokafka_lead.testing import EmbeddedCluster
 
 pytestmark = pytest.mark.anyio
@@ -113,3 +113,19 @@ async def test_one_that_is_as_large_or_larger_is_used_as_it_is(cluster: Embedded
                 await producer.send_and_wait("events", b"new", key=b"%d" % number)
             for partition in range(partitions):
                 await producer.send_and_wait("events", b"new", partition=partition)
+
+
+async def test_a_partitioner_that_keeps_to_a_partition_that_is_gone_fails_its_own_records(
+    cluster: EmbeddedCluster,
+) -> None:
+    chosen = 2
+    async with Producer(
+        cluster.bootstrap_servers, allow_auto_create_topics=False, partitioner=lambda *_: chosen
+    ) as producer:
+        await producer.send_and_wait("events", b"old")
+        make_again(cluster, 2)
+        with anyio.fail_after(SOON_S):
+            with pytest.raises(ConfigError, match="partitioner chose partition 2: topic 'events' has 2"):
+                await producer.send_and_wait("events", b"new")
+            chosen = 1
+            assert (await producer.send_and_wait("events", b"new")).partition == 1

@@ -82,3 +82,27 @@ async def test_a_share_consumer_too(cluster: EmbeddedCluster) -> None:
             await consumer.run(never, dead_letter_topic="failed", dead_letter_producer=producer)
 
         await stop_while_it_begins(run, held, consumer.stop)
+
+
+@pytest.mark.parametrize("fault", [{"disconnect": True}, {"error_code": 3, "topic": "events"}], ids=["lost", "lagging"])
+@pytest.mark.parametrize("options", [{"retry_topics": ["1s"]}, {"dead_letter_topic": "failed"}])
+async def test_one_failure_does_not_end_a_run_that_begins(
+    cluster: EmbeddedCluster, fault: dict[str, Any], options: dict[str, Any]
+) -> None:
+    await fill(cluster, 1)
+    handled = anyio.Event()
+
+    async def handle(record: object) -> None:
+        handled.set()
+
+    async with runner_of(cluster) as consumer, anyio.create_task_group() as tasks:
+        await consumer.wait_ready()
+
+        async def run() -> None:
+            await consumer.run(handle, **options)
+
+        cluster.faults.add("Metadata", count=1, **fault)
+        tasks.start_soon(run)
+        with anyio.fail_after(20):
+            await handled.wait()
+        await consumer.stop()

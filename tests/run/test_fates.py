@@ -9,7 +9,7 @@ import anyio
 import pydantic
 import pytest
 
-from aiokafka_lead import ConsumerRecord
+from aiokafka_lead import ConsumerRecord, Producer
 from aiokafka_lead.errors import (
     ConfigTypeError,
     DropRecordError,
@@ -144,6 +144,37 @@ async def test_a_refused_dead_letter_names_record_and_cause(cluster: EmbeddedClu
             await consumer.run(handle, retries=0, dead_letter_topic="failed")
     assert caught.value.record.value == b"0"
     assert isinstance(caught.value.__cause__, TopicAuthorizationFailedError)
+
+
+async def test_a_dead_letter_waits_for_the_end_of_an_outage(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 1)
+    short: dict[str, Any] = {"delivery_timeout_ms": 300, "request_timeout_ms": 200, "linger_ms": 0}
+    outage = cluster.faults.add("Produce", topic="failed", drop=True)
+    async with (
+        Producer(cluster.bootstrap_servers, **short) as letters,
+        runner_of(cluster) as consumer,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def handle(record: Record) -> None:
+            raise LookupError("gone")
+
+        async def run() -> None:
+            await consumer.run(handle, retries=0, dead_letter_topic="failed", dead_letter_producer=letters)
+
+        tasks.start_soon(run)
+        with anyio.fail_after(30):
+            while not (problems := consumer.health().problems):  # noqa: ASYNC110 (no event)
+                await anyio.sleep(0.01)
+            assert "no dead letter or retry could be written for" in problems[0]
+            assert consumer.health().live
+            outage.remove()
+            while not cluster.records("failed"):  # noqa: ASYNC110 (no event)
+                await anyio.sleep(0.01)
+            while consumer.health().problems:  # noqa: ASYNC110 (no event)
+                await anyio.sleep(0.01)
+        await consumer.stop()
+    assert {letter.value for letter in cluster.records("failed")} == {b"0"}
 
 
 async def test_a_handler_that_takes_too_long_has_failed(cluster: EmbeddedCluster) -> None:

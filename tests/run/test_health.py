@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from aiokafka_lead import ConsumerRecord
+from aiokafka_lead import ConsumerRecord, Handlers
 from aiokafka_lead.consumer import Consumer
 from aiokafka_lead.testing import EmbeddedCluster
 
@@ -117,6 +117,30 @@ async def test_a_handler_that_is_stuck_is_a_problem(cluster: EmbeddedCluster) ->
         assert "at work" in health.problems[0]
         assert health.handler_ms is not None
         assert health.handler_ms >= 100
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_batch_that_waits_for_its_retry_is_not_at_work(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 2)
+    handlers, failed = Handlers(), anyio.Event()
+
+    @handlers.on("events", max_records=2)
+    async def handle(records: list[Record]) -> None:
+        failed.set()
+        raise LookupError("not yet")
+
+    options: dict[str, Any] = {"retry_backoff_ms": 60_000, "retry_backoff_max_ms": 60_000}
+    async with runner_of(cluster, max_poll_interval_ms=100) as consumer, anyio.create_task_group() as tasks:
+
+        async def run() -> None:
+            await consumer.run(handlers, **options)
+
+        tasks.start_soon(run)
+        await failed.wait()
+        with anyio.fail_after(20):
+            while consumer.health().handler_ms is not None:
+                await anyio.lowlevel.checkpoint()
+        assert consumer.health().live
         tasks.cancel_scope.cancel()
 
 

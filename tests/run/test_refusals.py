@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from aiokafka_lead import Consumer, Producer, ShareConsumer, TransactionPipeline
+from aiokafka_lead import Consumer, Handlers, Producer, ShareConsumer, TransactionPipeline
 from aiokafka_lead.errors import (
     ConfigError,
     GroupAuthorizationFailedError,
@@ -275,6 +275,65 @@ async def test_a_dead_letter_that_is_refused_is_sent_again(cluster: EmbeddedClus
                 await cluster.wait_for_requests("OffsetCommit", count=cluster.requests.count("OffsetCommit") + 1)
         assert fault.struck == 2
     assert [record.value for record in cluster.records("letters")] == [b"bad"]
+
+
+@pytest.mark.parametrize("batches", [{}, {"max_records": 5}])
+async def test_results_that_are_refused_are_not_the_record_s_fault(
+    cluster: EmbeddedCluster, batches: dict[str, Any]
+) -> None:
+    handlers = Handlers()
+
+    @handlers.on("events", to="copies", **batches)
+    async def copy(given):  # type: ignore[no-untyped-def]
+        return b"copied"
+
+    options: dict[str, Any] = {"retries": 1, "retry_backoff_ms": 5, "dead_letter_topic": "letters"}
+    async with (
+        Producer(cluster.bootstrap_servers, linger_ms=0) as producer,
+        Consumer("events", bootstrap_servers=cluster.bootstrap_servers, group_id="g", **CLASSIC) as consumer,
+    ):
+        fault = cluster.faults.add("Produce", topic="copies", error_code=TOPIC, count=5)
+        async with running(consumer, lambda _: consumer.run(handlers, **options, **PATIENT), Values()):
+            await producer.send_and_wait("events", b"1")
+            await until(lambda: cluster.records("copies"))
+        assert fault.struck == 5
+        assert [record.value for record in cluster.records("copies")] == [b"copied"]
+        assert cluster.records("letters") == []
+        cluster.faults.add("Produce", topic="copies", error_code=TOPIC)
+        await producer.send_and_wait("events", b"2")
+    options["refusal_patience_ms"] = 100
+    async with (
+        Consumer("events", bootstrap_servers=cluster.bootstrap_servers, group_id="g", **CLASSIC) as consumer,
+        running(consumer, lambda _: consumer.run(handlers, **options), Values()),
+    ):
+        await until(lambda: cluster.records("letters"))
+    assert [record.value for record in cluster.records("letters")] == [b"2"]
+
+
+@pytest.mark.parametrize(
+    ("api", "topic", "options"),
+    [
+        ("Metadata", "letters", {"dead_letter_topic": "letters"}),
+        ("CreateTopics", None, {"retry_topics": ["1s"]}),
+        ("Metadata", "letters", {"dead_letter_topic": "letters", "exactly_once": True}),
+    ],
+)
+async def test_the_beginning_of_a_run(
+    cluster: EmbeddedCluster, api: str, topic: str | None, options: dict[str, Any]
+) -> None:
+    values = Values()
+    async with (
+        Producer(cluster.bootstrap_servers, linger_ms=0) as producer,
+        Producer(cluster.bootstrap_servers, transactional_id="t") as own,
+        Consumer("events", bootstrap_servers=cluster.bootstrap_servers, group_id="g", **CLASSIC) as consumer,
+    ):
+        if "exactly_once" in options:
+            options = {**options, "exactly_once": own}
+        fault = cluster.faults.add(api, topic=topic, error_code=TOPIC, count=2)
+        async with running(consumer, lambda values: consumer.run(values.handle, **options, **PATIENT), values):
+            await producer.send_and_wait("events", b"1")
+            await values.until(b"1")
+        assert fault.struck == 2
 
 
 async def test_the_option_is_checked(cluster: EmbeddedCluster) -> None:

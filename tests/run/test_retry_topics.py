@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from aiokafka_lead import Consumer, ConsumerRecord, Handlers, Producer
-from aiokafka_lead.errors import ConfigError, ConfigTypeError, HandlerError, PermanentError
+from aiokafka_lead.errors import ConfigError, ConfigTypeError, HandlerError, IllegalStateError, PermanentError
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import E0, committed, fill, runner_of, until
@@ -154,6 +154,25 @@ async def test_exactly_once(cluster: EmbeddedCluster) -> None:
         with anyio.fail_after(20):
             found = [(await reader.getone()).value for _ in range(4)]
     assert sorted(found) == [b"0", b"1", b"2", b"3"]
+
+
+async def test_a_second_call_of_run_leaves_the_first_as_it_is(cluster: EmbeddedCluster) -> None:
+    await fill(cluster, 1)
+    tries: list[str] = []
+    async with runner_of(cluster) as consumer, until(consumer) as done:
+
+        async def handle(record: Record) -> None:
+            tries.append(record.topic)
+            if len(tries) == 2:
+                done()
+                return
+            with pytest.raises(IllegalStateError, match="under way already"):
+                await consumer.run(handle, **LATER)
+            raise LookupError("not yet")
+
+        with anyio.fail_after(30):
+            await consumer.run(handle, **LATER)
+    assert tries == ["events", "events"]
 
 
 async def test_topics_that_were_chosen_meanwhile_stay(cluster: EmbeddedCluster) -> None:

@@ -38,19 +38,24 @@ class NoRecords:
         """There is nothing to take."""
 
 
-async def test_a_task_that_has_not_begun_has_not_been_at_work_since_ever() -> None:
+async def test_a_worker_of_a_batch_is_at_work_only_while_its_handler_runs() -> None:
     """Otherwise the member would leave its group, because its handler takes longer than ``max_poll_interval_ms``."""
     tasks = anyio.create_task_group()
     workers: Workers[Held, None] = Workers(tasks, nobody, 1, nobody, nobody, nobody)
     async with tasks:
         began_at = monotonic()
 
-        async def handle(worker: Worker[Held]) -> None: ...
+        async def handle(worker: Worker[Held]) -> None:
+            assert workers.stuck_since() is None
+            with worker.handling():
+                since = workers.stuck_since()
+            assert since is not None
+            assert since >= began_at
+            assert workers.stuck_since() is None
 
         workers.begin(Worker(Held()), handle)
-        since = workers.stuck_since()
-        assert since is not None
-        assert since >= began_at
+        assert workers.stuck_since() is None
+        assert len(workers.busy) == 1
     assert workers.stuck_since() is None
 
 

@@ -232,6 +232,33 @@ async def test_a_handler_s_failure_ends_the_app_s_life(cluster: EmbeddedCluster)
             assert problem == "records are not handled any more: the record at offset 1 of orders-0: ValueError"
 
 
+@pytest.mark.parametrize("topics", [(), ("orders",)])
+async def test_handlers_of_an_app_that_starts_before_kafka(ports: PortPool, topics: tuple[str, ...]) -> None:
+    """They may have no topics when they are registered."""
+    port = ports.take()
+    kafka = Kafka(f"127.0.0.1:{port}", reconnect_backoff_max_ms=50)
+    handlers, handled = Handlers(), anyio.Event()
+
+    async def handle(record: ConsumerRecord[Any, Any]) -> None:
+        handled.set()
+
+    if topics:
+        handlers.on("orders")(handle)
+    kafka.consumer(*topics, group_id="g", auto_offset_reset="earliest", max_poll_interval_ms=100)(handlers)
+    if not topics:
+        handlers.on("orders")(handle)
+    app = FastAPI(lifespan=kafka.lifespan)
+    app.include_router(kafka.router())
+    async with running(app) as http:
+        await anyio.sleep(0.2)  # longer than max_poll_interval_ms
+        assert (await http.get("/health/live")).json()["problems"] == []
+        async with EmbeddedCluster(1, ports=[port]) as cluster:
+            cluster.create_topic("orders")
+            async with Producer(cluster.bootstrap_servers) as producer:
+                await producer.send_and_wait("orders", b"1")
+            await handled.wait()
+
+
 async def test_a_cluster_that_is_away_has_no_app_started_anew(cluster: EmbeddedCluster) -> None:
     app = App(Kafka(cluster.bootstrap_servers, request_timeout_ms=1000))
     with app:
@@ -323,6 +350,12 @@ async def test_what_cannot_be_right_raises_at_once(cluster: EmbeddedCluster) -> 
     for make in (kafka.consumer, kafka.share_consumer):
         with pytest.raises(ConfigError, match="its server handles signals"):
             make("orders", group_id="g", run={"stop_on_signals": True})
+    with pytest.raises(ConfigError, match="there is nothing to read"):
+        kafka.consumer(group_id="g")(anyio.sleep)
+    copies, once = kafka.producer(transactional_id="copier"), anyio.sleep_until
+    kafka.consumer("orders", group_id="g", exactly_once=copies)(once)
+    with pytest.raises(ConfigError, match="another consumer has this exactly_once client"):
+        kafka.consumer("orders", group_id="h", exactly_once=copies)(once)
     with pytest.raises(ConfigTypeError, match="exactly_once must be what"):
         kafka.consumer("orders", group_id="g", exactly_once="copier")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="transactional_id"):

@@ -170,3 +170,44 @@ async def test_leaving_the_block_takes_no_longer_than_close_timeout_ms() -> None
                 lost = producer.send_nowait("events", b"2")
         with pytest.raises(Exception, match="stopped before"):
             await lost
+
+
+@pytest.mark.parametrize("options", [{"dead_letter_topic": "failed"}, {"retry_topics": ["1s"]}])
+async def test_a_run_that_starts_while_kafka_is_down(ports: PortPool, options: dict[str, Any]) -> None:
+    port = ports.take()
+    short: dict[str, Any] = {"request_timeout_ms": 300, "fetch_max_wait_ms": 50, "max_poll_interval_ms": 200, **QUICK}
+    consumer = Consumer("events", bootstrap_servers=f"127.0.0.1:{port}", group_id="g", **short)
+    await consumer.start(wait=False)
+    handled = anyio.Event()
+
+    async def handle(record: object) -> None:
+        handled.set()
+
+    async def run() -> None:
+        await consumer.run(handle, **options)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run)
+        await anyio.sleep(0.4)  # longer than both limits
+        assert consumer.health().live
+        async with EmbeddedCluster(1, ports=[port]) as cluster:
+            cluster.create_topic("events")
+            with anyio.fail_after(30):
+                async with Producer(cluster.bootstrap_servers, linger_ms=10) as producer:
+                    while not handled.is_set():
+                        await producer.send_and_wait("events", b"1")
+            await consumer.stop()
+
+
+async def test_a_run_that_is_stopped_before_kafka_was_ever_up(ports: PortPool) -> None:
+    consumer = Consumer("events", bootstrap_servers=f"127.0.0.1:{ports.take()}", group_id="g", **QUICK)
+    await consumer.start(wait=False)
+
+    async def run() -> None:
+        await consumer.run(anyio.sleep, dead_letter_topic="failed")
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            await anyio.wait_all_tasks_blocked()
+            await consumer.stop()

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from aiokafka_lead import Client, ShareConsumer
+from aiokafka_lead import Client, ShareConsumer, TopicPartition
 from aiokafka_lead.errors import RequestTimedOutError, TopicAuthorizationFailedError
 from aiokafka_lead.testing import EmbeddedCluster
 
@@ -94,3 +94,14 @@ async def test_a_topic_that_does_not_exist_keeps_nobody_waiting(cluster: Embedde
     with anyio.fail_after(20):
         async with late(cluster, "nowhere", allow_auto_create_topics=False) as jobs:
             assert not jobs.assignment()
+
+
+async def test_a_topic_that_is_added_is_waited_for(cluster: EmbeddedCluster) -> None:
+    servers = cluster.bootstrap_servers
+    await fill(servers, "single", 2)
+    async with late(cluster) as jobs:
+        jobs.subscribe(["jobs", "single"])
+        await jobs.wait_ready()
+        assert TopicPartition("single", 0) in jobs.assignment()
+        await fill(servers, "single", 2, first=10)
+        assert values(await take(jobs, 2)) == [10, 11]

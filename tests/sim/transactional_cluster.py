@@ -224,7 +224,7 @@ class TransactionalCluster(Cluster):
             request.v3_and_below_producer_epoch,
             cast("Any", [self._targets[index] for index in topic.partitions]),
         )
-        return AddPartitionsToTxnResponse()
+        return _added(request, 0)
 
     def _end(self, request: EndTxnRequest, version: int) -> EndTxnResponse:
         bump = version >= 5
@@ -297,14 +297,18 @@ class TransactionalCluster(Cluster):
             raise NotEnoughReplicasError from error
 
 
+def _added(request: AddPartitionsToTxnRequest, error_code: int) -> AddPartitionsToTxnResponse:
+    results = [
+        AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=error_code)
+        for index in request.v3_and_below_topics[0].partitions
+    ]
+    topic = AddPartitionsToTxnTopicResult(name=TOPIC, results_by_partition=results)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[topic])
+
+
 def _refused(request: Any, error: BrokerError) -> Any:
     if isinstance(request, AddPartitionsToTxnRequest):
-        results = [
-            AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=error.code)
-            for index in request.v3_and_below_topics[0].partitions
-        ]
-        topic = AddPartitionsToTxnTopicResult(name=TOPIC, results_by_partition=results)
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[topic])
+        return _added(request, error.code)
     if isinstance(request, DescribeTransactionsRequest):
         state = TransactionState(transactional_id=request.transactional_ids[0], error_code=error.code)
         return DescribeTransactionsResponse(transaction_states=[state])

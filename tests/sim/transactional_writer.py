@@ -220,7 +220,7 @@ class TransactionalWriter(Writer):
             while self._goes_on(number):
                 request, version = add_partitions_request(self.state, partitions, VERSIONS)
                 answer, error = yield from self._ask(request, version, self._lost)
-                error = error or read_added(answer)
+                error = error or read_added(answer, partitions)
                 verdict = None if error is None else verdict_of(Call.ADD_PARTITIONS, type(error))
                 if isinstance(error, MOVED):
                     self._coordinator = None

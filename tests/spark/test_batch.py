@@ -14,6 +14,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 from aiokafka_lead import Producer
 from aiokafka_lead.spark.client_loop import client_loop
 from aiokafka_lead.spark.source.progress import DataLossError
+from aiokafka_lead.testing import RequestRecord
 from aiokafka_lead.testing.thread import ClusterThread
 
 from .support import batch_reader, batches, connections_end, fill, numbered, read, rows, source, transactions, values
@@ -335,3 +336,27 @@ def test_one_task_beside_another(cluster: ClusterThread, new_topic: NewTopic) ->
     one, other = batches(reader, partition), batches(reader, partition)
     assert values(next(one).to_pylist()) == values(next(other).to_pylist()) == numbered(10)
     assert (list(one), list(other)) == ([], [])
+
+
+def test_a_partition_that_brokers_disagree_about_is_not_left_out_silently(
+    cluster: ClusterThread, new_topic: NewTopic
+) -> None:
+    one, other = new_topic(), new_topic()
+    for topic in (one, other):
+        fill(cluster, topic, numbered(3))
+    asked_before = cluster.requests.count("ListOffsets")
+
+    def looks_for_the_end(request: RequestRecord) -> bool:
+        return (cluster.requests.count("ListOffsets") - asked_before) % 2 == 1
+
+    missing = cluster.faults.add("Metadata", topic=other, error_code=3, when=looks_for_the_end)
+    options = {
+        "subscribePattern": f"^({one}|{other})$",
+        "fetchOffset.numRetries": "2",
+        "fetchOffset.retryIntervalMs": "1",
+    }
+    with pytest.raises(DataLossError, match=f"brokers disagree about partition {other}-0"):
+        read(cluster, **options)
+    assert values(read(cluster, **options, failOnDataLoss="false")) == numbered(3)
+    missing.remove()
+    assert values(read(cluster, **options)) == numbered(3) * 2

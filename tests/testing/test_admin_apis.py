@@ -72,13 +72,16 @@ async def test_topics_are_created() -> None:
         assert (cluster.partition_count("a"), cluster.replicas("a", 1)) == (2, [2, 3])
         assert (cluster.partition_count("b"), cluster.replicas("b")) == (1, [1, 2, 3])
         assert await create(topic("c"), validate_only=True) == [0]
+        assert await create(topic("d.e", segment_jitter_ms="5", remote_storage_enable="False")) == [0]
         for wrong, expected in [
             (topic("a"), errors.TopicAlreadyExistsError),
             (topic("a b"), errors.InvalidTopicError),
+            (topic("d_e"), errors.InvalidTopicError),
             (topic("c", 0), errors.InvalidPartitionsError),
             (topic("c", 1, 4), errors.InvalidReplicationFactorError),
             (topic("c", no_such_option="1"), errors.InvalidConfigError),
             (topic("c", retention_ms="soon"), errors.InvalidConfigError),
+            (topic("c", retention_ms="1_000"), errors.InvalidConfigError),
             (topic("c", cleanup_policy="shred"), errors.InvalidConfigError),
         ]:
             assert await create(wrong) == [expected.code]
@@ -96,7 +99,9 @@ async def test_topics_are_created() -> None:
         assert [cluster.replicas("placed", p) for p in (0, 1)] == [[3, 1], [2]]
         placed.name, placed.assignments[0].broker_ids = "other", [9]
         assert await create(placed) == [errors.InvalidReplicaAssignmentError.code]
-        assert cluster.topic_names() == ["a", "b", "placed"]
+        assert cluster.topic_names() == ["a", "b", "d.e", "placed"]
+        cluster.delete_topic("d.e")
+        assert await create(topic("d_e")) == [0]
 
 
 async def test_topics_are_deleted_and_grown() -> None:

@@ -239,6 +239,10 @@ async def test_topics_are_created_for_those_who_ask() -> None:
         second = await metadata(cluster, topic="new")
         assert len(second.topics[0].partitions) == 4
         assert (await metadata(cluster, topic="not/legal")).topics[0].error_code == errors.InvalidTopicError.code
+        cluster.create_topic("a.b")
+        for _ in range(2):  # its name collides with the other topic's, which a broker does not tell
+            refused = await metadata(cluster, topic="a_b")
+            assert refused.topics[0].error_code == errors.UnknownTopicOrPartitionError.code
     async with EmbeddedCluster(brokers=1, auto_create_topics=False) as cluster:
         for _ in range(2):
             unknown = await metadata(cluster, topic="new")

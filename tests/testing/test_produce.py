@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 
 import pytest
 from crc32c import crc32c
@@ -92,6 +93,17 @@ async def test_log_append_time() -> None:
         assert result.log_append_time_ms > 1_700_000_000_000
         assert {record.timestamp_ms for record in stored} == {result.log_append_time_ms}
         assert stored[0].timestamp_type == 1
+
+
+async def test_times_that_are_too_far_away() -> None:
+    async with EmbeddedCluster(brokers=1) as cluster, connected(cluster.address(1)) as client:
+        cluster.create_topic("t", configs={"message.timestamp.before.max.ms": "60000"})
+        early = await produce(client, batch(b"a", b"b"))
+        assert early.error_code == errors.InvalidTimestampError.code
+        assert [error.batch_index for error in early.record_errors] == [0, 1]
+        assert (await produce(client, batch(b"a", timestamp_ms=int(time.time() * 1000)))).error_code == 0
+        cluster.create_topic("stamped", configs={"message.timestamp.type": "LogAppendTime"})
+        assert (await produce(client, batch(b"a", timestamp_ms=9_000_000_000_000), topic="stamped")).error_code == 0
 
 
 async def test_what_is_refused() -> None:

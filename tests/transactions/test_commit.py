@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from aiokafka_lead.errors import CommitOutcomeUnknownError
+from aiokafka_lead.errors import CommitOutcomeUnknownError, IllegalStateError, TransactionAbortedError
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import PARTITIONS, committed, transactional
@@ -102,3 +102,36 @@ async def test_a_commit_that_another_cluster_answers_has_no_known_outcome(transa
             with anyio.fail_after(60):
                 await over.wait()
             assert await committed(second) == {0: [b"b"], 1: [], 2: []}
+
+
+async def test_a_commit_takes_no_longer_than_its_timeout(cluster: EmbeddedCluster) -> None:
+    """Even if neither the records nor the abort are answered."""
+    async with transactional(cluster) as producer:
+        await producer.begin_transaction()
+        await producer.send_and_wait("events", b"a", partition=0)
+        held = [cluster.faults.add(api, hold=True) for api in ("Produce", "EndTxn")]
+        await producer.send("events", b"b", partition=0)
+        with anyio.fail_after(4), pytest.raises(TransactionAbortedError, match="not acknowledged in 100 ms"):
+            await producer.commit_transaction(timeout_ms=100)
+        for fault in held:
+            fault.remove()
+        async with producer.transaction() as following:
+            await following.send("events", b"c", partition=0)
+    assert await committed(cluster) == {0: [b"c"], 1: [], 2: []}
+
+
+async def test_nothing_begins_while_another_task_commits(cluster: EmbeddedCluster) -> None:
+    async with transactional(cluster) as producer:
+        await producer.begin_transaction()
+        held = cluster.faults.add("Produce", hold=True)
+        await producer.send("events", b"a", partition=0)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(producer.commit_transaction)
+            await anyio.wait_all_tasks_blocked()
+            for call in (producer.begin_transaction, producer.commit_transaction):
+                with pytest.raises(IllegalStateError, match="another task is committing"):
+                    await call()
+            held.remove()
+        async with producer.transaction() as following:
+            await following.send("events", b"b", partition=0)
+    assert await committed(cluster) == {0: [b"a", b"b"], 1: [], 2: []}

@@ -52,6 +52,16 @@ async def test_records_of_many_that_found_no_room_forbid_the_commit(cluster: Emb
     assert await committed(cluster) == NOTHING
 
 
+async def test_many_of_which_the_partitioner_refused_some_forbid_the_commit(cluster: EmbeddedCluster) -> None:
+    choices = iter([0, 9])
+    async with transactional(cluster, partitioner=lambda *_: next(choices)) as producer:
+        await producer.begin_transaction()
+        outcomes = await (await producer.send_many("events", [b"one", b"two", b"three"]))
+        assert [isinstance(outcome, ConfigError) for outcome in outcomes] == [False, True, True]
+        await is_aborted_for(producer, ConfigError)
+    assert await committed(cluster) == NOTHING
+
+
 async def test_many_of_which_a_cancelled_call_took_some_forbid_the_commit(cluster: EmbeddedCluster) -> None:
     held = cluster.faults.add("Produce", hold=True)
     async with transactional(cluster, **SMALL_MEMORY) as producer:

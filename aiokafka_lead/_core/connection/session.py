@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from random import random
 
 from ..._values import NamedTuple
+from ..chance import random
 
 MIN_SESSION_S = 1.0
 """Minimum interval of logins in seconds: with very short sessions, a client would otherwise only log in.

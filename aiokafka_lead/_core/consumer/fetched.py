@@ -13,6 +13,7 @@ from ..._records import (
     ConsumerRecord,
     ControlType,
     MessageSet,
+    offset_past,
     read_parts,
 )
 from ...errors import BatchTooLargeError, CorruptBatchError, CorruptRecordError, KafkaError
@@ -327,19 +328,17 @@ class FetchedData:
         topic, partition = self._partition.tp
         offset = self._position().offset
         text = f"{self._partition.tp} cannot be read at offset {offset}: {error.message}"
+        kind: type[BatchTooLargeError | CorruptBatchError]
         if isinstance(error, BatchTooLargeError):
-            past = "past it" if error.next_offset < 0 else f"to offset {error.next_offset}"
-            self._error = BatchTooLargeError(
-                f"{text}; set max_decompressed_batch_bytes higher to read it, or seek {past} to go on",
-                topic=topic,
-                partition=partition,
-                offset=offset,
-                next_offset=error.next_offset,
-            )
+            kind, next_offset = BatchTooLargeError, error.next_offset
+            text += "; set max_decompressed_batch_bytes higher to read it, or"
         else:
-            self._error = CorruptBatchError(
-                f"{text}; seek past it to go on", topic=topic, partition=partition, offset=offset
-            )
+            kind, next_offset = CorruptBatchError, offset_past(self._records, offset)
+            text += ";"
+        past = "past it" if next_offset < 0 else f"to offset {next_offset}"
+        self._error = kind(
+            f"{text} seek {past} to go on", topic=topic, partition=partition, offset=offset, next_offset=next_offset
+        )
         return own_copy(self._error)
 
 

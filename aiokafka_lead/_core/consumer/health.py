@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..._values import NamedTuple
 from ...types import TopicPartition
 from ..metadata.types import NO_LEADER, ClusterSnapshot
-from .partition_state import PartitionState
+from .partition_state import FetchState, PartitionState
 
 if TYPE_CHECKING:
     from ...health import ConsumerHealth
@@ -142,7 +142,7 @@ class Standstill:
         self._explain = explain
         self._stands: dict[PartitionState, tuple[int, float]] = {}
         """Fetch offset by partition, and the time since which it has been unchanged."""
-        self._records_taken = 0
+        self._reads: object = (0, 0.0)
         self._read_at = -math.inf
         """Time of the last known read."""
 
@@ -151,14 +151,12 @@ class Standstill:
         states: Iterable[PartitionState],
         snapshot: ClusterSnapshot,
         now: float,
-        *,
-        waiting: bool,
-        records_taken: int,
+        reads: tuple[int, float],
     ) -> None:
-        """Compare with the last sample. ``waiting`` is True if a read waits; ``records_taken`` is a total."""
-        if waiting or records_taken != self._records_taken:
+        """Compare with the last sample. ``reads`` is the number of records taken, and the time waited for records."""
+        if reads != self._reads:
             self._read_at = now
-        self._records_taken = records_taken
+        self._reads = reads
         before, self._stands = self._stands, {}
         if now < self._read_at + self._limit_s:
             for state in states:
@@ -191,6 +189,8 @@ class Standstill:
         return None if error is None else f"broker {node_id} cannot be reached: {error}"
 
     def _why(self, state: PartitionState, snapshot: ClusterSnapshot, now: float) -> str:
+        if state.state is FetchState.INITIALIZING and state.failure is not None:
+            return str(state.failure)  # of the group's coordinator
         trouble = self._trouble(state, snapshot)
         if trouble is not None:
             return trouble

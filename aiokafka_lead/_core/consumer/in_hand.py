@@ -33,7 +33,7 @@ class InHand:
         self._covered: int | None = None
         """Offset up to which the application has committed while it iterates over ``_one_by_one``."""
         self._abandoned: set[TopicPartition] = set()
-        """Partitions in ``_many`` whose records were abandoned before they were done."""
+        """Partitions whose records in hand were abandoned before they were done."""
         self._lost: set[TopicPartition] = set()
         """Partitions taken away while the application had records of them in hand."""
         self._stored: dict[TopicPartition, Position] = {}
@@ -92,8 +92,8 @@ class InHand:
         return self._back_at_read != self.times_back
 
     def abandon(self, tp: TopicPartition) -> None:
-        """Abandon the records in hand of this partition, without marking them done."""
-        if tp in self._many:
+        """Abandon the records in hand of this partition, without marking them done: a rebalance no longer waits."""
+        if tp in self._many or self._iterates((tp,)):
             self._abandoned.add(tp)
             self._on_release()
 
@@ -177,10 +177,11 @@ class InHand:
 
     def may_be_working_on(self, partitions: Collection[TopicPartition]) -> bool:
         """Return True if the application may be working on any of these partitions."""
+        waited_for = frozenset(partitions) - self._abandoned
         return (
-            any(tp in partitions and tp not in self._abandoned for tp in self._many)
+            not waited_for.isdisjoint(self._many)
             or any(tp in partitions for offsets in self._in_transactions.values() for tp in offsets)
-            or self._iterates(partitions)
+            or self._iterates(waited_for)
         )
 
     def _iterates(self, partitions: Collection[TopicPartition]) -> bool:
@@ -305,9 +306,11 @@ class ParallelWork(Protocol):
 class CurrentRun:
     """The run of one consumer, which determines the records that are done. Without a run, `InHand` does."""
 
-    __slots__ = ("on_subscription", "work")
+    __slots__ = ("called", "on_subscription", "work")
 
     def __init__(self) -> None:
+        self.called = False
+        """True from the call of a run to its end."""
         self.work: ParallelWork | None = None
         """None without a run. Written by the run itself."""
         self.on_subscription: Callable[[], None] | None = None

@@ -110,6 +110,7 @@ class PartitionState:
         "incarnation",
         "is_late",
         "last_stable_offset",
+        "left",
         "log_start_offset",
         "looked_up",
         "move_clock",
@@ -139,8 +140,10 @@ class PartitionState:
         """True if paused by the application."""
         self.withheld = False
         """True if withheld by the group: it is being given up, or the listener has not been notified of it yet."""
+        self.left = False
+        """True if its topic is not subscribed to any more, and the group has not taken it away yet."""
         self.still = False
-        """True if ``paused`` or ``withheld``: it is not fetched, and nothing is handed out."""
+        """True if ``paused``, ``withheld`` or ``left``: it is not fetched, and nothing is handed out."""
         self.is_late = False
         """True if created while its topic was already being read: "latest" then misses no record."""
         self.error: KafkaError | None = None
@@ -325,8 +328,13 @@ class PartitionState:
         self.withheld = withheld
         self._rest()
 
+    def leave(self, left: bool) -> None:
+        """Like `pause`, for the subscription."""
+        self.left = left
+        self._rest()
+
     def _rest(self) -> None:
-        self.still = self.paused or self.withheld
+        self.still = self.paused or self.withheld or self.left
         self.move_clock.stop()
         self._touch(self)
 

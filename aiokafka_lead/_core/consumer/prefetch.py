@@ -36,7 +36,7 @@ class BatchAhead(NamedTuple):
 class Prefetch:
     """The queue of partitions with records to hand out, or an error to raise.
 
-    Invariant: a partition is in the queue exactly if ``queued`` is set; a paused or withheld partition never is.
+    Invariant: a partition is in the queue exactly if ``queued`` is set, and never while it is ``still``.
     Handing data out moves a partition's position, so data that was not taken, for example by a cancelled reader, stays
     here.
     """
@@ -135,6 +135,18 @@ class Prefetch:
         """Undo `withhold`."""
         if state.withheld:
             state.withhold(False)
+            self._go_on(state)
+
+    def leave(self, state: PartitionState) -> None:
+        """Pause because the topic is not subscribed to any more."""
+        if not state.left:
+            state.leave(True)
+            self._rest(state)
+
+    def come_back(self, state: PartitionState) -> None:
+        """Undo `leave`."""
+        if state.left:
+            state.leave(False)
             self._go_on(state)
 
     def _rest(self, state: PartitionState) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...types import TopicPartition
@@ -60,6 +60,14 @@ class Reading:
         own = self.positions.own(self.positions.assigned)
         self.positions.accompany(companions)
         self.assign(own)
+
+    def read_only(self, topics: Container[str] | None) -> None:
+        """Hand out no records of other topics, which the group is yet to take away; None hands out all again."""
+        positions = self.positions
+        own = () if topics is None else positions.own(positions.assigned)
+        left = set(positions.with_companions([tp for tp in own if topics is None or tp.topic not in topics]))
+        for state in positions:
+            (self.prefetch.leave if state.tp in left else self.prefetch.come_back)(state)
 
     def move(self, state: PartitionState, to: Position) -> None:
         """Continue from that position."""

@@ -32,6 +32,22 @@ class SubscriptionKind(Enum):
     """The application gives a pattern for topic names."""
 
 
+_INLINE_FLAGS = {re.IGNORECASE: "i", re.MULTILINE: "m", re.DOTALL: "s"}
+"""Flags that brokers take within a pattern (RE2)."""
+
+_WITHOUT_EFFECT = re.UNICODE | re.ASCII | re.DEBUG
+"""Flags that do not matter for topic names, which are ASCII."""
+
+
+def for_brokers(pattern: re.Pattern[str]) -> str | None:
+    """Return the pattern with its flags as text for brokers to match (KIP-848); None if only Python can match it."""
+    flags = pattern.flags & ~_WITHOUT_EFFECT
+    inline = "".join(letter for flag, letter in _INLINE_FLAGS.items() if flags & flag)
+    if flags & ~sum(_INLINE_FLAGS):
+        return None
+    return f"(?{inline}){pattern.pattern}" if inline else pattern.pattern
+
+
 class Subscription:
     """The current choice: `assign`, `subscribe` and `match` replace the previous choice."""
 
@@ -44,6 +60,8 @@ class Subscription:
         self.pattern: re.Pattern[str] | None = None
         self.listener: object | None = None
         """The application's listener, if any: called at a group's rebalances."""
+        self.waits_for_topics = False
+        """True if a topic that does not exist is no error, however long that lasts."""
         self._exclude_internal = exclude_internal_topics
         self._patience_s = patience_s
         """Seconds for which a topic may be unknown before that is an error."""
@@ -117,6 +135,8 @@ class Subscription:
         former, self._tell_at = self._tell_at, {}
         found: list[tuple[str, KafkaError]] = []
         for name, kind in self._unreadable(snapshot):
+            if kind.retriable and self.waits_for_topics:
+                continue
             patience_s, apart_s = (self._patience_s,) * 2 if kind.retriable else (0.0, REFUSALS_APART_S)
             tell_at = former.get(name, now + patience_s)
             if now >= tell_at:

@@ -8,13 +8,13 @@ members are restarted one at a time (KIP-848, "Migration").
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from random import random
 from typing import Any
 
 from ..._options.logs import client_log
 from ..._wire import Request, Response
 from ...config import ConsumerConfig
 from ...errors import GroupIdNotFoundError, KafkaError, UnsupportedVersionError
+from ..chance import random
 from ..metadata.types import ClusterSnapshot
 from .assignors import GroupAssignor
 from .classic import ClassicMember

@@ -7,7 +7,6 @@ is cooperative.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from random import random
 from typing import Any
 
 from ..._options.logs import client_log
@@ -27,6 +26,7 @@ from ...errors import (
     UnknownMemberIdError,
 )
 from ...types import TopicPartition
+from ..chance import random
 from ..metadata.types import ClusterSnapshot
 from .assignors import NO_GENERATION, GroupAssignor, MemberSubscription, decode_assignment
 from .classic_protocol import (
@@ -85,6 +85,8 @@ class ClassicMember:
         """In SYNCING: assignments to send to the coordinator; None until the leader has decided."""
         self._target = NOTHING
         """In CHECKING and ADOPTING: partitions to own."""
+        self._giving_up = NOTHING
+        """In JOINING: partitions being given up, which goes on even if the subscription changes back."""
         self._adopted_for: frozenset[str] | None = None
         """Topics of the subscription for which the last adopted assignment was made."""
         self._asked: Ask | None = None
@@ -205,7 +207,7 @@ class ClassicMember:
         """
         syncing = self._phase is Phase.SYNCING and isinstance(error, RebalanceInProgressError)
         if identity == self.identity and not syncing:
-            self._refused(error)
+            self._refused(error, now)
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
@@ -236,8 +238,9 @@ class ClassicMember:
         assert self._wanted is not None  # or it would be OUT
         topics = self._wanted.topics
         kept = frozenset(tp for tp in self.owned if tp.topic in topics) if self._cooperative else NOTHING
-        if kept != self.owned:
-            return Revoke(self.owned - kept, self._schedule.revoke_s)
+        self._giving_up |= self.owned - kept
+        if self._giving_up:
+            return Revoke(self._giving_up, self._schedule.revoke_s)
         until = None if self._wanted.pattern is None else self._news.waits_until(self._snapshot, now)
         if until is not None:
             return Wait(until, refresh=True)
@@ -251,7 +254,11 @@ class ClassicMember:
         instance, rack = config.group_instance_id, config.client_rack
         member = MemberSubscription(self._member_id, asked, owned, generation, instance, rack=rack)
         reason = self._rejoin or "the consumer joins"
-        request = join_request(config, member, tuple(self._assignors.values()), self._assigned, reason)
+        try:
+            request = join_request(config, member, tuple(self._assignors.values()), self._assigned, reason)
+        except KafkaError as error:
+            self._fail(error, now)
+            return self.step(now)
         self._rejoin = None
         self._fit.joins(topics, comes_back=not self._member_id and instance is not None)
         self._asked = Ask(request, self._schedule.answer_s)
@@ -268,7 +275,7 @@ class ClassicMember:
             try:
                 self._to_sync = self._leader.assign(assignor, self._snapshot)
             except KafkaError as error:
-                self._fail(error)
+                self._fail(error, now)
                 return self.step(now)
         self._asked = Ask(sync_request(self._group_id, identity, assignor.name, self._to_sync), self._schedule.answer_s)
         return self._asked
@@ -299,6 +306,7 @@ class ClassicMember:
                 self._take(Event.ADOPTED)
             return
         self.owned -= step.partitions
+        self._giving_up -= step.partitions
         if isinstance(step, Revoke) and self._phase is Phase.ADOPTING:
             self._rejoin = "partitions were given up"  # only now may other members get them (KIP-429)
 
@@ -332,7 +340,7 @@ class ClassicMember:
     def _joined(self, response: JoinGroupResponse, now: float) -> None:
         assignor = self._assignors.get(response.protocol_name or "")
         if assignor is None:
-            self._fail(InconsistentGroupProtocolError(f"the group uses the assignor {response.protocol_name!r}"))
+            self._fail(InconsistentGroupProtocolError(f"the group uses the assignor {response.protocol_name!r}"), now)
             return
         self._assignor = assignor
         self._member_id = response.member_id
@@ -346,7 +354,7 @@ class ClassicMember:
         try:
             assigned = decode_assignment(response.assignment)
         except KafkaError as error:
-            self._fail(error)
+            self._fail(error, now)
             return
         self._schedule.succeeded()
         # Unsubscribed topics are not taken over: a rebalance was requested, which assigns them to other members.
@@ -368,7 +376,7 @@ class ClassicMember:
     def _ask_failed(self, error: KafkaError, now: float) -> None:
         """Handle a request to join or synchronise that was refused or lost."""
         joining = self._phase is Phase.JOINING
-        if self._refused(error):
+        if self._refused(error, now):
             # Another rebalance has begun during this rebalance: that is neither a failure nor a reason to wait.
             if joining or not isinstance(error, RebalanceInProgressError):
                 self._schedule.failed(now)
@@ -376,13 +384,13 @@ class ClassicMember:
             self._take(Event.RETRY)
             self._schedule.failed(now)
         else:
-            self._fail(error)
+            self._fail(error, now)
 
-    def _refused(self, error: KafkaError) -> bool:
+    def _refused(self, error: KafkaError, now: float) -> bool:
         """Return True if the error concerns this membership, and handle it then."""
         if isinstance(error, FencedInstanceIdError):
             self._member_id = ""
-            self._fail(error)
+            self._fail(error, now)
             return True
         if not isinstance(error, OUTDATED):
             return False
@@ -420,9 +428,13 @@ class ClassicMember:
         if self._come_back:
             self._take(Event.JOIN)
 
-    def _fail(self, error: KafkaError) -> None:
-        """Fail, but keep the id: a member with a new id would wait for the old member's session to end."""
+    def _fail(self, error: KafkaError, now: float) -> None:
+        """Fail, but keep the id: a member with a new id would wait for the old member's session to end.
+
+        It joins again when the application reads again, but not before the backoff.
+        """
         self.error = error
+        self._schedule.failed(now)
         self._asked = None
         self._lose(Event.FAIL, error.message)
 
@@ -462,10 +474,10 @@ class ClassicMember:
             return
         if (request.generation_id, request.member_id) != identity[:2]:
             return
-        if self._refused(error):
+        if self._refused(error, now):
             return
         if not error.retriable:
-            self._fail(error)
+            self._fail(error, now)
             return
         self._schedule.unanswered(now)
         if self._asked is not None and isinstance(error, RequestTimedOutError):

@@ -13,7 +13,7 @@ from ..._wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProto
 from ..._wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from ..._wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from ...config import ConsumerConfig
-from ...errors import KafkaError, error_for_code
+from ...errors import AssignorError, KafkaError, error_for_code
 from ...types import TopicPartition
 from ..backoff import Backoff
 from ..metadata.types import ClusterSnapshot
@@ -163,7 +163,10 @@ def join_request(
     assigned: tuple[Sequence[TopicPartition], int],
     reason: str,
 ) -> JoinGroupRequest:
-    """Return the request to join; ``assigned`` is the last assignment, given up or not, and its generation."""
+    """Return the request to join; ``assigned`` is the last assignment, given up or not, and its generation.
+
+    Raises `AssignorError` if an assignor's `GroupAssignor.user_data` fails.
+    """
     return JoinGroupRequest(
         group_id=config.group_id or "",
         session_timeout_ms=int(config.session_timeout_ms),
@@ -189,10 +192,22 @@ def _metadata(
             member.owned,
             member.generation,
             member.group_instance_id,
-            assignor.user_data(member.topics, *assigned),
+            _user_data(assignor, member.topics, *assigned),
             member.rack,
         )
     )
+
+
+def _user_data(
+    assignor: GroupAssignor, topics: Sequence[str], owned: Sequence[TopicPartition], generation: int
+) -> bytes | None:
+    try:
+        found: object = assignor.user_data(topics, owned, generation)
+    except Exception as cause:
+        raise AssignorError(f"user_data() of the assignor {assignor.name!r} has failed: {cause!r}") from cause
+    if found is None or isinstance(found, bytes):
+        return found
+    raise AssignorError(f"user_data() of the assignor {assignor.name!r} must return bytes or None, not {found!r}")
 
 
 def sync_request(

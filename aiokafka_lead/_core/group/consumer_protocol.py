@@ -8,7 +8,6 @@ table of its phases.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from random import random
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -17,8 +16,15 @@ from ..._values import NamedTuple
 from ..._wire import Request, Response
 from ..._wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, RequestTopicPartitions
 from ...config import ConsumerConfig
-from ...errors import InvalidRegularExpressionError, KafkaError, UnreleasedInstanceIdError, UnsupportedVersionError
+from ...errors import (
+    InvalidRegularExpressionError,
+    KafkaError,
+    TopicAuthorizationFailedError,
+    UnreleasedInstanceIdError,
+    UnsupportedVersionError,
+)
 from ...types import TopicPartition
+from ..chance import random
 from ..metadata.types import ClusterSnapshot
 from .classic_protocol import rebalance_timeout_ms, revoke_timeout_s
 from .heartbeat_member import OWNING, Event, HeartbeatMember, HeartbeatSchedule, Phase
@@ -175,6 +181,10 @@ class ConsumerProtocolMember(HeartbeatMember):
         """Step in progress towards the target; a newer target waits for its end (Java: reconciliation in progress)."""
         self._assigning: Mapping[TopicPartition, UUID] = {}
         """Partitions owned once the `Assign` in progress is done."""
+        self._answered = 0
+        """Number of the last heartbeat that was answered, of `heartbeats`."""
+        self._gave_up_at = -1
+        """Number of heartbeats sent before partitions were last given up."""
         self._lost = ""
         """Reason that the owned partitions are lost, or empty."""
         self._leaving = ""
@@ -201,6 +211,9 @@ class ConsumerProtocolMember(HeartbeatMember):
         if self._phase is Phase.JOINED:
             if not self._target.known or self._schedule.probing or self._subscribed != self._subscription.subscribed:
                 return "an assignment from the coordinator"
+            if self._answered <= self._gave_up_at and self._resolved() == self._owned:
+                # Its answer assigns other partitions, which it holds back until these have been given up.
+                return "the coordinator to learn that partitions were given up"
             if self._target.unnamed:
                 return "metadata of the topics that it was assigned"
             return None if self._resolved() == self._owned else "the assignment to be carried out"
@@ -254,6 +267,8 @@ class ConsumerProtocolMember(HeartbeatMember):
         """Join again, after `leave` or an error that may have passed."""
         if self._phase in (Phase.FENCED, Phase.RELEASING, Phase.PARTING):
             self._come_back = True
+        elif self._phase is Phase.JOINED:
+            self.error = None
         elif self._phase is Phase.OUT and self._subscription.wanted is not None:
             self.error = None
             if self._lost:
@@ -323,6 +338,7 @@ class ConsumerProtocolMember(HeartbeatMember):
         if isinstance(step, Revoke):
             for tp in step.partitions:
                 self._owned.pop(tp, None)
+            self._gave_up_at = self.heartbeats
         elif step == self._step:
             self._owned = dict(self._assigning)
         self._step = None
@@ -345,10 +361,11 @@ class ConsumerProtocolMember(HeartbeatMember):
         return self._fields.heartbeat(self.member_id, self.epoch, self._sent_subscribed, self._owned)
 
     def _accepted(self, response: Any) -> None:
-        self._unreleased_since = None
+        self.error = self._unreleased_since = None
         if response.member_id:
             self.member_id = response.member_id
         self._subscribed = self._sent_subscribed
+        self._answered = self.heartbeats
         super()._accepted(response)
 
     def _owned_topics(self) -> Iterable[UUID]:
@@ -360,6 +377,10 @@ class ConsumerProtocolMember(HeartbeatMember):
     def _bears_with(self, error: KafkaError, now: float) -> bool:
         if self._subscription.pattern_refused(error):
             self._schedule.due_at = now
+            return True
+        if isinstance(error, TopicAuthorizationFailedError) and self._phase is Phase.JOINED:
+            # As in Java, it remains a member, which can still read its other topics, and may get the permission.
+            self.error = error
             return True
         return self._may_be_released(error, now)
 
@@ -419,7 +440,6 @@ class ConsumerProtocolMember(HeartbeatMember):
 
     def _drop_out(self, event: Event, reason: str | None) -> None:
         super()._drop_out(event, reason)
-        self._schedule.forgive()
         if self._owned:
             self._lost = reason or self._leaving
 

@@ -159,7 +159,7 @@ class HeartbeatSchedule:
         self._probes = 0
         """Number of early heartbeats since it joined."""
         self.probing = False
-        """True while a new member may have an assignment that it has not received."""
+        """True while a member that is new, or has new topics, may have an assignment that it has not received."""
         self._joined_at_epoch = 0
 
     @property
@@ -187,7 +187,7 @@ class HeartbeatSchedule:
         self._hurried = False
 
     def joined(self, epoch: int) -> None:
-        """Note that the coordinator has accepted the first heartbeat."""
+        """Note that the coordinator has accepted the first heartbeat, or new topics."""
         self._joined_at_epoch = epoch
         self._probes = 0
         self.probing = True
@@ -262,6 +262,11 @@ class Target:
         return not any(self._partitions.values())
 
     @property
+    def topics(self) -> frozenset[str]:
+        """Topics in the target whose names are known."""
+        return frozenset(self._names[topic_id] for topic_id in self._partitions if topic_id in self._names)
+
+    @property
     def unnamed(self) -> bool:
         """True if the target has topic ids that are not in the metadata."""
         return any(topic_id not in self._names for topic_id in self._partitions)
@@ -311,7 +316,7 @@ class HeartbeatMember(ABC):
         self._sent: Request[Any] | None = None
         """Heartbeat in flight."""
         self.error: KafkaError | None = None
-        """Error that ended the membership, if it must be reported to the application."""
+        """Error that must be reported to the application, which mostly has ended the membership."""
 
     @property
     def unknown_topics(self) -> bool:
@@ -387,7 +392,7 @@ class HeartbeatMember(ABC):
         self._schedule.accepted(
             response.heartbeat_interval_ms,
             self.epoch,
-            has_target=not self._target.empty,
+            has_target=self._has_target(),
             awaits_target=self._awaits_target(),
         )
 
@@ -460,6 +465,10 @@ class HeartbeatMember(ABC):
     def _bears_with(self, error: KafkaError, now: float) -> bool:
         """Return True if a heartbeat should be repeated although the error is not retriable."""
         return False
+
+    def _has_target(self) -> bool:
+        """Return True if no later heartbeat's answer is expected to bring partitions."""
+        return not self._target.empty
 
     def _awaits_target(self) -> bool:
         """Return True if a later heartbeat's answer will bring partitions."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ..._options.logs import ClientLog
 from ..._wire import Response
@@ -94,6 +95,8 @@ def _may_exist(topic: str, snapshot: ClusterSnapshot) -> bool:
     return topic not in snapshot.topics or bool(snapshot.partition_count(topic))
 
 
+_INT32_MAX = 2**31 - 1
+
 LEARN_WITHIN_S = 2.0
 """Time that a leader waits for the metadata of a new topic, once per topic."""
 
@@ -151,14 +154,14 @@ class Leader:
         topics = TopicPartitions.from_snapshot(snapshot, self.topics)
         self._counts = topics.counts
         try:
-            assignment = assignor.assign(self._members, topics)
+            assignment = _checked(assignor.assign(self._members, topics), self._members)
         except KafkaError:
             raise
         except Exception as cause:
             raise AssignorError(f"the assignor {assignor.name!r} has failed: {cause!r}") from cause
         # Members that changed from a cooperative to an eager assignor still own the partitions that they report.
         claims = Claims([Claim(member.member_id, member.owned, member.generation) for member in self._members], topics)
-        return claims.withhold({member.member_id: assignment.get(member.member_id, []) for member in self._members})
+        return claims.withhold(assignment)
 
     def outdated(self, snapshot: ClusterSnapshot) -> str | None:
         """Return the reason that the assignment no longer fits the cluster, or None.
@@ -171,6 +174,21 @@ class Leader:
             if count and count != before:
                 return f"topic {topic} has {count} partitions, not {before}"
         return None
+
+
+def _checked(found: Any, members: Iterable[MemberSubscription]) -> Assignment:
+    """Return an assignor's result for these members; raise TypeError if it is none that can be sent."""
+    if not isinstance(found, Mapping):
+        raise TypeError(f"assign() must return a dict of member ids to partitions, not {type(found).__name__}")
+    return {member.member_id: [_partition(tp) for tp in found.get(member.member_id, ())] for member in members}
+
+
+def _partition(given: Any) -> TopicPartition:
+    if isinstance(given, tuple) and len(given) == 2:
+        topic, partition = given
+        if isinstance(topic, str) and isinstance(partition, int) and 0 <= partition <= _INT32_MAX:
+            return given if type(given) is TopicPartition else TopicPartition(topic, partition)
+    raise TypeError(f"assign() must assign TopicPartition(topic, partition), not {given!r}")
 
 
 def _subscription(member: JoinGroupResponseMember, log: ClientLog) -> MemberSubscription:

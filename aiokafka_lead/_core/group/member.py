@@ -88,7 +88,7 @@ class GroupMember(Protocol):
 
     @property
     def error(self) -> KafkaError | None:
-        """Error that ended the membership, if it must be reported to the application."""
+        """Error that must be reported to the application, which mostly has ended the membership."""
         ...
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 from uuid import UUID
 
@@ -106,19 +106,26 @@ def commit_request(
 
 
 def read_commit(
-    response: OffsetCommitResponse, offsets: Iterable[TopicPartition], snapshot: ClusterSnapshot
+    response: OffsetCommitResponse, offsets: Collection[TopicPartition], snapshot: ClusterSnapshot
 ) -> dict[TopicPartition, KafkaError]:
     """Return the partitions whose offset was not committed."""
     names = {topic_id: name for name, topic_id in (ids_of({tp.topic for tp in offsets}, snapshot) or {}).items()}
     failed: dict[TopicPartition, KafkaError] = {}
+    left = set(offsets)
     for topic in response.topics:
         name = topic.name or names.get(topic.topic_id, "")
         for partition in topic.partitions:
+            tp = TopicPartition(name, partition.partition_index)
+            left.discard(tp)
             if partition.error_code:
-                tp = TopicPartition(name, partition.partition_index)
                 kind = error_for_code(partition.error_code)
                 failed[tp] = kind(f"the offset of {tp} was not committed: {kind.__doc__}")
+    failed.update((tp, _unanswered(tp)) for tp in left)
     return failed
+
+
+def _unanswered(tp: TopicPartition) -> KafkaError:
+    return KafkaError(f"the coordinator's answer lacks {tp}")
 
 
 def committed_request(
@@ -147,7 +154,7 @@ def committed_request(
 
 
 def read_committed(
-    response: OffsetFetchResponse, partitions: Iterable[TopicPartition], snapshot: ClusterSnapshot
+    response: OffsetFetchResponse, partitions: Collection[TopicPartition], snapshot: ClusterSnapshot
 ) -> tuple[dict[TopicPartition, OffsetAndMetadata | None], dict[TopicPartition, KafkaError]]:
     """Return committed offsets (None without one), and errors of the partitions whose offset is unavailable now.
 
@@ -156,7 +163,8 @@ def read_committed(
     found: dict[TopicPartition, OffsetAndMetadata | None] = {}
     failed: dict[TopicPartition, KafkaError] = {}
     names = {topic_id: name for name, topic_id in (ids_of({tp.topic for tp in partitions}, snapshot) or {}).items()}
-    for code in (response.error_code, *(group.error_code for group in response.groups)):
+    codes = {response.error_code, *(group.error_code for group in response.groups)}
+    for code in codes:
         if code and code != NO_GROUP:
             kind = error_for_code(code)
             raise kind(f"committed offsets cannot be read: {kind.__doc__}")
@@ -179,4 +187,10 @@ def read_committed(
         else:
             epoch = None if partition.committed_leader_epoch < 0 else partition.committed_leader_epoch
             found[tp] = OffsetAndMetadata(partition.committed_offset, partition.metadata or "", epoch)
+    for tp in partitions:
+        if tp not in found and tp not in failed:
+            if NO_GROUP in codes:
+                found[tp] = None
+            else:
+                failed[tp] = _unanswered(tp)  # without a committed offset, the answer would say so
     return found, failed

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from random import random
 
 from ..backoff import Backoff
+from ..chance import random
 from ..trust import Trust, patience_of
 
 FREE_RETRIES = 10

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from enum import Enum
-from random import random
 from typing import Any
 
 from ..._options.addresses import Addresses, Search
@@ -23,6 +22,7 @@ from ...errors import (
 )
 from ...errors.base import without_frames
 from ..backoff import Backoff
+from ..chance import random
 from ..trust import Trust, patience_of
 
 Endpoint = tuple[str, int]

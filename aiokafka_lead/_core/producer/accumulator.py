@@ -8,12 +8,13 @@ reads no clock: callers pass ``now`` in monotonic seconds. `drain` returns the `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from random import random
 
 from ..._records.compression import compresses_slowly
 from ..._records.encoder import BatchBuilder, estimated_size
 from ...config import ProducerConfig
 from ...errors import ConfigError, KafkaError, MessageTooLargeError
+from ...errors.shown import shown_cause
+from ..chance import random
 from ..leadership.patience import RetryPolicy
 from ..metadata.types import ClusterSnapshot
 from .batches import PartitionQueue, ProducerBatch, Record, TopicBuffer
@@ -167,6 +168,24 @@ class Accumulator:
         Batches that are opened get this ordinal.
         """
         return self._put(topic, record, self.record_size(record), ordinal, now)
+
+    def place(self, topic: TopicBuffer, record: Record, ordinal: int, now: float) -> tuple[BatchOutcome, int]:
+        """Append a record whose send has returned, and return its place.
+
+        If it fails, perhaps because the application's partitioner raises, the place is in a separate, failed outcome.
+        """
+        try:
+            return self.append_granted(topic, record, ordinal, now).place
+        except KafkaError as error:
+            failure = error
+        except Exception as cause:
+            failure = ConfigError(f"partitioner failed for a record of {topic.name!r}: {shown_cause(cause)}")
+            failure.__cause__ = cause
+        outcome = BatchOutcome(topic.name, record.partition, self.park)
+        outcome.fail(failure)
+        self.counters.records_failed += 1
+        self.given_up(failure)
+        return outcome, 0
 
     def _put(self, topic: TopicBuffer, record: Record, size: int, ordinal: int, now: float) -> Delivery:
         partition = record.partition

@@ -3,7 +3,6 @@ from libc.stdint cimport int64_t
 
 from aiokafka_lead._core.producer.accumulator cimport Accumulator
 from aiokafka_lead._core.producer.batches cimport PartitionQueue, ProducerBatch
-from aiokafka_lead._core.producer.delivery cimport Delivery
 from aiokafka_lead._core.producer.counters cimport ProducerCounters
 from aiokafka_lead._core.producer.idempotence cimport Sequencing
 from aiokafka_lead._core.producer.schedule cimport Schedule
@@ -37,7 +36,7 @@ cdef class BatchAnswers:
         int64_t log_start_offset,
         bint tells_leaders,
     )
-    @cython.locals(queue=PartitionQueue, delivery=Delivery)
+    @cython.locals(queue=PartitionQueue)
     cdef _relocate(self, ProducerBatch batch, double now)
     @cython.locals(queue=PartitionQueue)
     cdef _remove(self, ProducerBatch batch)

@@ -173,8 +173,8 @@ class BatchAnswers:
         parts: list[Part] = []
         for index, read in enumerate(batch.builder.records()):
             record = Record(topic.name, read.value, read.key, -1, read.timestamp_ms, read.headers)
-            delivery = self._accumulator.append_granted(topic, record, batch.ordinal, now)
-            parts.append(Part(index, delivery._outcome, delivery._index))
+            outcome, at = self._accumulator.place(topic, record, batch.ordinal, now)
+            parts.append(Part(index, outcome, at))
         if batch.base_sequence != NO_SEQUENCE:
             self._sequencing.given_up(batch, False)
         self._remove(batch)

@@ -10,10 +10,10 @@ client that prefers its rack accepts only partitions led there, while any of the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from random import random
 from typing import TYPE_CHECKING
 
 from ...errors import ConfigError, ConfigTypeError
+from ..chance import random
 from ..metadata.types import NO_LEADER, ClusterSnapshot
 from .batches import TopicBuffer
 

@@ -56,28 +56,19 @@ class UnknownTopics:
 
     def on_snapshot(self, now: float) -> None:
         """Put the records of topics in the new metadata into batches."""
-        for name in [name for name in self._topics if self._accumulator.topic(name) is not None]:
+        for name in list(self._topics):
+            topic = self._accumulator.topic(name)
+            if topic is None:
+                continue
             waiting = self._topics.pop(name)
             parts: list[Part] = []
             for at, record in enumerate(waiting.records):
-                outcome, index = self._put(record, waiting.ordinal, now)
+                outcome, index = self._accumulator.place(topic, record, waiting.ordinal, now)
                 self._accumulator.memory.give(self._accumulator.record_size(record))
                 if not parts or parts[-1].outcome is not outcome or index != at - parts[-1].first + parts[-1].at:
                     parts.append(Part(at, outcome, index))
             waiting.outcome.divide(parts)
             self._accumulator.finish(waiting.ordinal)
-
-    def _put(self, record: Record, ordinal: int, now: float) -> tuple[BatchOutcome, int]:
-        """Append a record to a batch and return its place; if it fails, the place is in a separate, failed outcome."""
-        topic = self._accumulator.topic(record.topic)
-        assert topic is not None
-        try:
-            return self._accumulator.append_granted(topic, record, ordinal, now).place
-        except KafkaError as error:
-            outcome = BatchOutcome(record.topic, record.partition, self._accumulator.park)
-            outcome.fail(error)
-            self._accumulator.given_up(error)
-            return outcome, 0
 
     def drop(self, topic: str, make_error: Callable[[str], KafkaError]) -> int:
         """Give up a topic's records, and return their number.

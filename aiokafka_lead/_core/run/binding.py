@@ -65,7 +65,10 @@ def bound(handler: Handler, *, transactional: bool, model: Any = None) -> Handle
 
 def bound_to_batch(handler: Handler, *, transactional: bool, model: Any = None) -> tuple[Handler, Callable[[Any], Any]]:
     """Return a function of a list, and of a transaction if ``transactional``, that calls this handler; and a function
-    that converts a record to an item of the list. Raises `ConfigTypeError`."""
+    that converts a record to an item of the list. Raises `ConfigTypeError`.
+
+    Parameters with defaults keep them, except one for the transaction: a batch has no parts like a record's.
+    """
     checked = checked_handler(handler)
     wanted = _parameters(handler, transactional=transactional, model=model)
     if not wanted:
@@ -75,17 +78,26 @@ def bound_to_batch(handler: Handler, *, transactional: bool, model: Any = None) 
     origin, arguments = typing.get_origin(first.annotation) or first.annotation, typing.get_args(first.annotation)
     if origin not in (_MISSING, Any, object, list, Sequence):
         raise ConfigTypeError(f"{what}: max_records makes batches; annotate it as a list of something")
+    rest = [each for each in rest if each.default is _MISSING or _role(each) == "txn"]
+    by_name = [each.kind is inspect.Parameter.KEYWORD_ONLY or each is not wanted[1] for each in rest]
+    rest = [each.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in rest]
     if len(rest) > transactional or not all(map(_is_plain, rest)):
         raise ConfigTypeError(f"handler {name_of(handler)}: a handler of batches takes the list, and a transaction")
     kind = model if model is not None else arguments[0] if arguments else Any
-    takes_txn = bool(rest)
-    call: Handler = (
-        (lambda records, *txn: checked(records, *txn)) if takes_txn else (lambda records, *_: checked(records))
-    )
+    call = _taking_list(checked, rest[0].name if rest else None, by_name=any(by_name))
     if kind in (Any, object) or _is_record(kind):
         return call, lambda record: record
     get = _content("value", kind, what)
     return call, lambda record: get(record, None)
+
+
+def _taking_list(handler: Handler, txn: str | None, *, by_name: bool) -> Handler:
+    """Return a function of a list, and of a transaction, which is passed on as the parameter ``txn``, if any."""
+    if txn is None:
+        return lambda records, *_: handler(records)
+    if by_name:
+        return lambda records, transaction: handler(records, **{txn: transaction})
+    return handler
 
 
 def _calling(handler: Handler, positional: Sequence[Get], named: Mapping[str, Get]) -> Handler:

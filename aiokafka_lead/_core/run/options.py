@@ -118,6 +118,11 @@ class HandlingConfig(Checked):
                 return Verdict("raise", failure=failed)
             if delay is not None:
                 return Verdict("later", delay)
+        return self.given_up
+
+    @property
+    def given_up(self) -> Verdict:
+        """The verdict on a record that is not handled again."""
         return Verdict(self._given_up)
 
     def _delay(self, error: BaseException, attempts: int, delays: int) -> Delay | None:

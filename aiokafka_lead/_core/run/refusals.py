@@ -54,6 +54,10 @@ class Refusals:
         self._latest = 0.0
         self._text = ""
 
+    def concerns(self, error: BaseException) -> bool:
+        """Return True if this is a refusal, and the run tolerates refusals for some time."""
+        return self._patience_s > 0 and isinstance(error, REFUSALS)
+
     def bear(self, error: KafkaError, now: float) -> float:
         """Return the seconds after which to retry; raise the error if refusals have lasted for too long."""
         self.passed(now)

@@ -8,7 +8,6 @@ fetch. Several members may have the same partition, so partitions are neither gi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from random import random
 from typing import Any
 from uuid import UUID
 
@@ -17,6 +16,7 @@ from ..._wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from ...config.share import ShareConsumerConfig
 from ...errors import KafkaError
 from ...types import TopicPartition
+from ..chance import random
 from ..group.heartbeat_member import SHARING, Event, HeartbeatMember, HeartbeatSchedule, Phase
 from ..metadata.types import ClusterSnapshot
 
@@ -33,6 +33,11 @@ class ShareMember(HeartbeatMember):
         self._topics: tuple[str, ...] = ()
         self._sent_topics: tuple[str, ...] | None = None
         """Topics last sent to the coordinator; None if the next heartbeat has to carry all fields."""
+        self._told_topics: tuple[str, ...] = ()
+        self._answered_topics: tuple[str, ...] = ()
+        """Topics at the time of the last heartbeat sent, and of the last heartbeat answered."""
+        self._new_topics: frozenset[str] = frozenset()
+        """Topics that were added to the subscription last, since the member has joined."""
         self._snapshot = ClusterSnapshot(0)
 
     # --- state --------------------------------------------------------------------------------------------------------
@@ -51,11 +56,16 @@ class ShareMember(HeartbeatMember):
     def assigned(self) -> bool:
         """True if it is a member and has received its partitions, or its topics have no partitions."""
         given = self._target.known and not self._target.unnamed and not self._awaits_target()
-        return self.joined and given and not self._schedule.probing
+        return self.joined and given and not self._schedule.probing and self._answered_topics == self._topics
 
     def _awaits_target(self) -> bool:
         """Return True if partitions exist but none is assigned: the coordinator may have to initialize them first."""
         return self._target.empty and any(self._snapshot.partition_count(topic) for topic in self._topics)
+
+    def _has_target(self) -> bool:
+        """Return False while new topics have no partitions, whose state the coordinator may have to initialize."""
+        lacking = self._new_topics - self._target.topics
+        return super()._has_target() and not any(self._snapshot.partition_count(topic) for topic in lacking)
 
     def assignment(self) -> Mapping[TopicPartition, UUID]:
         """Return the partitions to fetch."""
@@ -94,11 +104,19 @@ class ShareMember(HeartbeatMember):
 
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
+    def _accepted(self, response: Any) -> None:
+        before, self._answered_topics = self._answered_topics, self._told_topics
+        if self.joined and before != self._answered_topics:
+            self._new_topics = frozenset(self._answered_topics).difference(before)
+            self._schedule.joined(response.member_epoch)
+        super()._accepted(response)
+
     def _request(self) -> Request[Any]:
         epoch = -1 if self._phase is Phase.PARTING else self.epoch
         request = ShareGroupHeartbeatRequest(group_id=self._group_id, member_id=self.member_id, member_epoch=epoch)
         if self._phase is Phase.PARTING:
             return request
+        self._told_topics = self._topics
         if self._sent_topics is None:
             request.rack_id = self._rack
         if self._sent_topics != self._topics:
@@ -119,3 +137,4 @@ class ShareMember(HeartbeatMember):
     def _forget_membership(self) -> None:
         super()._forget_membership()
         self._sent_topics = None
+        self._new_topics = frozenset()

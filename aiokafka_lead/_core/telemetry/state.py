@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from random import random
 from uuid import UUID
 
 from ..._records.layout import CODEC_NAMES
@@ -25,6 +24,7 @@ from ...errors import (
     error_for_code,
 )
 from ..backoff import Backoff
+from ..chance import random
 from ..transitions import Transitions
 
 

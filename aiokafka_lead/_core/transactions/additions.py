@@ -19,7 +19,14 @@ from ..._wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
-from ...errors import ConfigError, ConfigTypeError, KafkaError, OperationNotAttemptedError, error_for_code
+from ...errors import (
+    ConfigError,
+    ConfigTypeError,
+    KafkaConnectionError,
+    KafkaError,
+    OperationNotAttemptedError,
+    error_for_code,
+)
 from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ..metadata.types import NO_TOPIC_ID
 from .state import TransactionState
@@ -67,17 +74,22 @@ def add_partitions_request(
     return request, versions.version_for(AddPartitionsToTxnRequest, highest=LAST_OF_CLIENTS)
 
 
-def read_added(response: AddPartitionsToTxnResponse) -> KafkaError | None:
-    """Return the answer's most significant error, or None. All partitions fail together; "not tried" does not count."""
+def read_added(response: AddPartitionsToTxnResponse, partitions: Iterable[TopicPartition]) -> KafkaError | None:
+    """Return the answer's most significant error, or None. All partitions fail together; "not tried" does not count.
+
+    ``partitions`` were requested. A partition without a result has not been added.
+    """
     reason: KafkaError | None = None
+    lacking = set(partitions)
     for topic in response.results_by_topic_v3_and_below:
         for result in topic.results_by_partition:
+            lacking.discard(TopicPartition(topic.name, result.partition_index))
             if result.partition_error_code:
                 kind = error_for_code(result.partition_error_code)
                 error = kind(f"AddPartitionsToTxn: {topic.name}-{result.partition_index}: {kind().message}")
                 if reason is None or isinstance(reason, OperationNotAttemptedError) or not error.retriable:
                     reason = error
-    return reason
+    return reason or next(map(_not_mentioned, lacking), None)
 
 
 def add_offsets_request(
@@ -136,15 +148,25 @@ def offsets_request(
     return request, version
 
 
-def read_offsets(response: TxnOffsetCommitResponse, group: ConsumerGroupMetadata) -> dict[TopicPartition, KafkaError]:
-    """Return the partitions whose offset was not added to the transaction, with their errors."""
+def read_offsets(
+    response: TxnOffsetCommitResponse, group: ConsumerGroupMetadata, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, KafkaError]:
+    """Return the requested ``partitions`` whose offset was not added to the transaction, with their errors."""
     names = {topic_id: name for name, topic_id in group.topic_ids.items()}
     failed: dict[TopicPartition, KafkaError] = {}
+    lacking = set(partitions)
     for topic in response.topics:
         name = topic.name or names.get(topic.topic_id, "")
         for partition in topic.partitions:
+            tp = TopicPartition(name, partition.partition_index)
+            lacking.discard(tp)
             if partition.error_code:
-                tp = TopicPartition(name, partition.partition_index)
                 kind: Any = error_for_code(partition.error_code)
                 failed[tp] = kind(f"TxnOffsetCommit: {tp}: {kind().message}")
+    for tp in lacking:
+        failed[tp] = _not_mentioned(tp)
     return failed
+
+
+def _not_mentioned(tp: TopicPartition) -> KafkaError:
+    return KafkaConnectionError(f"the coordinator's answer does not mention {tp}")

@@ -23,6 +23,7 @@ from ...errors import (
     KafkaError,
     ProducerFencedError,
     TransactionalIdNotFoundError,
+    UnknownServerError,
     error_for_code,
 )
 from .verdicts import Call, Verdict, verdict_of
@@ -190,6 +191,8 @@ class Errand:
             return self.failed(kind(f"{self._name}: {kind().message}"))
         if self.call is Call.COMMIT or self.call is Call.ABORT:
             self._ended(response.producer_id, response.producer_epoch)
+        elif response.producer_id < 0:
+            return self.failed(UnknownServerError(f"{self._name}: the answer has no producer id"))
         else:
             self.producer_id, self.epoch = response.producer_id, response.producer_epoch
             self.call = None

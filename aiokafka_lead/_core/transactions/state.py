@@ -180,6 +180,8 @@ class TransactionState:
             raise IllegalStateError("the transaction was handed over: this producer begins no other one")
         if self.phase in (Phase.OPEN, Phase.FAILED, Phase.STORED):
             raise IllegalStateError("a transaction is open: commit or abort it before the next one begins")
+        if self.phase is Phase.COMMITTING and not self._asked:
+            raise IllegalStateError("another task is committing the open transaction: wait for it before the next one")
 
     def check_open(self, number: int) -> None:
         """Raise unless this transaction accepts records and offsets."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import random
 import time
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
+from ..._core.chance import shuffle
 from ..._core.metadata.reachability import Endpoint, NodeState, Reachability
 from ..._core.metadata.types import Broker
 from ..._options.logs import client_log
@@ -315,7 +315,7 @@ class Brokers:
         best: int | None = None
         best_rank: tuple[bool, bool, int, int] | None = None
         nodes = [(node_id, node) for node_id, node in self._nodes.items() if node_id >= 0]
-        random.shuffle(nodes)
+        shuffle(nodes)
         for node_id, node in nodes:
             state, in_flight = self._rank(node, lane, now)
             if state == _RANK[NodeState.BACKOFF]:

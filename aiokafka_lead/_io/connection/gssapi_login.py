@@ -123,6 +123,9 @@ class GssapiExchange:
         self._after(Event.ACCEPTED)
         return b""
 
+    def refused(self, reason: str) -> None:
+        pass
+
     async def _step(self, token: bytes | None) -> bytes:
         answer: bytes | None = await self._login.call(f"with {self._service}", partial(self._context.step, token))
         if not self._context.complete:

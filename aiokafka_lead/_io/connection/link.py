@@ -15,7 +15,7 @@ import anyio
 from ..._core.backoff import Backoff
 from ..._core.connection.foreign import HANDSHAKE_MAX_BYTES
 from ..._core.metadata.reachability import Endpoint, NodeState, Reachability
-from ..._options.addresses import Search
+from ..._options.addresses import Search, without_root
 from ..._options.logs import ClientLog
 from ..._values import NamedTuple
 from ..._wire import ApiVersions, Request
@@ -40,7 +40,9 @@ from .transport import AddressInfo, Way, dial, resolve
 
 _BACKOFF = Backoff(100, 1_000)
 """Delays between attempts, during which the current connection stays usable."""
-
+_LEAST_DELAY = 1 / 8
+"""Minimum delay, as a fraction of the remaining time: a token provider may return the same token for minutes, and each
+attempt costs the broker a login."""
 
 _GAIN_S = 0.5
 """Minimum gain of a session over the current session. With the same token it would end at the same time."""
@@ -78,7 +80,8 @@ class Renewal:
             failures = 0
             while not await self._try():
                 failures += 1
-                await anyio.sleep(_BACKOFF.delay_s(failures))
+                left_s = self._current.session.retire_at - time.monotonic()
+                await anyio.sleep(max(_BACKOFF.delay_s(failures), left_s * _LEAST_DELAY))
 
     async def _try(self) -> bool:
         try:
@@ -448,7 +451,7 @@ class Link:
             connection.stage = "the TLS handshake"
         with anyio.fail_after(connection.patience_s):
             transport = await dialled.open(
-                self.endpoint[0],
+                without_root(self.endpoint[0]),
                 ssl_context=tls,
                 handler=connection,
                 max_frame_bytes=min(HANDSHAKE_MAX_BYTES, self._context.settings.receive_max_bytes),

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from ..._core.connection.sasl import Credentials, SaslMechanism
 from ..._core.connection.sasl.plain import Plain
+from ..._options.addresses import without_root
 from ..._options.logs import ClientLog
 from ..._wire import ApiVersions
 from ..._wire.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -46,6 +47,10 @@ class Exchange(Protocol):
 
     async def respond(self, challenge: bytes) -> bytes:
         """Return the answer to the broker's message; undefined once ``done``."""
+        ...
+
+    def refused(self, reason: str) -> None:
+        """Record that the broker has refused the login, which ends the exchange."""
         ...
 
 
@@ -82,6 +87,9 @@ class ComputedExchange:
 
     async def respond(self, challenge: bytes) -> bytes:
         return self._mechanism.respond(challenge)
+
+    def refused(self, reason: str) -> None:
+        pass
 
 
 class _PlainLogin:
@@ -172,7 +180,7 @@ async def authenticate(connection: Connection, versions: ApiVersions, login: Log
         raise IllegalSaslStateError(text, broker=connection.label)
     raise_for_code(handshake.error_code, "the broker refused SaslHandshake", connection.label)
 
-    exchange = login.exchange(connection.endpoint[0])
+    exchange = login.exchange(without_root(connection.endpoint[0]))
     version = versions.version_for(SaslAuthenticateRequest)
     # No variable holds the raw messages, because tracebacks show variables.
     request = SaslAuthenticateRequest(auth_bytes=await exchange.start())
@@ -180,8 +188,10 @@ async def authenticate(connection: Connection, versions: ApiVersions, login: Log
         asked_at = time.monotonic()
         response = await connection.exchange(request, version)
         if response.error_code:
-            reason = f": {shown(response.error_message)}" if response.error_message else ""
-            text = f"the broker refused the login with {login.mechanism}{reason}"
+            reason = shown(response.error_message or "")
+            if response.error_code == SaslAuthenticationFailedError.code:
+                exchange.refused(reason)
+            text = f"the broker refused the login with {login.mechanism}{f': {reason}' if reason else ''}"
             raise_for_code(response.error_code, text, connection.label)
         request = SaslAuthenticateRequest(auth_bytes=await exchange.respond(response.auth_bytes))
         if exchange.done:

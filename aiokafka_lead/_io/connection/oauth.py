@@ -122,3 +122,8 @@ class OAuthExchange:
         elif self._mechanism.refused is not None:
             self._login.refused(self._token, self._mechanism.refused)
         return response
+
+    def refused(self, reason: str) -> None:
+        """Record the refusal of brokers that do not send it as a challenge first, unlike RFC 7628."""
+        if self._token is not None and self._mechanism is not None and self._mechanism.refused is None:
+            self._login.refused(self._token, reason or "without a reason")

@@ -55,3 +55,6 @@ class ScramExchange:
             if wanted is None or wanted.iterations <= INLINE_ITERATIONS:
                 return self._scram.respond(challenge)
             await self._login.derive(wanted)
+
+    def refused(self, reason: str) -> None:
+        pass

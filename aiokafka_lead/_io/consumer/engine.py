@@ -252,8 +252,10 @@ class ConsumerEngine(Kind, Generic[K, V]):
         """Commit, leave the group, and close fetch sessions."""
         if not self.client.brokers.connections_made:
             return  # no broker has been reached, so the consumer is in no group
-        within_s = deadline.left_s() / 2
         membership = self.membership
+        if membership is not None:
+            await membership.commits.settle(deadline.left_s() / 4)
+        within_s = deadline.left_s() / 2
         if membership is not None and membership.standing.wanted:
             await membership.task.close(within_s)
         elif membership is not None and membership.auto_commit is not None:

@@ -155,8 +155,7 @@ class HealthWatch:
             list(self._positions),
             self._client.metadata.snapshot,
             now,
-            waiting=self._reader.waiting,
-            records_taken=self._reading.prefetch.records_taken,
+            (self._reading.prefetch.records_taken, self._reader.waited_s()),
         )
 
     def _unreachable(self, node_id: int) -> str | None:

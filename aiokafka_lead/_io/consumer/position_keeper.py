@@ -123,8 +123,11 @@ class PositionKeeper:
 
     async def _committed(self, lookup: _Lookup, group_offsets: GroupOffsets) -> None:
         partitions = [state.tp for state in lookup.asked]
-        found = await group_offsets.committed(partitions, self._timeout_ms)
+        found, failed = await group_offsets.committed_now(partitions, self._timeout_ms)
         for state in self._current(lookup):
+            if state.tp in failed:
+                self._failed(state, failed[state.tp], None)
+                continue
             committed = found[state.tp]
             if committed is None and state.base is not None:
                 state.move(*state.base)
@@ -133,6 +136,8 @@ class PositionKeeper:
             else:
                 state.base = None
                 state.move(committed.offset, -1 if committed.leader_epoch is None else committed.leader_epoch)
+        if any(error.refreshes_metadata for error in failed.values()):
+            self._client.metadata.request_update(STALE)
 
     async def _list(self, lookup: _Lookup, node_id: int) -> None:
         wall_clock_ms = int(time.time() * 1000)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.reading import Reading
 from ..._core.consumer.reset_policy import EARLIEST, LATEST, ResetPolicy
-from ..._core.consumer.subscription import Subscription, SubscriptionKind
+from ..._core.consumer.subscription import Subscription, SubscriptionKind, for_brokers
 from ..._core.metadata.types import ClusterSnapshot, Moved
 from ...types import TopicPartition
 from ..client import Client
@@ -101,6 +101,11 @@ class Subscriber:
         self._client.metadata.set_all_topics(subscription.kind is SubscriptionKind.PATTERN)
         membership = self._membership
         by_group = membership is not None and subscription.by_topics
+        if membership is not None:
+            self._abandon_unwanted()
+        # Records of topics that were left are not handed out while the group takes them away, as in Java.
+        named = by_group and subscription.kind is SubscriptionKind.TOPICS
+        self._reading.read_only(subscription.topics if named else None)
         if started and membership is not None and not by_group:
             membership.task.unsubscribe()
             if not membership.standing.out:
@@ -112,6 +117,16 @@ class Subscriber:
             self._assign(subscription.assigned)
         if started:
             self._apply(self._client.metadata.snapshot)
+
+    def _abandon_unwanted(self) -> None:
+        """Let the group not wait for records in hand of partitions that the application has just given up.
+
+        The application may never read again, and a call that waits for the new assignment would wait for its caller.
+        """
+        wanted = self._subscription.matched(self._client.metadata.snapshot) if self._subscription.by_topics else ()
+        for state in self._reading.positions:
+            if state.tp.topic not in wanted:
+                self._reading.in_hand.abandon(state.tp)
 
     async def _assign_when_out(self, standing: Standing) -> None:
         await standing.wait_until_out()
@@ -159,7 +174,7 @@ class Subscriber:
         if subscription.pattern is None:
             wanted = Wanted(subscription.topics)
         else:
-            wanted = Wanted(frozenset(subscription.matched(snapshot)), subscription.pattern.pattern)
+            wanted = Wanted(frozenset(subscription.matched(snapshot)), for_brokers(subscription.pattern))
         self._topics.heard_of(wanted.topics, snapshot)
         group.subscribe(wanted, subscription.listener)
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from uuid import UUID
 
+import anyio
+
 from ..._core.consumer.in_hand import CurrentRun
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.position import Position
@@ -27,7 +29,7 @@ from ...errors import (
 from ...errors.shown import PARTITIONS_NAMED, some_of
 from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ..deadline import Deadline
-from ..loop import sleep_until
+from ..loop import News, sleep_until
 from ..metadata.actor import MetadataActor
 from .offsets import GroupOffsets, gone
 from .standing import Standing
@@ -67,6 +69,9 @@ class Commits:
         self._in_hand = reading.in_hand
         self._group_offsets = group_offsets
         self._run = run
+        self._in_flight = 0
+        self._ended = News()
+        """Notified when a commit has ended."""
         self.tracing: ReadTracing | None = None
         self.timeout_ms = timeout_ms
         """Default timeout of the application's commits."""
@@ -222,6 +227,7 @@ class Commits:
         """
         began = time.time_ns()
         failure: BaseException | None = None
+        self._in_flight += 1
         try:
             missing = await self._store(offsets, timeout_ms)
             if missing:
@@ -233,8 +239,16 @@ class Commits:
             failure = error
             raise
         finally:
+            self._in_flight -= 1
+            self._ended.tell()
             if offsets and self.tracing is not None:
                 self.tracing.committed(began, offsets, failure)
+
+    async def settle(self, timeout_s: float) -> None:
+        """Wait for the ends of commits in flight, within this time: a consumer that has left could not repeat them."""
+        with anyio.move_on_after(timeout_s):
+            while self._in_flight:
+                await self._ended.wait()
 
     async def _store(self, offsets: Offsets, timeout_ms: float) -> set[TopicPartition]:
         left = dict(offsets)
@@ -242,7 +256,14 @@ class Commits:
         deadline = Deadline(timeout_ms)
         standing, refusals = self.standing, 0
         if not standing.wanted:
-            missing |= await self._group_offsets.commit(left, NOT_A_MEMBER, timeout_ms)
+            try:
+                missing |= await self._group_offsets.commit(left, NOT_A_MEMBER, timeout_ms)
+            except UnknownMemberIdError as error:
+                raise CommitFailedError(
+                    f"the offsets of {some_of(left, PARTITIONS_NAMED)} were not committed: other consumers are members "
+                    f"of group {self._group_offsets.group_id!r}, and only members may commit then: subscribe, or use "
+                    f"another group_id ({error.message})"
+                ) from error
         while left:
             identity = standing.commits_as()
             self.check_owned(left)

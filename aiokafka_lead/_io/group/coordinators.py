@@ -260,7 +260,7 @@ class Coordinators:
                     now,
                 )
             else:
-                self._client.brokers.add_node(Broker(entry.node_id, entry.host, entry.port))
+                self._client.metadata.add_broker(Broker(entry.node_id, entry.host, entry.port))
                 inquiry.found(informant, entry.node_id)
 
     def said(self, kind: CoordinatorKind, key: str) -> str:
@@ -300,7 +300,7 @@ class Coordinators:
     async def _look_up(self, key: Key) -> int:
         inquiry = self._inquiry(key)
         informant, broker = await ask_anyone(self._client, (inquiry,), partial(_find, key))
-        self._client.brokers.add_node(broker)
+        self._client.metadata.add_broker(broker)
         inquiry.found(informant, broker.node_id)
         return broker.node_id
 
@@ -308,23 +308,21 @@ class Coordinators:
 async def _find(sought: Key, connection: Connection) -> Broker:
     kind, key = sought
     version = connection.versions.version_for(FindCoordinatorRequest)
+    several = version >= FIRST_VERSION_WITH_SEVERAL_KEYS
     request = FindCoordinatorRequest()
     if kind is not CoordinatorKind.GROUP:
         request.key_type = kind
-    if version >= FIRST_VERSION_WITH_SEVERAL_KEYS:
+    if several:
         request.coordinator_keys = [key]
     else:
         request.key = key
     response = await connection.request(request, version=version)
-    code, message = response.error_code, response.error_message
-    found = Broker(response.node_id, response.host, response.port)
-    for entry in response.coordinators:
-        if entry.key == key:
-            code, message = entry.error_code, entry.error_message
-            found = Broker(entry.node_id, entry.host, entry.port)
-    if code or found.node_id < 0:
-        raise _refusal(key, code or NOT_AVAILABLE, message)
-    return found
+    found = next((entry for entry in response.coordinators if entry.key == key), None) if several else response
+    if found is None:
+        raise _refusal(key, NOT_AVAILABLE, "the answer does not mention it")
+    if found.error_code or found.node_id < 0:
+        raise _refusal(key, found.error_code or NOT_AVAILABLE, found.error_message)
+    return Broker(found.node_id, found.host, found.port)
 
 
 def moved(node_id: int) -> KafkaError:

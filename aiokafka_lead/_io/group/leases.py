@@ -114,7 +114,7 @@ class Leases:
         position = state.position
         if cancelled and position is not None and position.offset == end.offset:
             self._reading.move(state, Position(base_offset))
-            self._in_hand.forget((state.tp,))
+            self._in_hand.give_back((state.tp,))
         else:
             self._in_hand.abandon(state.tp)
 

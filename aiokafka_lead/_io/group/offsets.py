@@ -80,7 +80,7 @@ class GroupOffsets:
     def __init__(self, client: Client, coordinators: Coordinators, group_id: str) -> None:
         self._client = client
         self._coordinators = coordinators
-        self._group_id = group_id
+        self.group_id = group_id
         self._missing = Missing(client)
         self.backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
 
@@ -108,7 +108,7 @@ class GroupOffsets:
             if not left:
                 return
             version = connection.versions.version_for(OffsetCommitRequest)
-            request, version = commit_request(self._group_id, left, identity, version, snapshot)
+            request, version = commit_request(self.group_id, left, identity, version, snapshot)
             response = await connection.request(request, timeout_ms=deadline.left_ms(), version=version)
             failed = read_commit(response, left, snapshot)
             settle([tp for tp in left if tp not in failed])
@@ -129,23 +129,51 @@ class GroupOffsets:
         found: dict[TopicPartition, OffsetAndMetadata | None] = {}
 
         async def attempt(connection: Connection, timeout_ms: float) -> None:
-            snapshot = self._client.metadata.snapshot
-            version = connection.versions.version_for(OffsetFetchRequest)
             left = [tp for tp in partitions if tp not in found]
-            request, version = committed_request(self._group_id, left, version, snapshot)
-            response = await connection.request(request, timeout_ms=timeout_ms, version=version)
-            now_found, failed = read_committed(response, left, snapshot)
-            found.update(now_found)
+            failed = await self._fetch(connection, left, found, timeout_ms)
             _raise_worst(failed.values())
 
         if partitions:
             await self._with_coordinator(attempt, timeout_ms, "read committed offsets")
         return {tp: found.get(tp) for tp in partitions}
 
+    async def committed_now(
+        self, partitions: Collection[TopicPartition], timeout_ms: float
+    ) -> tuple[dict[TopicPartition, OffsetAndMetadata | None], dict[TopicPartition, KafkaError]]:
+        """Return the committed offset of each partition, or the error with which the coordinator refuses it for now.
+
+        Raises the errors of `commit` that do not concern a single partition.
+        """
+        found: dict[TopicPartition, OffsetAndMetadata | None] = {}
+        failed: dict[TopicPartition, KafkaError] = {}
+
+        async def attempt(connection: Connection, timeout_ms: float) -> None:
+            failed.update(await self._fetch(connection, partitions, found, timeout_ms))
+            _raise_worst([error for error in failed.values() if isinstance(error, REFUSALS)])
+
+        await self._with_coordinator(attempt, timeout_ms, "read committed offsets")
+        return found, failed
+
+    async def _fetch(
+        self,
+        connection: Connection,
+        partitions: Collection[TopicPartition],
+        found: dict[TopicPartition, OffsetAndMetadata | None],
+        timeout_ms: float,
+    ) -> dict[TopicPartition, KafkaError]:
+        """Add committed offsets to ``found``; return the partitions whose offset is unavailable."""
+        snapshot = self._client.metadata.snapshot
+        version = connection.versions.version_for(OffsetFetchRequest)
+        request, version = committed_request(self.group_id, partitions, version, snapshot)
+        response = await connection.request(request, timeout_ms=timeout_ms, version=version)
+        now_found, failed = read_committed(response, partitions, snapshot)
+        found.update(now_found)
+        return failed
+
     async def _with_coordinator(
         self, attempt: Callable[[Connection, float], Awaitable[None]], timeout_ms: float, what: str
     ) -> None:
-        coordinators, key = self._coordinators, (CoordinatorKind.GROUP, self._group_id)
+        coordinators, key = self._coordinators, (CoordinatorKind.GROUP, self.group_id)
         deadline = Deadline(timeout_ms)
         failures = 0
         while True:
@@ -170,7 +198,7 @@ class GroupOffsets:
             if retry_at >= deadline.at:
                 said = coordinators.said(*key)
                 raise RequestTimedOutError(
-                    f"could not {what} of group {self._group_id!r} in {timeout_ms:g} ms; the last try: {last}"
+                    f"could not {what} of group {self.group_id!r} in {timeout_ms:g} ms; the last try: {last}"
                     + (f"; {said}" if said else ""),
                     broker=connection.label,
                 ) from last

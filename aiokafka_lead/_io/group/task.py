@@ -147,7 +147,10 @@ class GroupTask:
         self._rebalancing = anyio.get_current_task().id
         since: float | None = None
         while True:
+            error = member.error
             step = standing.step()
+            if member.error is not error:
+                standing.notify()  # the step has failed, as when an assignor raises an error
             since = self._time_rebalance(since)
             match step:
                 case Wait(until, refresh):

@@ -22,7 +22,7 @@ from ..._core.metadata.rebootstrap import RebootstrapCause, RebootstrapPolicy, l
 from ..._core.metadata.refresh import FIRST_SPACING_MS, HINTED, STALE, Reason, RefreshSchedule, lost
 from ..._core.metadata.state import MetadataState
 from ..._core.metadata.topics import TopicsInUse
-from ..._core.metadata.types import ClusterSnapshot, LeaderHint, Listeners, MetadataListener, TopicMetadata
+from ..._core.metadata.types import Broker, ClusterSnapshot, LeaderHint, Listeners, MetadataListener, TopicMetadata
 from ..._core.trust import patience_of
 from ..._options.logs import client_log
 from ..._values import NamedTuple
@@ -147,6 +147,11 @@ class MetadataActor:
             else:
                 self._forget([name for name in self.snapshot.topics if name not in self._topics])
 
+    @property
+    def has_topics(self) -> bool:
+        """True if metadata of any topic is kept because it was named, and not because of `set_all_topics`."""
+        return bool(self._topics.names())
+
     def use_topic(self, topic: str) -> None:
         """Keep metadata of a topic for ``metadata_max_idle_ms``, since the producer writes to it.
 
@@ -193,6 +198,18 @@ class MetadataActor:
         for leader_id in {hint.leader_id for hint, taken in zip(hints, accepted, strict=True) if taken}:
             self._brokers.ready(leader_id, Lane.DATA)
         return accepted
+
+    def add_broker(self, broker: Broker) -> None:
+        """Add a broker named by a look-up of a coordinator, unless it is known.
+
+        If the address differs from the known address, one of the two is old. A wrong address would also keep the client
+        from the broker's partitions, so only Metadata changes it.
+        """
+        known = self.snapshot.brokers.get(broker.node_id)
+        if known is None:
+            self._brokers.add_node(broker)
+        elif known.endpoint != broker.endpoint:
+            self.request_update()
 
     def add_listener(self, listener: MetadataListener) -> None:
         """Call ``listener`` after each change of `snapshot`, with the snapshot and its difference from the previous."""

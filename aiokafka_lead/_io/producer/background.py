@@ -24,7 +24,7 @@ from ..._core.trust import patience_of
 from ..._options.logs import ClientLog
 from ..._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ...config import ProducerConfig
-from ...errors import KafkaError, error_for_code
+from ...errors import KafkaError, UnknownServerError, error_for_code
 from ..connection.connection import Connection
 from ..loop import CodecThreads, Signal, Spawn, Waiter
 from ..metadata.actor import MetadataActor
@@ -91,6 +91,8 @@ async def _ask(connection: Connection) -> InitProducerIdResponse:
     if response.error_code:
         kind = error_for_code(response.error_code)
         raise kind(f"InitProducerId: {kind().message}")
+    if response.producer_id < 0:
+        raise UnknownServerError("InitProducerId: the answer has no producer id")
     return response
 
 

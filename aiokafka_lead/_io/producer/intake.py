@@ -55,8 +55,13 @@ class Admission:
         self._on_failure = on_failure
 
     def failed(self, error: KafkaError) -> None:
-        """Report the error of a send whose record is not accepted, except errors of arguments."""
-        if self._on_failure is not None and not isinstance(error, (ConfigError, ConfigTypeError)):
+        """Report the error that a send raises, except errors of arguments."""
+        if not isinstance(error, (ConfigError, ConfigTypeError)):
+            self.incomplete(error)
+
+    def incomplete(self, error: KafkaError) -> None:
+        """Report that a call has accepted some of its records, but not all, because of this error."""
+        if self._on_failure is not None:
             self._on_failure(error)
 
 
@@ -360,14 +365,15 @@ class Intake:
             batch.add_failed(error)
             return True
         except KafkaError as error:
-            admission.failed(error)
             if not len(batch):
+                admission.failed(error)
                 raise
+            admission.incomplete(error)
             batch.add_failed(error, left)
             return False
         except BaseException:
             if len(batch):
-                admission.failed(KafkaError(f"send_many was cancelled between its records: {left} were not taken"))
+                admission.incomplete(KafkaError(f"send_many has ended between its records: {left} were not taken"))
             raise
         batch.add_delivery(delivery)
         return True

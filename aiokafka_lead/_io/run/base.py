@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -26,7 +26,9 @@ from ...errors import (
     ConfigTypeError,
     HandlerError,
     IllegalStateError,
+    KafkaConnectionError,
     KafkaError,
+    KafkaTimeoutError,
     MessageTooLargeError,
 )
 from ...errors.shown import shown_cause
@@ -49,6 +51,9 @@ CANCELLED_WITHIN_S = 1.0
 
 IDLE_MS = 60_000.0
 """Time limit of a wait for records."""
+
+SEND_AGAIN_S = 1.0
+"""Pause before a record that could not be written in time is sent to another topic again."""
 
 _SENT: tuple[Fate, ...] = ("dead_letter", "later")
 """Fates of records that are sent to another topic."""
@@ -92,6 +97,10 @@ class Judge(Generic[R]):
         """Return a context manager in which the span of a failed record is current again."""
         return nullcontext() if self.tracing is None else self.tracing.within(record)
 
+    def together(self, records: Sequence[Any]) -> AbstractContextManager[object]:
+        """Return a context manager for a call of a handler with these records, in which their span is current."""
+        return nullcontext() if self.tracing is None else self.tracing.together(records)
+
     def problem(self, now: float) -> str | None:
         """Describe the failures that the run currently tolerates, or return None."""
         return self.refusals.problem(now) or self.outages.problem(now)
@@ -101,9 +110,24 @@ class Judge(Generic[R]):
         self.refusals.passed(now)
         self.outages.passed(now)
 
-    def outage(self, record: Any, error: BaseException, attempts: int) -> Verdict:
-        """Judge a record that waits for a schema registry. Up to a time limit, it waits without counting an attempt."""
-        wait_s = self.outages.bear(record, error, time.monotonic())
+    def is_passing(self, error: BaseException) -> bool:
+        """Return True for an error that is not the record's fault and may pass, so that its attempt does not count.
+
+        A schema registry is unavailable, or brokers refuse what a handler sends and the run tolerates refusals.
+        """
+        return is_outage(error) or self.refusals.concerns(error)
+
+    def passing(self, record: Any, error: BaseException, attempts: int) -> Verdict:
+        """Judge a record with an error that may pass. Up to a time limit, it waits without counting an attempt."""
+        now = time.monotonic()
+        wait_s: float | None
+        if isinstance(error, REFUSALS):
+            try:
+                wait_s = self.refusals.bear(error, now)
+            except REFUSALS:  # for too long: perhaps because of this record, which may have named what is refused
+                return self.judge(record, error, max(1, attempts), self.config.given_up)
+        else:
+            wait_s = self.outages.bear(record, error, now)
         if wait_s is not None:
             if self.tracing is not None:
                 self.tracing.retried(record, error, attempts)
@@ -237,6 +261,9 @@ class WorkersRun(ABC, Generic[S, R]):
         """Notified when a handler has ended, for which a task may wait."""
         self._failure: BaseException | None = None
         """Error that ends the run."""
+        self._unsent_since: float | None = None
+        """Time since which an outage delays records to be sent to other topics."""
+        self._unsent_why = ""
         self._stop_at = math.inf
         """Deadline of handlers while the consumer is being stopped."""
         self._end_by = math.inf
@@ -337,7 +364,10 @@ class WorkersRun(ABC, Generic[S, R]):
 
     def problem(self, now: float) -> str | None:
         """Describe the failures that the run currently tolerates, or return None."""
-        return self._judge.problem(now)
+        found = self._judge.problem(now)
+        if found is None and self._unsent_since is not None:
+            found = f"no dead letter or retry could be written for {now - self._unsent_since:.1f} s: {self._unsent_why}"
+        return found
 
     def stuck_since(self) -> float | None:
         """Return the start of the oldest running handler (``time.monotonic()``); None if none runs."""
@@ -402,7 +432,8 @@ class WorkersRun(ABC, Generic[S, R]):
         if isinstance(error, NoAwaitableError):
             self._end(slot, ConfigTypeError(str(error)))
             return
-        verdict = (self._judge.outage if is_outage(error) else self._judge.judge)(record, error, attempts)
+        judge = self._judge
+        verdict = (judge.passing if judge.is_passing(error) else judge.judge)(record, error, attempts)
         if verdict.failure is not None:
             self._end(slot, verdict.failure)
         elif verdict.fate == "retry":
@@ -438,6 +469,7 @@ class WorkersRun(ABC, Generic[S, R]):
                 self._not_sent(sending, refusal)
 
     def _accepted(self, sending: Sending, at: RecordMetadata) -> None:
+        self._unsent_since = None
         self._outgoing.slots.discard(sending.slot)
         self._written(sending, at)
         if sending.error is not None:
@@ -449,23 +481,35 @@ class WorkersRun(ABC, Generic[S, R]):
         """Handle that the record is written at this position."""
 
     def _not_sent(self, sending: Sending, refusal: Exception) -> None:
-        """Send the record again if the refusal is tolerated or concerned other records; otherwise end the run."""
+        """End the run, unless the refusal concerned other records, or is tolerated; the record is then sent again."""
         if isinstance(refusal, KafkaError) and refusal.collateral:
             self._outgoing.add(sending)  # without the refused records, which may end the run
             return
         if isinstance(refusal, MessageTooLargeError) and (smaller := self._smaller(sending)) is not None:
             self._outgoing.add(smaller)
             return
-        if isinstance(refusal, REFUSALS):
-            try:
-                delay_s = self._judge.refusals.bear(refusal, time.monotonic())
-            except REFUSALS:
-                pass  # for too long
-            else:
-                self._tasks.start_soon(self._send_later, sending, delay_s, name="kafka letter")
-                return
+        delay_s = self._tolerates(refusal)
+        if delay_s is not None:
+            self._tasks.start_soon(self._send_later, sending, delay_s, name="kafka letter")
+            return
         self._outgoing.slots.discard(sending.slot)
         self._end(sending.slot, self._judge.refused(sending, refusal))
+
+    def _tolerates(self, refusal: Exception) -> float | None:
+        """Return the seconds after which a record is sent again, or None if this error ends the run."""
+        now = time.monotonic()
+        if isinstance(refusal, REFUSALS):
+            try:
+                return self._judge.refusals.bear(refusal, now)
+            except REFUSALS:
+                return None  # for too long
+        if not isinstance(refusal, KafkaTimeoutError | KafkaConnectionError):
+            return None
+        # No broker has refused it. As other requests of the run, it waits for the end of the outage.
+        if self._unsent_since is None:
+            self._unsent_since = now
+        self._unsent_why = str(refusal)
+        return SEND_AGAIN_S
 
     def _smaller(self, sending: Sending) -> Sending | None:
         """Return how to send a record that is too large with its headers, or None.

@@ -202,6 +202,10 @@ class Batch:
         """Workers that are handling a record."""
         return [] if self._workers is None else self._workers.busy
 
+    def stuck_since(self) -> float | None:
+        """Return the start of the oldest running handler (``time.monotonic()``); None if none runs."""
+        return None if self._workers is None else self._workers.stuck_since()
+
     def handled(self, slots: Sequence[HandlerSlot]) -> None:
         """Finish with records that are handled or sent to another topic."""
         for slot in slots:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,6 @@ from ..._core.run.following import Following
 from ..._core.run.gathering import Gathered, Gathering
 from ..._core.run.handler import NoAwaitableError
 from ..._core.run.options import HandlingConfig
-from ..._core.run.refusals import is_outage
 from ..._core.run.work import HandlerSlot, PartitionWork, Work
 from ..._records import ConsumerRecord
 from ..._values import NamedTuple
@@ -121,7 +121,7 @@ class Batches(Gatherer):
                     if members and not await self._handle_together(worker, batch.by, members):
                         for member in members:
                             worker.slot = member.slot
-                            await self._handle_alone(batch.by, member)
+                            await self._handle_alone(worker, batch.by, member)
                 if self._following is not None:
                     await self._until_written(batch.partition)
         finally:
@@ -171,7 +171,7 @@ class Batches(Gatherer):
         attempts = min(self._attempts(member.record) for member in members)
         first = members[0]
         while True:
-            error = await self._raised(by, [member.item for member in members])
+            error = await self._raised(worker, by, members)
             if error is None:
                 for member in members:
                     self._leave(member.slot)
@@ -193,9 +193,9 @@ class Batches(Gatherer):
             if not await self._wait(first.slot, self._backoff.delay_s(attempts)):
                 return True
 
-    async def _handle_alone(self, by: BatchRoute, member: _Member) -> None:
+    async def _handle_alone(self, worker: Worker[HandlerSlot], by: BatchRoute, member: _Member) -> None:
         while not await self._follows(member.slot, member.record):
-            error = await self._raised(by, [member.item])
+            error = await self._raised(worker, by, [member])
             if error is None:
                 self._leave(member.slot)
                 return
@@ -227,12 +227,13 @@ class Batches(Gatherer):
         return 0 if later is None else later.attempts(record)
 
     async def _waits_out(self, slot: HandlerSlot, record: Record, error: BaseException) -> bool:
-        """If the error is an outage of a schema registry, wait; return True if the record should be tried again."""
-        if not is_outage(error):
+        """If the error may pass, wait; return True if the record should be tried again."""
+        if not self._judge.is_passing(error):
             return False
-        verdict = self._judge.outage(record, error, 0)
+        verdict = self._judge.passing(record, error, 0)
         if verdict.wait_s is None:
-            self._settle(slot, record, error, 0)
+            if verdict.failure is not None:
+                self._settle(slot, record, error, 0)
             return False
         return await self._wait(slot, verdict.wait_s)
 
@@ -245,16 +246,24 @@ class Batches(Gatherer):
         await anyio.sleep(delay_s)
         return True
 
-    async def _raised(self, by: BatchRoute, items: list[Any]) -> BaseException | None:
-        return await raised(by.handle, items, self._config.handler_timeout_ms)
+    async def _raised(
+        self, worker: Worker[HandlerSlot], by: BatchRoute, members: Sequence[_Member]
+    ) -> BaseException | None:
+        traced = self._judge.together([member.record for member in members])
+        with worker.handling():
+            return await raised(by.handle, [member.item for member in members], self._config.handler_timeout_ms, traced)
 
 
 async def raised(
-    handle: Callable[[list[Any]], Awaitable[object]], items: list[Any], timeout_ms: float | None
+    handle: Callable[[list[Any]], Awaitable[object]],
+    items: list[Any],
+    timeout_ms: float | None,
+    around: AbstractContextManager[object],
 ) -> BaseException | None:
     """Call a handler of batches; return the error that it raises, or None."""
     try:
-        await timed(handle, timeout_ms)(items)
+        with around:
+            await timed(handle, timeout_ms)(items)
     except Exception as error:
         return error
     except asyncio.CancelledError as error:

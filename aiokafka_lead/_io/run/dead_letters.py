@@ -113,12 +113,17 @@ async def check_writable(client: Client, topic: str) -> int:
 
 async def described(client: Client, topics: Iterable[str]) -> Sequence[MetadataResponseTopic]:
     """Return metadata of these topics, with the client's rights if brokers report them."""
+    from ..admin import Calls, Route  # only here, since most runs need neither dead letters nor retry topics
+
     names = [MetadataRequestTopic(name=topic) for topic in topics]
     request = MetadataRequest(topics=names, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
+    calls = Calls(client, client.config.request_timeout_ms)
+    deadline = calls.deadline(None)
     try:
-        response = await client.request_any(request)
+        response = await calls.call(Route.ANY, request, deadline)
     except UnsupportedVersionError:
-        response = await client.request_any(MetadataRequest(topics=names, allow_auto_topic_creation=False))
+        request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
+        response = await calls.call(Route.ANY, request, deadline)
     return response.topics
 
 

@@ -32,6 +32,7 @@ from ..cancellation import outlast_cancellation
 from ..loop import Signal, Waiter
 from .base import CANCELLED_WITHIN_S, IDLE_MS, Judge
 from .batch import Batch, NotSentError
+from .beginning import Steps
 from .ends import RetryEnds
 from .handling import COMMIT_AGAIN_S, Intake, begin, deserialized, in_charge
 from .outgoing import Sending
@@ -61,6 +62,7 @@ async def run_exactly_once(
     config: RunConfig,
     routing: Routing,
     producer: TransactionalProducer,
+    steps: Steps,
 ) -> None:
     """Run the handlers until the consumer is stopped, which may happen while the run begins."""
     membership = engine.membership
@@ -70,7 +72,7 @@ async def run_exactly_once(
         return
     with engine.client.beginnings.within(math.inf):
         for topic in filter(None, (config.dead_letter_topic, *routing.targets)):
-            await producer.partitions_for(topic)
+            await steps.take(partial(producer.partitions_for, topic))
     routing.as_bytes = producer._takes_bytes
     engine.read_committed_only()
     await ExactlyOnceRun(engine, membership.commits, config, routing, producer).run()
@@ -247,7 +249,7 @@ class ExactlyOnceRun:
 
         waits = _never if self._following is None else self._following.concerns
         elsewhere, finished = partial(self._is_elsewhere, batch, txn), partial(self._finished, batch)
-        return Calls(handle, elsewhere, finished, waits, self._readable, txn)
+        return Calls(handle, elsewhere, finished, waits, self._readable, self._judge.together, txn)
 
     async def _handle_here(self, batch: Batch, txn: Any, record: Record) -> None:
         await self._routing.handle(await self._readable(record), txn)
@@ -328,7 +330,7 @@ class ExactlyOnceRun:
         delay_s = self._attempts.delay_s(failures)
         for record, verdict, error, attempts in failures:
             if is_outage(error):
-                verdict = self._judge.outage(record, error, attempts)
+                verdict = self._judge.passing(record, error, attempts)
             else:
                 verdict = self._judge.judge(record, error, attempts, verdict)
             if verdict.failure is not None:
@@ -348,8 +350,7 @@ class ExactlyOnceRun:
 
     def stuck_since(self) -> float | None:
         """Return the start of the oldest running handler (``time.monotonic()``); None if none runs."""
-        busy = [] if self._batch is None else self._batch.busy
-        return min((worker.began_at for worker in busy), default=None)
+        return None if self._batch is None else self._batch.stuck_since()
 
     async def release(self, partitions: Collection[TopicPartition], deadline: float) -> None:
         """Wait for the commit of transactions with records of these partitions; abort them at the deadline."""

@@ -18,7 +18,6 @@ from ..._core.run.later import RetryTopics
 from ..._core.run.work import Work
 from ..._core.tracing import RunTracing
 from ..._records import ConsumerRecord
-from ...errors import IllegalStateError
 from ...types import OffsetAndMetadata, TopicPartition
 from ..consumer.deserializing import of_application
 from ..consumer.reader import Reader
@@ -40,11 +39,9 @@ class _Run(ParallelWork, Protocol):
 
 
 def begin(engine: ConsumerEngine[Any, Any]) -> bool:
-    """Return True if a run may begin, and False if the consumer has been stopped. Raises `IllegalStateError`."""
+    """Return True if a run may begin, and False if the consumer has been stopped. Raises the errors of reads."""
     if engine.reader.stopped:
         return False
-    if engine.run.work is not None:
-        raise IllegalStateError("run() is under way already")
     engine.check_reading()
     return True
 

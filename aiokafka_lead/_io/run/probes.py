@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import anyio
-from anyio.abc import ByteStream
+from anyio.abc import ByteStream, Listener
 
 from ..._values import NamedTuple
 
 REQUEST_MAX_BYTES = 8192
 """Maximum size of a request's head; probes send a few hundred bytes."""
+
+ACCEPT_AGAIN_S = 1.0
+"""Pause after a connection that cannot be accepted."""
 
 REQUEST_WITHIN_S = 5.0
 """Time limit of a request. Slower clients are disconnected, since probes try again."""
@@ -30,8 +34,31 @@ def json_page(status: int, content: Mapping[str, object]) -> Page:
     return Page(status, "application/json", json.dumps(content).encode())
 
 
+async def serve(
+    listener: Listener[Any], handle: Callable[[Any], Awaitable[object]], warn: Callable[[str, object], object]
+) -> None:
+    """Handle connections until cancelled, even if one cannot be accepted, as when the process has too many open files.
+
+    ``warn`` logs the reason.
+    """
+    while True:
+        try:
+            await listener.serve(handle)
+        except* (OSError, anyio.BrokenResourceError) as failures:
+            error: BaseException = failures
+            while isinstance(error, BaseExceptionGroup):
+                error = error.exceptions[0]
+            warn("a connection could not be accepted: %s", error.__cause__ or error)
+        await anyio.sleep(ACCEPT_AGAIN_S)
+
+
 async def serve_pages(
-    host: str | None, port: int, pages: Mapping[str, Callable[[], Page]], *, task_status: anyio.abc.TaskStatus[None]
+    host: str | None,
+    port: int,
+    pages: Mapping[str, Callable[[], Page]],
+    warn: Callable[[str, object], object],
+    *,
+    task_status: anyio.abc.TaskStatus[None],
 ) -> None:
     """Answer GET and HEAD for these paths until cancelled. Raises OSError if the address cannot be bound."""
     try:
@@ -49,7 +76,7 @@ async def serve_pages(
                     except (anyio.BrokenResourceError, anyio.EndOfStream):
                         return
 
-        await listener.serve(handle)
+        await serve(listener, handle, warn)
 
 
 async def _head(stream: ByteStream) -> bytes:

@@ -16,7 +16,6 @@ from ..._core.consumer.position import Position
 from ..._core.consumer.subscription import SubscriptionKind
 from ..._core.run.following import Following
 from ..._core.run.options import RunConfig, Verdict
-from ..._core.run.refusals import is_outage
 from ..._core.run.retries import Retries
 from ..._core.run.work import HandlerSlot, PartitionWork, Work
 from ..._records import ConsumerRecord
@@ -187,7 +186,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
 
     def _attempt(self, slot: HandlerSlot, record: Record, error: BaseException) -> int:
         assert slot.partition is not None
-        counts = not (is_outage(error) or isinstance(error, RecordDeserializationError))
+        counts = not (self._judge.is_passing(error) or isinstance(error, RecordDeserializationError))
         attempts = self._retries.attempt(slot.partition, record, counts=counts)
         return attempts if self._retry_topics is None else attempts + self._retry_topics.attempts(record)
 

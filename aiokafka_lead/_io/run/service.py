@@ -93,7 +93,7 @@ class Service:
 
     async def _serve(self, host: str | None, port: int, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         pages = {"/health/live": self._live, "/health/ready": self._ready}
-        await serve_pages(host, port, pages, task_status=task_status)
+        await serve_pages(host, port, pages, self._log.warning, task_status=task_status)
 
     def _live(self) -> Page:
         """Return status 503 if the process has to be restarted; while it stops, return 200 so that it is not killed."""

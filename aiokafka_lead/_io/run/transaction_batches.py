@@ -6,6 +6,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Protocol
 
@@ -35,6 +36,8 @@ class Calls(NamedTuple):
     """Returns True if earlier records of the same key wait in retry topics, and have to be handled in order."""
     readable: Callable[[Record], Awaitable[Record]]
     """Returns the original record, deserialized."""
+    together: Callable[[Sequence[Record]], AbstractContextManager[object]]
+    """Returns a context manager for a call with these records; see `Judge.together`."""
     txn: Any
 
 
@@ -131,13 +134,15 @@ class TransactionBatches(Gatherer):
         if not slots:
             return
         worker.slot = slots[0]
-        failure = await raised(partial(_call, by.handle, calls.txn), items, self._timeout_ms)
+        records: list[Record] = [slot.record for slot in slots]  # type: ignore[misc]
+        with worker.handling():
+            traced = calls.together(records)
+            failure = await raised(partial(_call, by.handle, calls.txn), items, self._timeout_ms, traced)
         if failure is not None:
             self._settling.failed_together(slots, failure)
             return
-        for slot in slots:
-            if slot.record is not None:
-                calls.finished(slot.record)
+        for record in records:
+            calls.finished(record)
         self._settling.handled(slots)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from time import monotonic
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -78,7 +78,7 @@ class Worker(Generic[S]):
         self.scope = anyio.CancelScope()
         self.parked = Signal()
         self.began_at = 0.0
-        """Time at which the handler of the current record began."""
+        """Time at which the handler of the current record began; infinite while the worker of a batch waits."""
         self.named_at = 0.0
         """``began_at`` of the last handler that was logged as slow."""
         self.retired = False
@@ -88,6 +88,15 @@ class Worker(Generic[S]):
     def place(self) -> str:
         """Topic, partition and offset of the record, for logs."""
         return place_of(self.slot.record)
+
+    @contextmanager
+    def handling(self) -> Iterator[None]:
+        """Count the block as the work of a handler. For workers started by `Workers.begin`, which wait otherwise."""
+        self.began_at = monotonic()
+        try:
+            yield
+        finally:
+            self.began_at = math.inf
 
 
 class Workers(Generic[S, R]):
@@ -148,7 +157,8 @@ class Workers(Generic[S, R]):
 
     def stuck_since(self) -> float | None:
         """Return the start of the oldest running handler (``time.monotonic()``); None if none runs."""
-        return min((worker.began_at for worker in self.busy), default=None)
+        oldest = min((worker.began_at for worker in self.busy), default=math.inf)
+        return None if oldest == math.inf else oldest
 
     def rouse(self) -> None:
         """Wake or create a worker, since there may be a record to hand out."""
@@ -167,7 +177,7 @@ class Workers(Generic[S, R]):
     def begin(self, worker: Worker[S], handle: Callable[[Worker[S]], Awaitable[None]]) -> None:
         """Run ``handle`` in a separate task as this worker, which then ends."""
         self._watch()
-        worker.began_at = monotonic()  # it counts as busy from now on, and not since 0.0
+        worker.began_at = math.inf
         self._begun.add(worker)
         self._tasks.start_soon(self._serve_once, worker, handle, name="kafka handler")
 

@@ -206,7 +206,7 @@ class Additions:
             CoordinatorKind.TRANSACTION,
             self._state.transactional_id,
             shape,
-            read_added,
+            partial(read_added, partitions=partitions),
             self._lost,
             partial(self._goes_on, number),
         )
@@ -264,7 +264,7 @@ class Additions:
 
         def read(response: Any) -> KafkaError | None:
             nonlocal failed
-            failed = read_offsets(response, group)
+            failed = read_offsets(response, group, left)
             for tp in [tp for tp in left if tp not in failed]:
                 del left[tp]
             return min(failed.values(), key=lambda error: error.retriable, default=None)

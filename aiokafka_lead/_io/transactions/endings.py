@@ -30,11 +30,6 @@ class Ending:
         self.over: Waiter[None] = Waiter()
         """Done when the producer is ready for its next transaction, or never will be."""
         self.refusal: KafkaError | None = None
-        self._began_at = time.monotonic()
-
-    def left_s(self, timeout_s: float) -> float:
-        """Return the remaining part of ``timeout_s``, counted from the start of the ending."""
-        return max(0.0, self._began_at + timeout_s - time.monotonic())
 
 
 class Endings:

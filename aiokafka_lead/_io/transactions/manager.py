@@ -199,7 +199,7 @@ class Transactions:
         self._beginning = True
         try:
             if self._unlearnt is not None:
-                await self._learn(self._unlearnt, deadline.left_s())
+                await self._learn(self._unlearnt, deadline)
             await self._get_ready(deadline)
             v2 = self._version.v2(self._client.brokers.offers())
             if v2 and not self.state.v2 and self.state.number:
@@ -221,18 +221,18 @@ class Transactions:
 
     async def commit(self, timeout_s: float | None = None) -> None:
         """Commit the open transaction; see `Producer.commit_transaction`."""
-        within_s = self._within_s(timeout_s)
+        deadline = Deadline(self._within_s(timeout_s) * 1000)
         self.state.check_fenced()
         if self._unlearnt is not None:
-            await self._learn(self._unlearnt, within_s)
+            await self._learn(self._unlearnt, deadline)
             return
-        ending = await self._send_all(within_s, self._end_at_once) or self._ask_to_commit()
-        await self._learn(ending, ending.left_s(within_s))
+        ending = await self._send_all(deadline, self._end_at_once) or self._ask_to_commit()
+        await self._learn(ending, deadline)
 
     async def store(self) -> None:
         """Send all records of the open transaction; `commit_stored` commits it. Raises the errors of a commit."""
         self.state.check_fenced()
-        await self._send_all(self._max_block_s)
+        await self._send_all(Deadline(self._max_block_s * 1000))
         self._note_written()
         self.state.store()
 
@@ -263,38 +263,40 @@ class Transactions:
         Raises the errors of a commit.
         """
         self.state.check_open(self.state.number)
-        await self._send_all(self._max_block_s)
+        await self._send_all(Deadline(self._max_block_s * 1000))
         self._note_written()
         return self.state.hand_over()
 
-    async def _send_all(self, within_s: float, then: Then | None = None) -> Ending | None:
+    async def _send_all(self, deadline: Deadline, then: Then | None = None) -> Ending | None:
         """Accept no more records, and wait until all records of the open transaction are stored. A failure aborts it.
 
         ``then`` is called with the last response. Returns the ending that it has begun, if any.
         """
         phase = self.state.phase
         if phase is Phase.FAILED:
-            await self._abort_failed()
+            await self._abort_failed(deadline)
+        if phase is Phase.COMMITTING:
+            raise IllegalStateError("another task is committing the transaction")
         if phase is not Phase.OPEN:
             raise IllegalStateError("no transaction is open")
         self.close_gate()
         self.state.commit()
         try:
-            await self._sender.flushing.wait(within_s, then)
-            await self._additions.idle(within_s)
+            await self._sender.flushing.wait(deadline.left_s(), then)
+            await self._additions.idle(deadline.left_s())
         except TimeoutError:
             if self._unlearnt is None:
-                self._failed(RequestTimedOutError(f"records were not acknowledged in {_time(within_s * 1000)}"))
+                self._failed(RequestTimedOutError(f"records were not acknowledged in {_time(deadline.timeout_ms)}"))
         except BaseException:
             if self._unlearnt is not None:
-                await outlast_cancellation(self._unlearnt.settled, self._unlearnt.left_s(within_s))
+                await outlast_cancellation(self._unlearnt.settled, deadline.left_s())
                 raise
             self._failed(TransactionAbortedError("the commit was cancelled before it was sent"))
             await self.leave()
             raise
         if self._unlearnt is None:
             if self.state.phase is Phase.FAILED:
-                await self._abort_failed()
+                await self._abort_failed(deadline)
             self._sequencing.end()
         return self._unlearnt
 
@@ -459,9 +461,9 @@ class Transactions:
             if ending.refusal is not None:
                 raise own_copy(ending.refusal)
 
-    async def _learn(self, ending: Ending, timeout_s: float) -> None:
+    async def _learn(self, ending: Ending, deadline: Deadline) -> None:
         """Wait for the outcome of a commit, even if cancelled. Raises an error unless it is committed."""
-        known = ending.settled.done or await outlast_cancellation(ending.settled, timeout_s)
+        known = ending.settled.done or await outlast_cancellation(ending.settled, deadline.left_s())
         state = self.state
         if not known or (state.fate.outcome is None and isinstance(ending.refusal, ClientClosedError)):
             raise CommitOutcomeUnknownError
@@ -476,11 +478,11 @@ class Transactions:
             raise CommitOutcomeUnknownError("the answer to the commit was lost, and the coordinator has forgotten it")
         raise state.aborted("the transaction was aborted")
 
-    async def _abort_failed(self) -> None:
+    async def _abort_failed(self, deadline: Deadline) -> None:
         """Abort a transaction that was being committed, and raise an error."""
         failure = self.state.aborted("the transaction has failed and was aborted")
         with suppress(TransactionTimedOutError):  # the abort continues, and the next transaction waits for it
-            await self.abort()
+            await self.abort(deadline.left_s())
         raise failure
 
 

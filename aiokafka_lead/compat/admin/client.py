@@ -113,7 +113,7 @@ class AIOKafkaAdminClient:
 
     async def _ask(self, to: Route | int, request: Any, form: Rows, timeout_ms: float | None = None) -> Response:
         calls = self._native._calls
-        return Response(form, await calls.call(to, request, calls.deadline(timeout_ms)))
+        return Response(form, await calls.call(to, request, calls.deadline(timeout_ms or None)))
 
     # --- topics -------------------------------------------------------------------------------------------------------
 
@@ -130,7 +130,7 @@ class AIOKafkaAdminClient:
                     CreatableReplicaAssignment(partition_index=partition, broker_ids=list(replicas))
                     for partition, replicas in topic.replica_assignments.items()
                 ],
-                configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.topic_configs.items()],
+                configs=[CreatableTopicConfig(name=name, value=_text(of)) for name, of in topic.topic_configs.items()],
             )
             for topic in new_topics
         ]
@@ -224,7 +224,10 @@ class AIOKafkaAdminClient:
         group_coordinator_id: int | None = None,
         include_authorized_operations: bool = False,
     ) -> list[Response]:
-        """Return groups with their members, in a response for each coordinator."""
+        """Return groups with their members, in a response for each coordinator.
+
+        As in aiokafka, ``include_authorized_operations`` adds nothing to the response.
+        """
         by_node: dict[int, list[str]] = {}
         for group_id in group_ids:
             node_id = group_coordinator_id
@@ -273,7 +276,7 @@ class AIOKafkaAdminClient:
     ) -> dict[TopicPartition, int]:
         """Delete the records before an offset of each partition. Returns the first remaining offset of each."""
         before = {tp: records.before_offset for tp, records in records_to_delete.items()}
-        return await self._native.delete_records(before, timeout_ms=timeout_ms)
+        return await self._native.delete_records(before, timeout_ms=timeout_ms or None)
 
 
 def _by_node(resources: list[ConfigResource]) -> tuple[dict[int, list[ConfigResource]], list[ConfigResource]]:
@@ -296,7 +299,12 @@ def _described(resource: ConfigResource) -> DescribeConfigsResource:
 
 
 def _altered(resource: ConfigResource) -> AlterConfigsResource:
-    configs = [AlterableConfig(name=name, value=value) for name, value in (resource.configs or {}).items()]
+    configs = [AlterableConfig(name=name, value=_text(value)) for name, value in (resource.configs or {}).items()]
     return AlterConfigsResource(
         resource_type=int(resource.resource_type), resource_name=str(resource.name), configs=configs
     )
+
+
+def _text(value: object) -> str | None:
+    """Return the value of a config as text: programs pass numbers, too."""
+    return None if value is None else str(value)

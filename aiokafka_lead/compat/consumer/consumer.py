@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any
+from time import monotonic
+from typing import Any, Self
 
 from ..._core.consumer.subscription import SubscriptionKind
 from ..._records import ConsumerRecord as NativeRecord
@@ -100,16 +100,19 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         """Calls a listener that was replaced together with unchanged topics."""
         self._turn = asyncio.Lock()
         """Lock of the task that waits for records."""
-        self._looked_at = 0.0
-        """Time of the last check for due work, such as a commit."""
+        self._look_at = 0.0
+        """Time of the next check for due work, such as a commit."""
         self._wants = asyncio.Event()
         """Set by changes of the subscription and by `stop`. Reads wait for it while there is nothing to read."""
+        self._begun = False
+        """True once `start` has found the topics."""
         self._closed = False
         if topics:
             self._native.subscribe(_checked_topics(topics))
 
     def _create(self) -> None:
         self._native: Consumer[Any, Any] = Consumer(**self._made_with)
+        self._native._engine.subscription.waits_for_topics = True
         reader = self._native._engine.reader
         account = reader.replace_listener(None)
         if account is not None:
@@ -119,7 +122,8 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         self._client = client_of(self._native._client, self._made_with["bootstrap_servers"], self._ssl_context)
         self._subscription = SubscriptionState(self._native)
         """FastStream reads its ``topics``."""
-        self._coordinator = None if self._group_id is None else GroupCoordinator(self._native, self._group_id)
+        group_id = self._made_with["group_id"]
+        self._coordinator = None if group_id is None else GroupCoordinator(self._native, group_id)
         """FastStream reads its ``member_id``."""
 
     def _renew(self) -> None:
@@ -143,13 +147,15 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         """Connect to the cluster. A member of a group waits without a limit for its first assignment, even if empty.
 
         Raises `KafkaConnectionError`, and `UnknownTopicOrPartitionError` if a topic does not exist within
-        ``request_timeout_ms``. May be called again after a failed connection.
+        ``request_timeout_ms``. May be called again after these errors.
         """
         self._check_loop()
-        assert not self._native._engine.started, "Did you call `start` twice?"
-        await start_or_renew(self._native, self._renew)
+        assert not self._begun, "Did you call `start` twice?"
+        if not self._native._client.running:
+            await start_or_renew(self._native, self._renew)
         for topic in self._native._engine.subscription.topics:
             await self._client._wait_on_metadata(topic)
+        self._begun = True
         await self._subscription.wait_for_assignment()
 
     async def stop(self) -> None:
@@ -252,7 +258,8 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         """
         if self._closed:
             raise ConsumerStoppedError
-        self._look()
+        if monotonic() > self._look_at:
+            self._look()
         in_order = self._in_order
         if partitions or not in_order.at_hand():
             native = await self._wait_for_one(partitions)
@@ -266,10 +273,9 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             raise
 
     def _look(self) -> None:
-        """Check for due work and errors, at most every `LOOK_EVERY_S`."""
-        now = time.monotonic()
-        if now > self._looked_at + LOOK_EVERY_S and not self._wants_nothing:
-            self._looked_at = now
+        """Check for due work and errors, and again after `LOOK_EVERY_S`."""
+        if not self._wants_nothing:
+            self._look_at = monotonic() + LOOK_EVERY_S
             self._native._engine.reader.begin()
 
     @property
@@ -312,7 +318,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         if max_records is not None and (type(max_records) is not int or max_records < 1):
             raise ValueError("`max_records` must be a positive Integer")
         await self._until_something_is_wanted()
-        until = time.monotonic() + timeout_ms / 1000
+        until = monotonic() + timeout_ms / 1000
         try:
             if self._turn.locked():
                 async with asyncio.timeout(timeout_ms / 1000):
@@ -322,7 +328,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         except TimeoutError:
             return {}
         try:
-            left_ms = max(0.0, until - time.monotonic()) * 1000
+            left_ms = max(0.0, until - monotonic()) * 1000
             native = await self._native.getmany(*partitions, timeout_ms=left_ms, max_records=max_records)
         except ClientClosedError:
             if self._last is None:  # the start failed
@@ -347,29 +353,13 @@ class AIOKafkaConsumer(Life, OffsetCalls):
     def __aiter__(self) -> AsyncIterator[ConsumerRecord[Any, Any]]:
         if self._closed:
             raise ConsumerStoppedError
-        return self if type(self).getone is not _GETONE or type(self).__anext__ is not _ANEXT else self._records()
+        return self if type(self).getone is not _GETONE or type(self).__anext__ is not _ANEXT else Records(self)
 
     async def __anext__(self) -> ConsumerRecord[Any, Any]:
         try:
             return await self.getone()
         except ConsumerStoppedError:
             raise StopAsyncIteration from None
-
-    async def _records(self) -> AsyncIterator[ConsumerRecord[Any, Any]]:
-        """Iterate for ``async for``, without a call of `getone` for each record."""
-        in_order, convert = self._in_order, self._convert
-        while not self._closed:
-            self._look()
-            try:
-                native = await in_order if in_order.at_hand() else await self._wait_for_one(())
-            except ConsumerStoppedError:
-                break
-            try:
-                record = convert.one(native)
-            except BaseException:
-                self._native.seek(TopicPartition(native.topic, native.partition), native.offset)
-                raise
-            yield record
 
     # --- committed offsets --------------------------------------------------------------------------------------------
 
@@ -412,6 +402,39 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             if offset is not None and offset > 0:
                 self._native.seek(tp, offset)
         return offsets
+
+
+class Records:
+    """Iterator of ``async for``, without a call of `AIOKafkaConsumer.getone` for each record.
+
+    Not a generator, which an error or a time limit of one step would end.
+    """
+
+    __slots__ = ("_consumer",)
+
+    def __init__(self, consumer: AIOKafkaConsumer) -> None:
+        self._consumer = consumer
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ConsumerRecord[Any, Any]:
+        consumer = self._consumer
+        if consumer._closed:
+            raise StopAsyncIteration
+        if monotonic() > consumer._look_at:
+            consumer._look()
+        in_order = consumer._in_order
+        try:
+            native = await in_order if in_order.at_hand() else await consumer._wait_for_one(())
+        except ConsumerStoppedError:
+            raise StopAsyncIteration from None
+        try:
+            record: ConsumerRecord[Any, Any] = consumer._convert.one(native)
+            return record
+        except BaseException:
+            consumer._native.seek(TopicPartition(native.topic, native.partition), native.offset)
+            raise
 
 
 _GETONE, _ANEXT = AIOKafkaConsumer.getone, AIOKafkaConsumer.__anext__

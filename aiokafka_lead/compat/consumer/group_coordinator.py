@@ -25,6 +25,12 @@ class GroupCoordinator:
         self.group_id = group_id
 
     @property
+    def coordinator_id(self) -> int | None:
+        """Return the id of the coordinator's broker, or None while it is not known. kafkaesk reads it."""
+        membership = self._native._engine.membership
+        return None if membership is None else membership.standing.coordinator
+
+    @property
     def member_id(self) -> str:
         """Return the member id, or "" while the consumer is not a member."""
         return self._native.group_metadata().member_id

@@ -85,7 +85,7 @@ class OffsetCalls:
     async def _seek(self, seek: Callable[..., Awaitable[None]], partitions: tuple[TopicPartition, ...]) -> bool:
         try:
             await seek(*self._assigned(partitions))
-        except RequestTimedOutError:
+        except (RequestTimedOutError, UnknownTopicOrPartitionError):
             return False
         return True
 
@@ -112,7 +112,7 @@ class OffsetCalls:
                 return last
             try:
                 return await self._native.position(partition)
-            except RequestTimedOutError:
+            except (RequestTimedOutError, UnknownTopicOrPartitionError):
                 continue
             except ClientClosedError:
                 if self._last is None or self._last[partition].position is None:

@@ -21,6 +21,7 @@ from ..structs import RecordMetadata
 from ..util import commit_structure_validate, deprecated, native_offsets
 from .futures import RecordFuture, new_batch_future, new_record_future
 from .message_accumulator import BatchBuilder
+from .sender import Sender
 
 __all__ = ["AIOKafkaProducer", "TransactionContext"]
 
@@ -80,6 +81,8 @@ class AIOKafkaProducer(Life):
         self._noack = options["acks"] == 0
         self._plain = key_serializer is None and value_serializer is None
         self._made_with = (bootstrap_servers, options)
+        self._sender = Sender()
+        """Programs look at its ``sender_task`` to see if the producer runs."""
         self._renew()
         self._closed = False
 
@@ -99,13 +102,17 @@ class AIOKafkaProducer(Life):
         self._check_loop()
         if not self._native._client.running:
             await start_or_renew(self._native, self._renew)
+            self._sender.started(self._native._client, self._loop)
 
     async def stop(self) -> None:
         """Send pending records, and close every connection. May be called again."""
         if self._closed:
             return
         self._closed = True
-        await self._native.stop()
+        try:
+            await self._native.stop()
+        finally:
+            self._sender.stopped()
 
     async def flush(self) -> None:
         """Wait until every sent record is acknowledged or has failed. Returns at once unless the producer runs."""
@@ -138,6 +145,8 @@ class AIOKafkaProducer(Life):
             await self._check_partition(topic, partition)
         if timestamp_ms is not None and type(timestamp_ms) is not int:
             timestamp_ms = math.trunc(timestamp_ms)
+        if headers is not None and not isinstance(headers, (list, tuple)):
+            headers = list(headers)  # of another kind, such as the items of a dict
         try:
             delivery = self._append(topic, value, key, partition, timestamp_ms, headers)
             if delivery is None:

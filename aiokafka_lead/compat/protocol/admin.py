@@ -80,7 +80,6 @@ DESCRIBED_GROUPS = Rows(
                     ("member_assignment", "member_assignment"),
                 ),
             ),
-            ("authorized_operations", "authorized_operations"),
         ),
     ),
 )

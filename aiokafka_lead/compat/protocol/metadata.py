@@ -7,7 +7,15 @@ from collections.abc import Iterable
 from ..._wire.messages import metadata as wire
 from .api import Request, Rows
 
-__all__ = ["MetadataRequest", "MetadataRequest_v1", "MetadataRequest_v5"]
+__all__ = [
+    "MetadataRequest",
+    "MetadataRequest_v0",
+    "MetadataRequest_v1",
+    "MetadataRequest_v2",
+    "MetadataRequest_v3",
+    "MetadataRequest_v4",
+    "MetadataRequest_v5",
+]
 
 
 class MetadataRequest(Request):
@@ -54,4 +62,5 @@ class MetadataRequest(Request):
         )
 
 
-MetadataRequest_v1 = MetadataRequest_v5 = MetadataRequest
+MetadataRequest_v0 = MetadataRequest_v1 = MetadataRequest_v2 = MetadataRequest
+MetadataRequest_v3 = MetadataRequest_v4 = MetadataRequest_v5 = MetadataRequest

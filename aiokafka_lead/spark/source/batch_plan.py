@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import anyio
+
 from ..client_loop import client_loop
 from .clients import admin_client, read_committed
 from .cluster_view import ClusterView
 from .options import SourceOptions
+from .progress import report
 from .ranges import OffsetRange
 
 
@@ -20,16 +23,20 @@ def find_ranges(options: Mapping[str, str], parsed: SourceOptions) -> tuple[list
 
 
 async def _find(view: ClusterView, parsed: SourceOptions) -> tuple[list[OffsetRange], Mapping[str, str]]:
-    attempts = 0
+    attempts = 1
     while True:
         start = await view.at(parsed.starting, starting=True)
         end = await view.at(parsed.ending, starting=False)
-        attempts += 1
         # They differ if a partition or a topic was created or deleted in between, or a broker lags.
-        if start.offsets.keys() == end.offsets.keys() and not start.recreated(end):
+        differ = start.offsets.keys() ^ end.offsets.keys()
+        recreated = start.recreated(end)
+        if not (differ or recreated) or attempts == parsed.offset_attempts:
             break
-        if attempts == parsed.offset_attempts:
-            break
+        attempts += 1
+        await anyio.sleep(parsed.offset_retry_interval_ms / 1000)
+    unclear = [*(f"partition {tp}" for tp in sorted(differ)), *(f"topic {topic}" for topic in sorted(recreated))]
+    report([f"brokers disagree about {name}, and it is not read" for name in unclear], fail=parsed.fail_on_data_loss)
+    start, end = start.without(recreated), end.without(recreated)
     both = sorted(start.offsets.keys() & end.offsets.keys())
     found = [OffsetRange(*tp, start.offsets[tp], end.offsets[tp]) for tp in both]
     for one in found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from uuid import UUID
 
 from ..._wire import ZERO_UUID
@@ -21,7 +22,13 @@ from ..._wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from ...errors import BrokerError, LeaderNotAvailableError, UnknownTopicIdError, UnknownTopicOrPartitionError
+from ...errors import (
+    BrokerError,
+    InvalidTopicError,
+    LeaderNotAvailableError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
 from .._server.context import RequestContext
 from .._state.acls import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from .._state.cluster import MetadataView, check_topic_name
@@ -112,7 +119,8 @@ def _view_by_name(context: RequestContext, stale: MetadataView | None, name: str
     check_topic_name(name)
     options = engine.options
     if create and options.auto_create_topics and (registered := len(engine.state.registered())):
-        engine.state.create_topic(name, options.num_partitions, min(options.replication_factor, registered), {})
+        with suppress(InvalidTopicError):  # a broker does not tell that the name collides with another topic's
+            engine.state.create_topic(name, options.num_partitions, min(options.replication_factor, registered), {})
     # As at a broker: metadata includes the new topic from the next request on.
     raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
 

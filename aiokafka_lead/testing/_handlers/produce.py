@@ -31,6 +31,7 @@ from ...errors import (
 )
 from .._server.context import CloseConnection, Pending, RequestContext
 from .._state import batch as batches
+from .._state.configs import TopicConfigs
 from .._state.topics import Partition
 from .list_offsets import Endpoints, check_leader, named_leader
 from .transactional_writes import PRODUCE_ADDS_FROM, Refused, ask_for_partitions, written_partition
@@ -173,10 +174,8 @@ def _append(
         max_bytes=configs.max_message_bytes,
         produce_version=context.api_version,
     )
-    latest_ms = now_ms + configs.timestamp_after_max_ms
-    if header.max_timestamp_ms > latest_ms:
-        late = batches.later_than(data.records, latest_ms)
-        raise _RefusedRecordsError(InvalidTimestampError("Timestamps are too far in the future."), late)
+    if not configs.log_append_time:
+        _check_times(data.records, header, configs, now_ms)
     if configs.compacted and (unkeyed := batches.without_key(data.records)):
         raise _RefusedRecordsError(InvalidRecordError("Compacted topic cannot accept message without key."), unkeyed)
     log = partition.log
@@ -213,6 +212,18 @@ def _append(
         log_append_time_ms=-1 if append_time_ms is None else append_time_ms,
         log_start_offset=log.start_offset,
     )
+
+
+def _check_times(records: memoryview, header: batches.BatchHeader, configs: TopicConfigs, now_ms: int) -> None:
+    """Raise `_RefusedRecordsError` if a record's time is further from the present time than the topic allows."""
+    from_ms, to_ms = now_ms - configs.timestamp_before_max_ms, now_ms + configs.timestamp_after_max_ms
+    if from_ms <= 0 and header.max_timestamp_ms <= to_ms:
+        return
+    refused = batches.outside(records, from_ms, to_ms)
+    if refused:
+        names = "message.timestamp.before.max.ms and message.timestamp.after.max.ms"
+        error = InvalidTimestampError(f"Timestamps are outside of the range that {names} of the topic allow.")
+        raise _RefusedRecordsError(error, refused)
 
 
 HANDLERS = {ProduceRequest: produce}

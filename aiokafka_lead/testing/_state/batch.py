@@ -1,6 +1,6 @@
 """Record batches as a broker stores them: the producer's bytes, with the offset written into them.
 
-Records are decoded only if necessary (`first_record_at`, `without_key`, `later_than`).
+Records are decoded only if necessary (`first_record_at`, `without_key`, `outside`).
 """
 
 from __future__ import annotations
@@ -176,9 +176,10 @@ def without_key(records: memoryview) -> list[int]:
     return [index for index, record in enumerate(_records(records)) if record.key is None]
 
 
-def later_than(records: memoryview, timestamp_ms: int) -> list[int]:
-    """Return indexes of the records with a timestamp after a time."""
-    return [index for index, record in enumerate(_records(records)) if record.timestamp_ms > timestamp_ms]
+def outside(records: memoryview, from_ms: int, to_ms: int) -> list[int]:
+    """Return indexes of the records with a timestamp (not -1) before or after these times."""
+    times = (record.timestamp_ms for record in _records(records))
+    return [index for index, time_ms in enumerate(times) if time_ms != -1 and not from_ms <= time_ms <= to_ms]
 
 
 def _records(buffer: bytes | memoryview) -> Iterator[ConsumerRecord[bytes | None, bytes | None]]:

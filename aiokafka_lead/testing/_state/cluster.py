@@ -38,9 +38,14 @@ def check_topic_name(name: str) -> None:
         raise InvalidTopicError(f"the topic name {name!r} is illegal")
 
 
+def _in_metrics(name: str) -> str:
+    """Return a topic's name in names of brokers' metrics, which two topics must not have in common."""
+    return name.replace(".", "_")
+
+
 def _allows_unclean(partition: Partition) -> bool:
     """Return True if a replica that was not in sync may lead when no other can."""
-    return partition.topic.configs.get("unclean.leader.election.enable") == "true"
+    return partition.topic.configs.get("unclean.leader.election.enable").strip().lower() == "true"
 
 
 class MetadataView(NamedTuple):
@@ -82,6 +87,8 @@ class ClusterState:
         self._topic_defaults = TopicDefaults(topic_configs)
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[UUID, Topic] = {}
+        # Topics by their names in metrics.
+        self._in_metrics: dict[str, str] = {}
         # Called with a topic after it was deleted.
         self.deletion_listeners: list[Callable[[Topic], None]] = []
         # True if reassignments stay pending until `complete_reassignments`; otherwise they are immediate.
@@ -166,12 +173,16 @@ class ClusterState:
         check_topic_name(name)
         if name in self.topics:
             raise TopicAlreadyExistsError(f"Topic '{name}' already exists.")
+        alike = self._in_metrics.get(_in_metrics(name))
+        if alike is not None:
+            raise InvalidTopicError(f"Topic '{name}' collides with existing topic: {alike}")
         topic = Topic(name, uuid4(), TopicConfigs(configs, self._topic_defaults))
         if assignments is None:
             assignments = self._spread(0, partitions, replication_factor)
         self._extend(topic, assignments)
         if not validate_only:
             self.topics[name] = self.topics_by_id[topic.topic_id] = topic
+            self._in_metrics[_in_metrics(name)] = name
         return topic
 
     def add_partitions(
@@ -191,7 +202,7 @@ class ClusterState:
             self._extend(topic, assignments)
 
     def delete_topic(self, topic: Topic) -> None:
-        del self.topics[topic.name], self.topics_by_id[topic.topic_id]
+        del self.topics[topic.name], self.topics_by_id[topic.topic_id], self._in_metrics[_in_metrics(topic.name)]
         topic.deleted = True
         for partition in topic.partitions:
             partition.notify()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
+from ..._options.checks import INT64_MAX
 from ..._records.layout import CODEC_NAMES
 from ...errors import InvalidConfigError
 
@@ -69,25 +70,37 @@ TOPIC_CONFIGS: dict[str, ConfigDefinition] = {
     "cleanup.policy": ConfigDefinition(ConfigType.LIST, "delete", ("delete", "compact")),
     "max.message.bytes": ConfigDefinition(ConfigType.INT, "1048588", minimum=0),
     "message.timestamp.after.max.ms": ConfigDefinition(ConfigType.LONG, "3600000", minimum=0),
+    "message.timestamp.before.max.ms": ConfigDefinition(ConfigType.LONG, str(INT64_MAX), minimum=0),
     "message.timestamp.type": ConfigDefinition(ConfigType.STRING, "CreateTime", ("CreateTime", "LogAppendTime")),
     "min.insync.replicas": ConfigDefinition(ConfigType.INT, "1", minimum=1),
     "retention.bytes": ConfigDefinition(ConfigType.LONG, "-1", minimum=-1),
     "segment.bytes": ConfigDefinition(ConfigType.INT, "1073741824", minimum=14),
     # Stored and described, without effect:
+    "compression.gzip.level": ConfigDefinition(ConfigType.INT, "-1", minimum=-1),
+    "compression.lz4.level": ConfigDefinition(ConfigType.INT, "9", minimum=1),
     "compression.type": ConfigDefinition(
         ConfigType.STRING, "producer", ("uncompressed", *reversed(CODEC_NAMES[1:]), "producer")
     ),
+    "compression.zstd.level": ConfigDefinition(ConfigType.INT, "3", minimum=-131072),
     "delete.retention.ms": ConfigDefinition(ConfigType.LONG, "86400000", minimum=0),
     "file.delete.delay.ms": ConfigDefinition(ConfigType.LONG, "60000", minimum=0),
-    "flush.messages": ConfigDefinition(ConfigType.LONG, "9223372036854775807", minimum=1),
-    "flush.ms": ConfigDefinition(ConfigType.LONG, "9223372036854775807", minimum=0),
-    "max.compaction.lag.ms": ConfigDefinition(ConfigType.LONG, "9223372036854775807", minimum=1),
-    "message.timestamp.before.max.ms": ConfigDefinition(ConfigType.LONG, "9223372036854775807", minimum=0),
+    "flush.messages": ConfigDefinition(ConfigType.LONG, str(INT64_MAX), minimum=1),
+    "flush.ms": ConfigDefinition(ConfigType.LONG, str(INT64_MAX), minimum=0),
+    "follower.replication.throttled.replicas": ConfigDefinition(ConfigType.LIST, ""),
+    "index.interval.bytes": ConfigDefinition(ConfigType.INT, "4096", minimum=0),
+    "leader.replication.throttled.replicas": ConfigDefinition(ConfigType.LIST, ""),
+    "local.retention.bytes": ConfigDefinition(ConfigType.LONG, "-2", minimum=-2),
+    "local.retention.ms": ConfigDefinition(ConfigType.LONG, "-2", minimum=-2),
+    "max.compaction.lag.ms": ConfigDefinition(ConfigType.LONG, str(INT64_MAX), minimum=1),
     "min.cleanable.dirty.ratio": ConfigDefinition(ConfigType.DOUBLE, "0.5"),
     "min.compaction.lag.ms": ConfigDefinition(ConfigType.LONG, "0", minimum=0),
     "preallocate": ConfigDefinition(ConfigType.BOOLEAN, "false", ("true", "false")),
+    "remote.copy.disable": ConfigDefinition(ConfigType.BOOLEAN, "false", ("true", "false")),
+    "remote.log.delete.on.disable": ConfigDefinition(ConfigType.BOOLEAN, "false", ("true", "false")),
+    "remote.storage.enable": ConfigDefinition(ConfigType.BOOLEAN, "false", ("true", "false")),
     "retention.ms": ConfigDefinition(ConfigType.LONG, "604800000", minimum=-1),
     "segment.index.bytes": ConfigDefinition(ConfigType.INT, "10485760", minimum=4),
+    "segment.jitter.ms": ConfigDefinition(ConfigType.LONG, "0", minimum=0),
     "segment.ms": ConfigDefinition(ConfigType.LONG, "604800000", minimum=1),
     "unclean.leader.election.enable": ConfigDefinition(ConfigType.BOOLEAN, "false", ("true", "false")),
 }
@@ -120,6 +133,7 @@ class TopicConfigs:
         "retention_bytes",
         "segment_bytes",
         "timestamp_after_max_ms",
+        "timestamp_before_max_ms",
     )
 
     def __init__(self, overrides: Mapping[str, str], defaults: TopicDefaults) -> None:
@@ -132,6 +146,7 @@ class TopicConfigs:
         self.retention_bytes = int(self.get("retention.bytes"))
         self.segment_bytes = int(self.get("segment.bytes"))
         self.timestamp_after_max_ms = int(self.get("message.timestamp.after.max.ms"))
+        self.timestamp_before_max_ms = int(self.get("message.timestamp.before.max.ms"))
         self.log_append_time = self.get("message.timestamp.type") == "LogAppendTime"
         self.compacted = "compact" in split_list(self.get("cleanup.policy"))
 
@@ -156,12 +171,14 @@ def validate_config(name: str, value: str) -> None:
     try:
         if definition.type in (ConfigType.INT, ConfigType.LONG):
             bits = 31 if definition.type is ConfigType.INT else 63
-            number = int(value)
+            number = int(value.replace("_", "?"))  # underscores are Python's
             valid = definition.minimum is not None and definition.minimum <= number < 2**bits
         elif definition.type is ConfigType.DOUBLE:
             valid = 0 <= float(value) <= 1
         elif definition.type is ConfigType.LIST:
-            valid = all(item in definition.choices for item in split_list(value))
+            valid = not definition.choices or all(item in definition.choices for item in split_list(value))
+        elif definition.type is ConfigType.BOOLEAN:
+            valid = value.strip().lower() in definition.choices
         else:
             valid = not definition.choices or value in definition.choices
     except ValueError:

@@ -6,6 +6,7 @@ time and chance then follows from `clock` and a seed.
 
 from __future__ import annotations
 
+import importlib
 import importlib.machinery
 import os
 import random
@@ -47,6 +48,7 @@ def seed(number: int) -> None:
     clock.now = 1000.0
     random.seed(number)
     _bytes.seed(number)
+    importlib.import_module("aiokafka_lead._core.chance").generator.seed(number)
 
 
 _bytes = random.Random()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import random
 
 from ...._options.token import Token
 from ...._values import NamedTuple
 from ....errors import SaslAuthenticationFailedError
 from ....errors.shown import shown
+from ...chance import random
 
 _KVSEP = "\x01"
 

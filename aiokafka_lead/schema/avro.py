@@ -23,7 +23,7 @@ try:
     from fastavro.schema import SchemaParseException, UnknownType
 
     from .avro_fit import AvroFit
-    from .avro_resolution import NAMES, filled, named_records, with_defaults, with_logical_types, with_names
+    from .avro_resolution import NAMES, filled, named_records, with_defaults, with_names, with_types_of
 except ImportError:
     raise ConfigError("Avro needs fastavro: pip install aiokafka-lead[avro]") from None
 
@@ -134,7 +134,7 @@ class AvroReader:
         if reader is not None and reader != writer:
             self._as, self._has_new = _of_reader(reader)
             with _errors_of_schema():
-                writer = with_logical_types(writer, reader)
+                writer = with_types_of(reader, writer)
         self._schema = parsed(writer, of_writer=True)
         with _errors_of_schema():
             self._bounds = ContentBounds(self._schema)

@@ -1,13 +1,14 @@
-"""Completes fastavro's resolution to a reader's schema: the defaults of its fields, and its logical types."""
+"""Completes fastavro's resolution to a reader's schema: the defaults of its fields, logical types and promotions."""
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from functools import partial
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
 import fastavro
 from fastavro.read import LOGICAL_READERS
@@ -124,76 +125,117 @@ def filled(value: Any) -> Any:
 _NESTED = frozenset((dict, list, tuple, _New))
 
 
-# --- logical types ---
+# --- types of fields ---
 
 OWN_TYPES = "aiokafka-lead-"
 """The start of the names of logical types that only this process knows."""
 _AS_READER = f"{OWN_TYPES}as-reader"
-"""The logical type of fields that may have another one in the reader's schema."""
+"""The logical type of values that may have another logical type in the reader's schema."""
+_KEPT = f"{OWN_TYPES}kept"
+"""The logical type of values that have the same plain type in the reader's schema."""
 _BEFORE = "writersLogicalType"
 """The attribute with the logical type in the writer's schema."""
-_PRIMITIVES = ("int", "long", "bytes", "string")
+
+_FAMILIES = (("int", "long", "float", "double"), ("bytes", "string"))
+"""Types with promotions to each other."""
+_LOGICAL = ("int", "long", "bytes", "string", "fixed")
+"""Types with logical types."""
+_PARTS = ("type", "items", "values")
 
 
-def with_logical_types(writer: ResolvedSchema, reader: ResolvedSchema) -> ResolvedSchema:
-    """Return a writer's schema whose values get the logical types of the reader's schema, or none, as in Java.
+def with_types_of(reader: ResolvedSchema, writer: ResolvedSchema) -> ResolvedSchema:
+    """Return a writer's schema whose values get the types of the reader's schema, as in Java.
 
-    fastavro goes by the writer's, although a field is often given its logical type later.
+    fastavro goes by the writer's logical types, although a field is often given its logical type later. In a reader's
+    union it takes the first type to which a value can be promoted, even if a later type is the same.
     """
     schemas = [json.loads(each.text) for each in (reader.schema, *(each for _, each in reader.references))]
-    names: dict[bool, set[str]] = {False: set(), True: set()}
-    names[_is_logical(schemas[0])].add(_TOP)
-    for schema in schemas:
-        for name, is_logical in _fields(schema):
-            names[is_logical].add(name)
-    return rewritten(writer, lambda schema: _marked(schema, names, _TOP))
+    types = {_TOP: _type_of(schemas[0])} | {field: found for schema in schemas for field, found in _fields(schema)}
+    return rewritten(writer, lambda schema: _marked(schema, types, _TOP))
 
 
-_TOP = ""
-"""In place of a field's name, for a schema itself."""
+_Field = tuple[str, str]
+"""The names of a record, without its namespace, and of a field."""
+_TOP = ("", "")
+"""In place of a field, for a schema itself."""
 
 
-def _fields(node: Any) -> Iterator[tuple[str, bool]]:
-    """Yield the names and aliases of all fields, with True if the field's type is logical."""
+class _Type(NamedTuple):
+    """The type of a reader's field, without the fields of records in it."""
+
+    is_logical: bool
+    rivals: frozenset[str]
+    """The plain types in unions with another type to which their values can be promoted."""
+
+
+def _type_of(node: Any) -> _Type:
+    inner = [node.get(part) for part in _PARTS] if isinstance(node, dict) else node if isinstance(node, list) else ()
+    found = [_type_of(each) for each in inner]
+    is_logical = (isinstance(node, dict) and "logicalType" in node) or any(each.is_logical for each in found)
+    return _Type(is_logical, _rivals(node).union(*(each.rivals for each in found)))
+
+
+def _rivals(node: Any) -> frozenset[str]:
+    if not isinstance(node, list):
+        return frozenset()
+    described = [{"type": each} if isinstance(each, str) else each for each in node if not isinstance(each, list)]
+    families = [[each for each in described if each["type"] in family] for family in _FAMILIES]
+    some = [each for family in families if len(family) > 1 for each in family]
+    return frozenset(each["type"] for each in some if "logicalType" not in each)
+
+
+def _fields(node: Any) -> Iterator[tuple[_Field, _Type]]:
+    """Yield the types of all fields, under each of their names."""
     if isinstance(node, list):
         for each in node:
             yield from _fields(each)
     elif isinstance(node, dict):
         for field in node.get("fields", ()):
-            is_logical = _is_logical(field["type"])
-            yield from ((name, is_logical) for name in (field["name"], *field.get("aliases", ())))
+            found = _type_of(field["type"])
+            for record, name in product(_names(node), _names(field)):
+                yield (record, name), found
             yield from _fields(field["type"])
-        for part in ("type", "items", "values"):
+        for part in _PARTS:
             yield from _fields(node.get(part))
 
 
-def _is_logical(node: Any) -> bool:
-    """Return True if a type, or one that it contains outside of records, is logical."""
-    if isinstance(node, list):
-        return any(map(_is_logical, node))
-    if not isinstance(node, dict):
-        return False
-    return "logicalType" in node or any(_is_logical(node.get(part)) for part in ("type", "items", "values"))
+def _names(node: Any) -> list[str]:
+    return [name.rpartition(".")[2] for name in (node["name"], *node.get("aliases", ()))]
 
 
-def _marked(node: Any, names: dict[bool, set[str]], field: str) -> Any:
-    """Return a type with the logical type `_AS_READER` where the reader's, in a field of this name, may differ."""
+def _marked(node: Any, types: Mapping[_Field, _Type], field: _Field) -> Any:
+    """Return the type of a writer's field, with `_AS_READER` or `_KEPT` where fastavro would resolve it otherwise."""
     if isinstance(node, list):
-        return [_marked(each, names, field) for each in node]
+        return [_marked(each, types, field) for each in node]
     if isinstance(node, str):
-        return _marked({"type": node}, names, field) if node in _PRIMITIVES and field in names[True] else node
+        mark = _mark(node, None, types.get(field))
+        return node if mark is None else {"type": node, "logicalType": mark, _BEFORE: None}
     if not isinstance(node, dict):
         return node
-    parts = ["items", "values", *(["type"] if not isinstance(node["type"], str) else [])]
-    made = node | {part: _marked(node[part], names, field) for part in parts if part in node}
+    inner = [part for part in _PARTS if part in node and (part != "type" or not isinstance(node[part], str))]
+    made = node | {part: _marked(node[part], types, field) for part in inner}
     if "fields" in node:
-        made["fields"] = [each | {"type": _marked(each["type"], names, each["name"])} for each in node["fields"]]
+        record = _names(node)[0]
+        made["fields"] = [
+            each | {"type": _marked(each["type"], types, (record, each["name"]))} for each in node["fields"]
+        ]
         return made
     logical = node.get("logicalType")
-    is_known = isinstance(logical, str) and logical.startswith(OWN_TYPES)
-    if node["type"] in (*_PRIMITIVES, "fixed") and field in names[logical is None] and not is_known:
-        made |= {"logicalType": _AS_READER, _BEFORE: logical}
-    return made
+    mark = _mark(node["type"], logical, types.get(field))
+    return made if mark is None else made | {"logicalType": mark, _BEFORE: logical}
+
+
+def _mark(kind: Any, logical: Any, wanted: _Type | None) -> str | None:
+    """Return the logical type for a writer's type, or None to leave it unchanged."""
+    if wanted is None or not isinstance(kind, str) or str(logical).startswith(OWN_TYPES):
+        return None
+    if kind in wanted.rivals and (logical is None or not wanted.is_logical):
+        return _KEPT
+    return _AS_READER if kind in _LOGICAL and wanted.is_logical is (logical is None) else None
+
+
+def _kept(value: Any, _writer: Any, _reader: Any = None) -> Any:
+    return value
 
 
 def _as_reader(value: Any, writer: Any, reader: Any = None) -> Any:
@@ -203,14 +245,16 @@ def _as_reader(value: Any, writer: Any, reader: Any = None) -> Any:
     if before is not None and logical is not None:  # the writer's may be of another unit or scale
         read = LOGICAL_READERS.get(f"{writer['type']}-{before}")
         return value if read is None else read(value, writer, reader)
+    # fastavro promotes no value that has a logical type.
+    if kind in ("float", "double"):
+        value = float(value)
+    elif kind == "bytes" and isinstance(value, str):
+        value = value.encode()
+    elif kind == "string" and isinstance(value, bytes):
+        value = value.decode()
     read = LOGICAL_READERS.get(f"{kind}-{logical}")
-    if read is not None:
-        return read(value, described, described)
-    if kind in ("float", "double"):  # fastavro promotes no value that has a logical type
-        return float(value)
-    if kind == "bytes" and isinstance(value, str):
-        return value.encode()
-    return value.decode() if kind == "string" and isinstance(value, bytes) else value
+    return value if read is None else read(value, described, described)
 
 
-LOGICAL_READERS.update({f"{kind}-{_AS_READER}": _as_reader for kind in (*_PRIMITIVES, "fixed")})
+LOGICAL_READERS.update({f"{kind}-{_AS_READER}": _as_reader for kind in _LOGICAL})
+LOGICAL_READERS.update({f"{kind}-{_KEPT}": _kept for family in _FAMILIES for kind in family})

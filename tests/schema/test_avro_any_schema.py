@@ -203,6 +203,23 @@ def test_what_is_written_is_read_as_it_was_or_refused(case: tuple[Any, Any]) -> 
     assert repr(again) == repr(ours)
 
 
+@given(cases())
+def test_a_reader_with_more_fields_reads_the_others_as_before(case: tuple[Any, Any]) -> None:
+    """The new fields have the names of others, and other types."""
+    schema, value = case
+    writer = {"type": "record", "name": "Whole", "fields": [{"name": "v", "type": schema}]}
+    content = written(writer, {"v": value})
+    if content is None:
+        return
+    kinds = {"a": "string", "b": "long", "c": BY_TYPE["date"][0], "d": BY_TYPE["instant"][0], "v": "bytes"}
+    other = {"type": "record", "name": "More", "fields": [{"name": name, "type": kind} for name, kind in kinds.items()]}
+    more = {"name": "more", "type": ["null", other, {"type": "array", "items": "More"}], "default": None}
+    reader = {**writer, "fields": [more, *writer["fields"]]}
+    found = AvroReader(resolved(writer), resolved(reader)).read(content, 0, None)
+    assert repr(found.pop("more")) == "None"
+    assert repr(found) == repr(AvroReader(resolved(writer)).read(content, 0, None))
+
+
 @given(st.data())
 def test_values_of_a_schema_are_not_refused(data: st.DataObject) -> None:
     numbers = itertools.count()

@@ -118,6 +118,13 @@ def test_a_default_that_does_not_match_its_type_is_given_as_it_is() -> None:
         (MONEY, Decimal("2.56"), "bytes", b"\x01\x00"),
         (TEXT_UUID, UUID(SOME_UUID), "string", SOME_UUID),
         (DATE, EPOCH_DAY, "double", 1.0),
+        # The same type goes before a type to which the value could be promoted.
+        (["string", "bytes"], b"\x80", ["string", "bytes"], b"\x80"),
+        (["string", "bytes"], "ab", ["bytes", "null", "string"], "ab"),
+        ("long", 2**60 + 1, ["double", "long"], 2**60 + 1),
+        (MILLIS, MOMENT, ["double", "long"], 1_795_428_000_000),
+        ("string", "ab", [MONEY, "string"], "ab"),
+        ("float", 1.5, [{"type": "double"}, {"type": "float"}], 1.5),
         # The reader's other branches are plain, and values are promoted as usual.
         ("int", 2, [MONEY, "double"], 2.0),
         ("string", "ab", ["bytes", DATE], b"ab"),

@@ -194,9 +194,7 @@ class Calls:
             again: KafkaError | None = None
             for key in list(pending):
                 outcome = outcomes.get(key)
-                if isinstance(outcome, KafkaError) and (
-                    retry.allows(outcome, tries) or _is_cut_short(outcome, deadline)
-                ):
+                if isinstance(outcome, KafkaError) and (retry.allows(outcome, tries) or deadline.cut_short(outcome)):
                     again = outcome
                     if changes(outcome.api):
                         unanswered.setdefault(key, outcome)
@@ -509,8 +507,7 @@ class Calls:
         pause_s = self._backoff.after_s(error, failures)
         left_s = deadline.left_s()
         deadline.failures += 1
-        if deadline.failure is None or not _is_cut_short(error, deadline):
-            deadline.failure = error
+        deadline.note_failure(error)
         if left_s <= pause_s:
             text = f"not done within {deadline.timeout_ms:g} ms; the last try: {deadline.failure}"
             late = RequestTimedOutError(text)
@@ -519,8 +516,3 @@ class Calls:
             raise late
         self._client.metadata.request_update()
         await anyio.sleep(pause_s)
-
-
-def _is_cut_short(error: KafkaError, deadline: Deadline) -> bool:
-    """Return True if an attempt had too little time, so that its error is no reason."""
-    return deadline.passed and isinstance(error, RequestTimedOutError)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 
-from ..errors import KafkaError
+from ..errors import KafkaConnectionError, KafkaError, RequestTimedOutError
 
 
 class Deadline:
@@ -21,7 +21,7 @@ class Deadline:
         self.at = time.monotonic() + timeout_ms / 1000
         """The deadline (``time.monotonic()``)."""
         self.failure: KafkaError | None = None
-        """Error of the latest attempt, set by callers that retry until the deadline."""
+        """Error of the latest attempt that had enough time: see `note_failure`."""
         self.failures = 0
         """Number of failed attempts, set by these callers."""
         self.unanswered: KafkaError | None = None
@@ -51,3 +51,12 @@ class Deadline:
     def passed(self) -> bool:
         """True if no time is left."""
         return time.monotonic() >= self.at
+
+    def cut_short(self, error: KafkaError) -> bool:
+        """Return True if an attempt that has just failed had too little time, so that its error is no reason."""
+        return self.passed and isinstance(error, RequestTimedOutError | KafkaConnectionError)
+
+    def note_failure(self, error: KafkaError) -> None:
+        """Note the error of a failed attempt, unless it was cut short: then the error before it tells more."""
+        if self.failure is None or not self.cut_short(error):
+            self.failure = error

@@ -51,9 +51,10 @@ def called(group_id: str) -> str:
 
 
 async def outcomes_of(call: Awaitable[Mapping[K, V]]) -> dict[K, V | KafkaError]:
-    """Return the outcome of each item of an admin call: its value or its error.
+    """Return the outcome of each item of an admin call that returns a dict: the item's value or its error.
 
-    ``await outcomes_of(admin.describe_consumer_groups(["a", "b"]))`` raises only errors of the whole call.
+    ``await outcomes_of(admin.describe_consumer_groups(["a", "b"]))`` raises only errors of the whole call. For calls
+    that return None, such as `delete_topics`, catch the error and read its ``outcomes``.
     """
     try:
         return dict(await call)

@@ -190,18 +190,19 @@ class GroupOffsets:
                 return
             if not last.retriable:
                 raise last
+            deadline.note_failure(last)
             if last.refreshes_metadata and not looks_up:
                 self._client.metadata.request_update()
             failures += 1
             backoff = coordinators.backoff if looks_up else self.backoff
             retry_at = time.monotonic() + backoff.delay_s(failures)
             if retry_at >= deadline.at:
-                said = coordinators.said(*key)
+                said, reason = coordinators.said(*key), deadline.failure
                 raise RequestTimedOutError(
-                    f"could not {what} of group {self.group_id!r} in {timeout_ms:g} ms; the last try: {last}"
+                    f"could not {what} of group {self.group_id!r} in {timeout_ms:g} ms; the last try: {reason}"
                     + (f"; {said}" if said else ""),
                     broker=connection.label,
-                ) from last
+                ) from reason
             await coordinators.back_off(*key, connection.node_id, retry_at - time.monotonic())
 
 

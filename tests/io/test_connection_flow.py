@@ -17,6 +17,7 @@ from aiokafka_lead.errors import (
     RequestTimedOutError,
 )
 
+from ..patience import again_if_late
 from .script import Changes, Outcome, Peer, client, connected, heartbeat, serve, submit
 
 pytestmark = pytest.mark.anyio
@@ -241,13 +242,14 @@ async def test_a_peer_that_does_not_read_stops_the_sender() -> None:
             assert outcome.calls == 1
 
 
-async def test_a_peer_that_never_reads_times_out() -> None:
+@again_if_late(100, 3000)
+async def test_a_peer_that_never_reads_times_out(request_timeout_ms: int) -> None:
     forever = anyio.Event()
 
     async def handler(peer: Peer) -> None:
         await forever.wait()
 
-    async with connected(handler, request_timeout_ms=100) as connection:
+    async with connected(handler, request_timeout_ms=request_timeout_ms) as connection:
         outcome = Outcome()
         while connection.can_send():
             outcome = Outcome()

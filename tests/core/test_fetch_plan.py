@@ -429,5 +429,5 @@ def test_one_frame_of_garbage_is_no_reason_to_stop_a_partition() -> None:
 def test_a_suspect_that_is_wanted_no_more_is_not_asked_about() -> None:
     world = World(T0, T1)
     assert too_large(world, world.plan_one()) is None
-    world.state(T0).pause(True)
+    world.state(T0).pause()
     assert list(world.plan_one().asked) == [T1]

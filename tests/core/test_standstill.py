@@ -92,6 +92,6 @@ def test_nobody_reads_or_the_partition_is_paused_or_read_ahead() -> None:
     assert watched.after(1, taken=1) == {}
     assert watched.after(1.5, taken=2) == {}
     assert watched.after(1, taken=3) != {}
-    watched.world.state().pause(True)
+    watched.world.state().pause()
     watched.look(4)
     assert watched.after(4, taken=5) == {}

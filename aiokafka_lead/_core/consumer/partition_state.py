@@ -7,7 +7,7 @@ Answers to requests of an earlier incarnation are void, so a seek never has to c
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
+from enum import Enum, IntFlag
 from typing import TYPE_CHECKING
 
 from ...errors import KafkaError
@@ -20,6 +20,16 @@ from .reset_policy import ResetPolicy
 if TYPE_CHECKING:
     from .chunk import Chunk
     from .fetched import FetchedData
+
+
+class Pauser(IntFlag):
+    """Those that may pause a partition."""
+
+    APPLICATION = 1
+    GROUP = 2
+    """It is being given up, or the listener has not been notified of it yet."""
+    SUBSCRIPTION = 4
+    """Its topic is not subscribed to any more, and the group has not taken it away yet."""
 
 
 class FetchState(Enum):
@@ -110,12 +120,11 @@ class PartitionState:
         "incarnation",
         "is_late",
         "last_stable_offset",
-        "left",
         "log_start_offset",
         "looked_up",
         "move_clock",
         "patience",
-        "paused",
+        "paused_by",
         "preferred_replica",
         "preferred_until",
         "queued",
@@ -126,7 +135,6 @@ class PartitionState:
         "timer_at",
         "tp",
         "validated_epoch",
-        "withheld",
     )
 
     def __init__(
@@ -136,14 +144,9 @@ class PartitionState:
         self.state = TRANSITIONS.first
         self.incarnation = 0
         """Increases whenever the position is set from outside, so that earlier requests are void."""
-        self.paused = False
-        """True if paused by the application."""
-        self.withheld = False
-        """True if withheld by the group: it is being given up, or the listener has not been notified of it yet."""
-        self.left = False
-        """True if its topic is not subscribed to any more, and the group has not taken it away yet."""
+        self.paused_by = Pauser(0)
         self.still = False
-        """True if ``paused``, ``withheld`` or ``left``: it is not fetched, and nothing is handed out."""
+        """True if anyone has paused it: it is not fetched, and nothing is handed out."""
         self.is_late = False
         """True if created while its topic was already being read: "latest" then misses no record."""
         self.error: KafkaError | None = None
@@ -318,23 +321,22 @@ class PartitionState:
         self.looked_up = False
         self._touch(self)
 
-    def pause(self, paused: bool) -> None:
-        """Stop or resume fetching and handing out; buffered data stays."""
-        self.paused = paused
-        self._rest()
+    @property
+    def paused(self) -> bool:
+        """True if paused by the application."""
+        return Pauser.APPLICATION in self.paused_by
 
-    def withhold(self, withheld: bool) -> None:
-        """Like `pause`, for the group."""
-        self.withheld = withheld
-        self._rest()
+    def pause(self, by: Pauser = Pauser.APPLICATION) -> None:
+        """Stop fetching and handing out until `resume`; buffered data stays."""
+        self._set_paused_by(self.paused_by | by)
 
-    def leave(self, left: bool) -> None:
-        """Like `pause`, for the subscription."""
-        self.left = left
-        self._rest()
+    def resume(self, by: Pauser = Pauser.APPLICATION) -> None:
+        """Undo `pause`. The partition rests until all that have paused it resume it."""
+        self._set_paused_by(self.paused_by & ~by)
 
-    def _rest(self) -> None:
-        self.still = self.paused or self.withheld or self.left
+    def _set_paused_by(self, paused_by: Pauser) -> None:
+        self.paused_by = paused_by
+        self.still = bool(paused_by)
         self.move_clock.stop()
         self._touch(self)
 

@@ -20,7 +20,7 @@ from ...types import TopicPartition
 from .chunk import Chunk
 from .deserializers import Deserializers
 from .fetched import FetchedData, NotLoaded
-from .partition_state import PartitionState
+from .partition_state import PartitionState, Pauser
 from .position import Position
 from .record_batch import RecordBatch
 
@@ -113,43 +113,11 @@ class Prefetch:
             state.queued = False
             self._queue.remove(state)
 
-    def pause(self, state: PartitionState) -> None:
+    def pause(self, state: PartitionState, by: Pauser = Pauser.APPLICATION) -> None:
         """Stop handing out records of this partition until `resume`; keep the data."""
-        if not state.paused:
-            state.pause(True)
-            self._rest(state)
-
-    def resume(self, state: PartitionState) -> None:
-        """Undo `pause`."""
-        if state.paused:
-            state.pause(False)
-            self._go_on(state)
-
-    def withhold(self, state: PartitionState) -> None:
-        """Pause on behalf of the group."""
-        if not state.withheld:
-            state.withhold(True)
-            self._rest(state)
-
-    def release(self, state: PartitionState) -> None:
-        """Undo `withhold`."""
-        if state.withheld:
-            state.withhold(False)
-            self._go_on(state)
-
-    def leave(self, state: PartitionState) -> None:
-        """Pause because the topic is not subscribed to any more."""
-        if not state.left:
-            state.leave(True)
-            self._rest(state)
-
-    def come_back(self, state: PartitionState) -> None:
-        """Undo `leave`."""
-        if state.left:
-            state.leave(False)
-            self._go_on(state)
-
-    def _rest(self, state: PartitionState) -> None:
+        if by in state.paused_by:
+            return
+        state.pause(by)
         if state.chunk is not None:
             state.chunk = state.chunk.withdraw()
         for data in state.fetched:
@@ -158,9 +126,12 @@ class Prefetch:
             state.queued = False
             self._queue.remove(state)
 
-    def _go_on(self, state: PartitionState) -> None:
-        if state.fetched or state.error is not None:
-            self._enqueue(state)
+    def resume(self, state: PartitionState, by: Pauser = Pauser.APPLICATION) -> None:
+        """Undo `pause`."""
+        if by in state.paused_by:
+            state.resume(by)
+            if state.fetched or state.error is not None:
+                self._enqueue(state)
 
     def evict(self, wanted: Container[TopicPartition] | None) -> None:
         """Drop data that is not being read, to free memory for ``wanted``; it is fetched again later.

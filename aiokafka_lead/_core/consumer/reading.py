@@ -10,7 +10,7 @@ from ..counting import counts_of, snapshot
 from .counters import ConsumerCounters
 from .deserializers import Deserializers
 from .in_hand import InHand
-from .partition_state import PartitionState
+from .partition_state import PartitionState, Pauser
 from .position import Position
 from .positions import Positions
 from .prefetch import Prefetch
@@ -67,7 +67,7 @@ class Reading:
         own = () if topics is None else positions.own(positions.assigned)
         left = set(positions.with_companions([tp for tp in own if topics is None or tp.topic not in topics]))
         for state in positions:
-            (self.prefetch.leave if state.tp in left else self.prefetch.come_back)(state)
+            (self.prefetch.pause if state.tp in left else self.prefetch.resume)(state, Pauser.SUBSCRIPTION)
 
     def move(self, state: PartitionState, to: Position) -> None:
         """Continue from that position."""

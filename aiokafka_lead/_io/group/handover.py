@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 from ..._core.consumer.in_hand import CurrentRun
+from ..._core.consumer.partition_state import Pauser
 from ..._core.consumer.reading import Reading
 from ..._core.group.member import Assign, Lose, Revoke
 from ..._options.logs import ClientLog
@@ -81,7 +82,7 @@ class Handover:
         for tp in partitions:
             state = self._positions.get(tp)
             if state is not None:
-                self._prefetch.withhold(state)
+                self._prefetch.pause(state, Pauser.GROUP)
         work = self._run.work
         if work is not None:
             await work.release(partitions, deadline if self.hurry_until is None else self.hurry_until)
@@ -142,10 +143,10 @@ class Handover:
             state.is_late = self._is_late(state.tp)
         if self.listener is not None:
             for state in added:
-                self._prefetch.withhold(state)
+                self._prefetch.pause(state, Pauser.GROUP)
             await self._tell(("on_partitions_assigned",), step.added)
             for state in added:
-                self._prefetch.release(state)
+                self._prefetch.resume(state, Pauser.GROUP)
 
     def _drop(self, partitions: Partitions) -> Partitions:
         """Stop reading these partitions; return those with records in hand."""

@@ -18,7 +18,7 @@ SPEEDS = {"lead": 1.0, "aiokafka": 0.3, "confluent": 0.5, "confluent_aio": 0.3, 
 
 def case(name: str, contenders: list[Contender], records: int, method: str, compression: str = "none") -> Case:
     """Return a case of records of six partitions."""
-    topic = SinkTopic(6, -(-records // 3), 100, compression)  # twice as many as are read
+    topic = SinkTopic(6, -(-records // 3), 100, compression)  # half of them are read
 
     def workload(contender: Contender, place: Brokers) -> Workload:
         count = int(records * SPEEDS[contender.client] * (0.2 if contender.pure else 1.0))

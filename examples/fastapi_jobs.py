@@ -7,9 +7,9 @@ aiokafka_lead.testing --port 9092`` serves one):
     uvicorn examples.fastapi_jobs:app --timeout-graceful-shutdown 20
     curl -X POST localhost:8000/thumbnails -H 'content-type: application/json' -d '{"image": "cat.png"}'
 
-Start as many processes as you like: they share the work, whatever the topic's number of partitions (KIP-932). When a
-process stops, it finishes its running jobs, and its other jobs go to other processes at once. Any process may retry a
-failed job, which is finally moved to a separate topic, with the cause. ``worker.py`` is a worker without an app.
+Start any number of processes: they share the work, even if the topic has fewer partitions (KIP-932). When a process
+stops, it finishes its running jobs, and its other jobs go to other processes at once. Any process may retry a failed
+job, which is finally moved to a separate topic, with the cause. ``worker.py`` is a worker without an app.
 """
 
 from __future__ import annotations

@@ -57,6 +57,6 @@ class Deadline:
         return self.passed and isinstance(error, RequestTimedOutError | KafkaConnectionError)
 
     def note_failure(self, error: KafkaError) -> None:
-        """Note the error of a failed attempt, unless it was cut short: then the error before it tells more."""
+        """Note the error of a failed attempt, unless it was cut short: then the previous error is the reason."""
         if self.failure is None or not self.cut_short(error):
             self.failure = error

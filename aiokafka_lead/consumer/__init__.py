@@ -244,9 +244,9 @@ class Consumer(ConsumerBase[K, V]):
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         """Return records by partition: those already fetched, or else the first to arrive within ``timeout_ms``.
 
-        Returns at most ``max_records`` records (``max_poll_records``; if that is None, as many as can be decoded in a
-        few milliseconds), and only records of ``partitions`` if any are given. The dict is empty if no record arrives
-        in time. Raises the errors of `getone`.
+        Returns at most ``max_records`` records (``max_poll_records``), and only records of ``partitions`` if any are
+        given. If ``max_poll_records`` is None, too, a call decodes records for a few milliseconds at most. The dict is
+        empty if no record arrives in time. Raises the errors of `getone`.
         """
         arguments.WAIT("timeout_ms", timeout_ms)
         limit = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..._options.checks import INT32_MAX
 from ..._options.logs import ClientLog
 from ..._wire import Response
 from ..._wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -95,8 +96,6 @@ def _may_exist(topic: str, snapshot: ClusterSnapshot) -> bool:
     return topic not in snapshot.topics or bool(snapshot.partition_count(topic))
 
 
-_INT32_MAX = 2**31 - 1
-
 LEARN_WITHIN_S = 2.0
 """Time that a leader waits for the metadata of a new topic, once per topic."""
 
@@ -186,7 +185,7 @@ def _checked(found: Any, members: Iterable[MemberSubscription]) -> Assignment:
 def _partition(given: Any) -> TopicPartition:
     if isinstance(given, tuple) and len(given) == 2:
         topic, partition = given
-        if isinstance(topic, str) and isinstance(partition, int) and 0 <= partition <= _INT32_MAX:
+        if isinstance(topic, str) and isinstance(partition, int) and 0 <= partition <= INT32_MAX:
             return given if type(given) is TopicPartition else TopicPartition(topic, partition)
     raise TypeError(f"assign() must assign TopicPartition(topic, partition), not {given!r}")
 

@@ -33,9 +33,8 @@ class ShareMember(HeartbeatMember):
         self._topics: tuple[str, ...] = ()
         self._sent_topics: tuple[str, ...] | None = None
         """Topics last sent to the coordinator; None if the next heartbeat has to carry all fields."""
-        self._told_topics: tuple[str, ...] = ()
         self._answered_topics: tuple[str, ...] = ()
-        """Topics at the time of the last heartbeat sent, and of the last heartbeat answered."""
+        """Topics last acknowledged by the coordinator."""
         self._new_topics: frozenset[str] = frozenset()
         """Topics that were added to the subscription last, since the member has joined."""
         self._snapshot = ClusterSnapshot(0)
@@ -105,7 +104,7 @@ class ShareMember(HeartbeatMember):
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
     def _accepted(self, response: Any) -> None:
-        before, self._answered_topics = self._answered_topics, self._told_topics
+        before, self._answered_topics = self._answered_topics, self._sent_topics or ()
         if self.joined and before != self._answered_topics:
             self._new_topics = frozenset(self._answered_topics).difference(before)
             self._schedule.joined(response.member_epoch)
@@ -116,7 +115,6 @@ class ShareMember(HeartbeatMember):
         request = ShareGroupHeartbeatRequest(group_id=self._group_id, member_id=self.member_id, member_epoch=epoch)
         if self._phase is Phase.PARTING:
             return request
-        self._told_topics = self._topics
         if self._sent_topics is None:
             request.rack_id = self._rack
         if self._sent_topics != self._topics:

@@ -21,6 +21,7 @@ from ..._core.producer.idempotence import IdempotentSequencing
 from ..._core.producer.produce import build_batches
 from ..._core.producer.unknown_topics import UnknownTopics
 from ..._core.trust import patience_of
+from ..._options.checks import INT32_MAX
 from ..._options.logs import ClientLog
 from ..._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ...config import ProducerConfig
@@ -29,8 +30,6 @@ from ...errors.base import without_frames
 from ..connection.connection import Connection
 from ..loop import CodecThreads, Signal, Spawn, Waiter
 from ..metadata.actor import MetadataActor
-
-_INT32_MAX = 2**31 - 1
 
 
 class AskAny(Protocol):
@@ -91,7 +90,7 @@ class ProducerIds:
 
 
 async def _ask(connection: Connection) -> InitProducerIdResponse:
-    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_INT32_MAX)
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=INT32_MAX)
     response = await connection.request(request)
     if response.error_code:
         kind = error_for_code(response.error_code)

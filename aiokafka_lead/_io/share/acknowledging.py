@@ -128,7 +128,7 @@ class Acknowledging:
         return await self.flush(timeout_ms)
 
     async def flush(self, timeout_ms: float) -> dict[TopicPartition, KafkaError | None]:
-        """Send acknowledgements, and wait for the outcomes; not for those of later acknowledgements by other tasks."""
+        """Send acknowledgements, and wait for their outcomes. Later acknowledgements by other tasks are not awaited."""
         deadline = Deadline(timeout_ms)
         exchanges = list(self._planner.exchanges.values())
         pending = [(each, each.pending()) for exchange in exchanges for each in exchange if each.unsettled]

@@ -176,6 +176,7 @@ async def test_a_handler_that_fails_before_it_sends_aborts_nothing(cluster: Embe
     cluster.create_topic("dead", 1)
     await fill(cluster, 60, keys=7)
     seen: Counter[int] = Counter()
+    found: list[str] = []
     again = fate in ("retried", "later", "later, in order")
     async with (
         Producer(cluster.bootstrap_servers, transactional_id="t") as producer,

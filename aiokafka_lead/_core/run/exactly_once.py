@@ -85,8 +85,8 @@ class CallTransaction:
         self._over = True
         return self._used or self._outside() != self._before
 
-    @property
-    def __class__(self) -> type:  # type: ignore[misc]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         """The transaction's class, for `isinstance`."""
         return type(self._txn)
 

@@ -436,11 +436,11 @@ async def test_a_commit_does_not_wait_for_what_another_task_acknowledges_later(c
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(commit)
                 await sent.wait()
-                later = cluster.faults.add(when=_acknowledges, hold=True)
+                cluster.faults.add(when=_acknowledges, hold=True)
                 jobs.acknowledge(second)
                 earlier.release()
         assert outcomes == {J0: None}
-        later.remove()
+        cluster.faults.clear()
         assert await jobs.commit() == {J0: None}
 
 

@@ -203,7 +203,7 @@ def _is_done(one: Any) -> bool:
 def _take(one: Any) -> RecordMetadata:
     delivery: Delivery = one
     if not delivery._outcome.done:
-        raise TypeError("a delivery is no iterator: await it")
+        raise TypeError("a Delivery is not an iterator: await it")
     return delivery._result(delivery._outcome)
 
 

@@ -104,7 +104,7 @@ class Asking:
                 advanced(errand)
 
     async def _ask(self, errand: Errand) -> tuple[int | None, Verdict | None]:
-        """Send the next request. Return the node id of the coordinator, if reached, and the verdict (None after a step)."""
+        """Send the next request. Return the reached coordinator's node id, if any, and the verdict."""
         try:
             connection = await self._coordinator(self._own)
         except KafkaError as error:

@@ -299,9 +299,7 @@ class Commits:
         """
         gone = [tp for tp in partitions if tp not in self._positions]
         if gone:
-            raise CommitFailedError(
-                f"{some_of(gone, PARTITIONS_NAMED)} are not, or no longer, assigned to this member of the group"
-            )
+            raise CommitFailedError(f"{some_of(gone, PARTITIONS_NAMED)} are not assigned to this member of the group")
 
 
 class GroupPart:

@@ -200,7 +200,7 @@ class Life(Generic[L]):
         if self._closed:
             raise ClientClosedError
         if self._loop is not None:
-            raise IllegalStateError("start() was called before")
+            raise IllegalStateError("start() has already been called")
         warn_if_plain()
         self._prepare()
         self._loop = loop_token()

@@ -98,7 +98,7 @@ class Handover:
         self._in_hand.note_lost(self._drop(partitions))
         if work is not None:
             work.forget(partitions)
-        self._log.info("gave up %s", some_of(sorted(step.partitions), PARTITIONS_NAMED))
+        self._log.info("revoked %s", some_of(sorted(step.partitions), PARTITIONS_NAMED))
         return True
 
     async def _wait_for_hands(self, partitions: Partitions, deadline: float, still: Callable[[], bool]) -> None:
@@ -133,7 +133,7 @@ class Handover:
     async def assign(self, step: Assign) -> None:
         """Begin to read new partitions. Retained partitions are not affected."""
         self._log.info(
-            "took over %s; %d partitions are assigned",
+            "assigned %s; %d partitions in total",
             some_of(sorted(step.added), PARTITIONS_NAMED) or "nothing",
             len(step.partitions),
         )

@@ -172,7 +172,7 @@ async def test_a_frame_that_cannot_be_read_is_not_kept_with_its_error() -> None:
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP server", NotKafkaError),
         (bytes.fromhex("15030300020228"), "TLS alert", NotKafkaError),
-        (b"\xff\xff\xff\xff", "-1 bytes", MalformedMessageError),
+        (b"\xff\xff\xff\xff", "length -1", MalformedMessageError),
         (b"\x00\x00\x00\x02\x00\x00", "correlation id", MalformedMessageError),
         (b"\x00\x00\x00\x05\x00\x00\x00\x01\x00", "HeartbeatResponse", MalformedMessageError),
     ],

@@ -84,9 +84,9 @@ async def test_wrong_arguments_of_send_many(cluster: EmbeddedCluster, arguments:
 
 async def test_record_too_large_for_a_request_or_for_the_buffer(cluster: EmbeddedCluster) -> None:
     async with Producer(cluster.bootstrap_servers, max_request_size=1000, buffer_memory=900) as producer:
-        with pytest.raises(MessageTooLargeError, match=r"more than max_request_size \(1000\)"):
+        with pytest.raises(MessageTooLargeError, match=r"exceeds max_request_size \(1000\)"):
             await producer.send("events", b"x" * 1000)
-        with pytest.raises(MessageTooLargeError, match=r"more than buffer_memory \(900\)"):
+        with pytest.raises(MessageTooLargeError, match=r"exceeds buffer_memory \(900\)"):
             producer.send_nowait("events", b"x" * 850)
         await producer.send_and_wait("events", b"x" * 700)
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+import sqlite3
 from collections import defaultdict
+from contextlib import AsyncExitStack, closing
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -12,6 +15,7 @@ import asyncpg
 import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from aiokafka_lead import Client
 from aiokafka_lead.errors import ConfigError, ConfigTypeError, IllegalStateError, InvalidRecordError
@@ -272,6 +276,48 @@ async def test_who_is_beside_a_refused_record_is_not_set_aside(
     assert values(await counted(cluster)) == [b"1", b"2", b"3"]
 
 
+@BOTH
+async def test_a_refused_record_among_many_is_found_in_a_few_attempts(
+    cluster: EmbeddedCluster, client: Client, engine: AsyncEngine, outbox: Outbox, options: dict[str, Any]
+) -> None:
+    cluster.create_topic("small", configs={"max.message.bytes": "500"})
+    await put(engine, outbox, *[b"%d" % number for number in range(20)])
+    async with engine.begin() as connection:
+        await outbox.enqueue(connection, "small", b"1" * 2_000, b"ann")
+    await put(engine, outbox, *[b"%d" % number for number in range(20, 40)])
+
+    async def is_set_aside() -> bool:
+        return len(await rows(engine, outbox, "id")) == 1
+
+    async with relaying(outbox, engine, client, set_aside=True, **options) as relay:
+        await until(is_set_aside)
+        assert relay.metrics().failures <= 2
+    assert values(await counted(cluster)) == [b"%d" % number for number in range(40)]
+
+
+async def test_rows_of_a_shard_that_does_not_exist_are_a_problem(
+    client: Client, engine: AsyncEngine, outbox: Outbox
+) -> None:
+    insert = text(f"INSERT INTO {outbox.name} (shard, topic, headers) VALUES (:shard, '{TOPIC}', '[]')")
+
+    async def is_a_problem() -> bool:
+        return f"rows of shard {shard} are never published" in str(relay.health().problems)
+
+    async with relaying(outbox, engine, client, lease_ms=300) as relay:
+        for shard in (-1, 4):
+            async with engine.begin() as connection:
+                await connection.execute(insert, {"shard": shard})
+            await until(is_a_problem)
+            assert relay.health().live
+            async with engine.begin() as connection:
+                await connection.execute(text(f"DELETE FROM {outbox.name}"))
+
+        async def is_well() -> bool:
+            return relay.health().healthy
+
+        await until(is_well)
+
+
 async def test_a_record_published_behind_a_refused_one_is_not_published_again(
     cluster: EmbeddedCluster, client: Client, engine: AsyncEngine, outbox: Outbox
 ) -> None:
@@ -436,6 +482,37 @@ async def test_a_relay_waits_for_a_database_that_is_not_up_at_its_start(client: 
                 await anyio.sleep(0.01)
         assert "the database does not answer" in relay.health().problems[0]
         assert relay.health().live
+    await engine.dispose()
+
+
+@pytest.mark.parametrize("occupied", ["pool", "database"])
+async def test_a_relay_waits_at_its_start_for_a_connection_or_a_lock(
+    client: Client, tmp_path: Path, occupied: str
+) -> None:
+    path = tmp_path / "outbox.db"
+    engine = create_async_engine(
+        f"sqlite+aiosqlite:///{path}?timeout=0.01", poolclass=AsyncAdaptedQueuePool, pool_size=1, pool_timeout=0.01
+    )
+    outbox = Outbox(shards=1)
+    async with engine.begin() as connection:
+        await outbox.create(connection)
+        await outbox.enqueue(connection, TOPIC, b"1")
+    async with AsyncExitStack() as stack:
+        if occupied == "pool":
+            for _ in range(11):  # with the overflow
+                await stack.enter_async_context(engine.connect())
+        else:
+            lock = stack.enter_context(closing(sqlite3.connect(path, isolation_level=None)))
+            lock.execute("BEGIN EXCLUSIVE")
+        async with relaying(outbox, engine, client) as relay:
+
+            async def has_failed() -> bool:
+                return relay.metrics().failures > 1
+
+            await until(has_failed)
+            assert "the database does not answer" in relay.health().problems[0]
+            await stack.aclose()
+            await until_empty(engine, outbox)
     await engine.dispose()
 
 

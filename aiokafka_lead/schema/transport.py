@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 import urllib.parse
 import urllib.request
@@ -13,12 +14,14 @@ from typing import Any, NamedTuple
 import anyio
 
 from .._core.backoff import Backoff
+from .._io.connection.tls import Look, read_if_changed
 from .._io.connection.token_source import Fetching, source_of
 from .._io.loop import loop_token, spawn_host
 from .._io.threads import BlockingCalls
 from .._options.token import Token
 from .._options.version import __version__
 from ..errors import (
+    ConfigError,
     IncompatibleSchemaError,
     InvalidSchemaError,
     KafkaConnectionError,
@@ -41,6 +44,8 @@ AT_ONCE = 8
 
 GRACE_S = 0.5
 """Time in seconds that a thread may exceed its limit before it is abandoned: name resolution has no timeout."""
+
+_log = logging.getLogger("aiokafka_lead.schema")
 
 INVALID_SCHEMA = 42201
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
@@ -91,6 +96,8 @@ class Transport:
         self._config = config
         self._urls = list(config.urls)
         self._exchange: Exchange | None = None
+        self._look: Look | None = None
+        """State of the TLS files just before the exchange was created from them."""
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._calls: tuple[object, BlockingCalls] | None = None
 
@@ -149,8 +156,7 @@ class Transport:
 
     def _prefer(self, url: str) -> None:
         if self._urls[0] != url:
-            self._urls.remove(url)
-            self._urls.insert(0, url)
+            self._urls = [url, *(each for each in self._urls if each != url)]  # in one step: loops have threads
 
     async def _attempt(self, url: str, query: Query, token: Token | None, timeout_s: float) -> _Said | str:
         loop = loop_token()
@@ -165,10 +171,26 @@ class Transport:
 
     def _send(self, url: str, query: Query, token: Token | None, timeout_s: float) -> _Said | str:
         """Send a request; runs in a thread."""
-        if self._exchange is None:
-            self._exchange = Exchange(self._config.tls(), MAX_ANSWER_BYTES)
-        answer = self._exchange.send(lambda: query.request(url, self._headers(token)), timeout_s)
+        answer = self._newest_exchange().send(lambda: query.request(url, self._headers(token)), timeout_s)
         return answer if isinstance(answer, str) else _Said(url, answer.status, json_of(answer.body))
+
+    def _newest_exchange(self) -> Exchange:
+        """Return the exchange with the present TLS files, or with the earlier ones while these are unusable."""
+        material = self._config.tls_material()
+        if material is None:
+            self._exchange = self._exchange or Exchange(self._config.ssl_context, MAX_ANSWER_BYTES)
+            return self._exchange
+        try:
+            look, context = read_if_changed(material, self._look)
+        except ConfigError as error:
+            if self._exchange is None:
+                raise
+            _log.warning("The TLS context stays as it was: %s", error)
+            return self._exchange
+        if self._exchange is None or context is not None:
+            self._exchange = Exchange(context, MAX_ANSWER_BYTES)
+        self._look = look
+        return self._exchange
 
     def _headers(self, token: Token | None) -> dict[str, str]:
         headers = dict(self._config.headers or {})

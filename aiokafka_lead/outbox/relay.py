@@ -19,7 +19,7 @@ from .._options.checks import build, instance
 from .._options.logs import client_log
 from .._runs import attended
 from ..client import Client
-from ..errors import IllegalStateError
+from ..errors import ClientClosedError, IllegalStateError
 from .databases import database_of, is_unavailable
 from .options import RelayConfig, RelayHealth, RelayMetrics
 from .publishing import NotPublishedError, ShardProducer
@@ -119,6 +119,8 @@ class Relay:
         self._taken = self._batches = self._records = self._set_aside = self._failures = 0
         self._scope: anyio.CancelScope | None = None
         """Scope of `run` while it runs."""
+        self._closed: ClientClosedError | None = None
+        """Set once the `Client` was stopped, which ends the relay."""
         self._stopping = anyio.Event()
         self._ended = anyio.Event()
         self._awoken = anyio.Event()
@@ -135,7 +137,8 @@ class Relay:
         `Consumer.run`.
 
         Waits for a database that cannot be reached. Raises the database's error if the tables cannot be read at the
-        start, and `IllegalStateError` if they have another number of shards or the relay has run before.
+        start, `IllegalStateError` if they have another number of shards or the relay has run before, and
+        `ClientClosedError` if the `Client` is stopped meanwhile.
         """
         if self._scope is not None or self._ended.is_set():
             raise IllegalStateError("a relay runs once: make a new one")
@@ -177,6 +180,8 @@ class Relay:
                         for held in self._held.values():
                             held.leave()
                     looking.cancel_scope.cancel()
+            if self._closed is not None:
+                raise self._closed
         finally:
             self._scope = None
             self._ended.set()
@@ -259,6 +264,10 @@ class Relay:
                         await self._produce(held)
                     except LeaseLostError:
                         self._log.warning("shard %d is another relay's now", held.shard)
+                        return
+                    except ClientClosedError as error:
+                        self._closed = error
+                        self._stopping.set()
                         return
                     except Exception as error:
                         held.producer = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import sqlite3
@@ -18,7 +19,13 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from aiokafka_lead import Client
-from aiokafka_lead.errors import ConfigError, ConfigTypeError, IllegalStateError, InvalidRecordError
+from aiokafka_lead.errors import (
+    ClientClosedError,
+    ConfigError,
+    ConfigTypeError,
+    IllegalStateError,
+    InvalidRecordError,
+)
 from aiokafka_lead.otel import instrument, uninstrument
 from aiokafka_lead.outbox import Outbox, Relay
 from aiokafka_lead.outbox.relay import _Held
@@ -514,6 +521,21 @@ async def test_a_relay_waits_at_its_start_for_a_connection_or_a_lock(
             await stack.aclose()
             await until_empty(engine, outbox)
     await engine.dispose()
+
+
+@BOTH
+async def test_a_relay_ends_with_its_client(
+    cluster: EmbeddedCluster, engine: AsyncEngine, outbox: Outbox, options: dict[str, Any]
+) -> None:
+    async with Client(cluster.bootstrap_servers) as client:
+        relay = Relay(outbox, engine, client, poll_ms=5, **options)
+        running = asyncio.create_task(relay.run())
+        await put(engine, outbox, b"1")
+        await until_empty(engine, outbox)
+    await put(engine, outbox, b"2")
+    with anyio.fail_after(PATIENCE_S), pytest.raises(ClientClosedError):
+        await running
+    assert {owner for (owner,) in await rows(engine, outbox, "owner", "_shards WHERE lease_until > 0")} == set()
 
 
 async def test_a_relay_runs_once(client: Client, engine: AsyncEngine, outbox: Outbox) -> None:

@@ -10,6 +10,7 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import anyio
 
@@ -90,7 +91,7 @@ class _Spawner:
 
 
 class Transport:
-    """Sends requests to the registries, starting with the last that answered. Works on several event loops in turn."""
+    """Sends requests to the registries, starting with the last that answered. Works on several event loops."""
 
     def __init__(self, config: RegistryConfig) -> None:
         self._config = config
@@ -99,7 +100,8 @@ class Transport:
         self._look: Look | None = None
         """State of the TLS files just before the exchange was created from them."""
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
-        self._calls: tuple[object, BlockingCalls] | None = None
+        self._calls: WeakKeyDictionary[object, BlockingCalls] = WeakKeyDictionary()
+        """By event loop. Several may run at the same time, in threads."""
 
     async def ask(self, query: Query) -> Any:
         """Return a registry's decoded answer.
@@ -156,15 +158,16 @@ class Transport:
 
     def _prefer(self, url: str) -> None:
         if self._urls[0] != url:
-            self._urls = [url, *(each for each in self._urls if each != url)]  # in one step: loops have threads
+            self._urls = [url, *(each for each in self._urls if each != url)]  # in one step, for other threads
 
     async def _attempt(self, url: str, query: Query, token: Token | None, timeout_s: float) -> _Said | str:
         loop = loop_token()
-        if self._calls is None or self._calls[0] is not loop:
-            self._calls = (loop, BlockingCalls("requests to schema registries", AT_ONCE))
+        calls = self._calls.get(loop)
+        if calls is None:
+            calls = self._calls[loop] = BlockingCalls("requests to schema registries", AT_ONCE)
         try:
             with anyio.move_on_after(timeout_s + GRACE_S):
-                return await self._calls[1].run(partial(self._send, url, query, token, timeout_s))
+                return await calls.run(partial(self._send, url, query, token, timeout_s))
         except KafkaConnectionError as error:  # too many earlier requests have not returned
             return f"cannot be asked: {error.message}"
         return f"has not answered within {timeout_s * 1000:.0f} ms"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import ssl
+import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -245,6 +247,24 @@ def test_one_registry_serves_one_event_loop_after_the_other(
     assert registered.id is not None
     assert anyio.run(registry.schema, registered.id, backend=anyio_backend).schema == text(ORDER)
     assert anyio.run(registry.subjects, backend=anyio_backend) == ["orders-value"]
+
+
+def test_event_loops_that_use_one_registry_at_the_same_time_keep_few_threads(
+    schema_registry: EmbeddedSchemaRegistry, anyio_backend: str
+) -> None:
+    registry = SchemaRegistry(schema_registry.url)
+    together = threading.Barrier(2)
+
+    async def ask() -> None:
+        for _ in range(10):
+            together.wait(30)
+            assert await registry.subjects() == []
+
+    before = set(threading.enumerate())
+    with ThreadPoolExecutor(2) as pool:
+        for running in [pool.submit(partial(anyio.run, ask, backend=anyio_backend)) for _ in range(2)]:
+            running.result()
+    assert sum("schema registries" in each.name for each in set(threading.enumerate()) - before) <= 4
 
 
 # --- answers ---

@@ -145,12 +145,17 @@ def _parsed(row: Row) -> tuple[Headers, int]:
     """Return the record's headers and timestamp. Raises `InvalidRecordError`."""
     try:
         pairs = json.loads(row.headers)
-        headers = [(name, None if content is None else base64.b64decode(content)) for name, content in pairs]
+        headers = [(name, None if content is None else _decoded(content)) for name, content in pairs]
         return tuple(headers), int(row.created * 1000)
-    except (TypeError, ValueError, OverflowError) as error:
+    except (AttributeError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidRecordError(
             f"headers must be a JSON list of pairs of a name and base64 or null, and created a time: {error}"
         ) from None
+
+
+def _decoded(content: str) -> bytes:
+    """Return the bytes of base64, which may have line ends, as PostgreSQL's ``encode`` writes them."""
+    return base64.b64decode("".join(content.split()), validate=True)
 
 
 def _check(

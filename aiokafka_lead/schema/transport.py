@@ -101,7 +101,7 @@ class Transport:
         """State of the TLS files just before the exchange was created from them."""
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._calls: WeakKeyDictionary[object, BlockingCalls] = WeakKeyDictionary()
-        """By event loop. Several may run at the same time, in threads."""
+        """Threads of each event loop. Several loops may run at the same time."""
 
     async def ask(self, query: Query) -> Any:
         """Return a registry's decoded answer.

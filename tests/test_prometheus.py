@@ -219,11 +219,12 @@ async def test_a_page_that_is_cut_short_is_left_out() -> None:
             async with stream:
                 await stream.send(page)
 
+        found: list[Any] = []
         pages = {whole: b"kafka_consumer_lag 12\n# EOF\n", short: b"kafka_consumer_lag 1"}
         async with AsyncExitStack() as listeners, anyio.create_task_group() as tasks:
             for path, page in pages.items():
                 listener = await listeners.enter_async_context(await anyio.create_unix_listener(path))
                 tasks.start_soon(listener.serve, partial(answer, page))
-            found = [sample for metric in (await here.workers()).collect() for sample in metric.samples]
+            found += [sample for metric in (await here.workers()).collect() for sample in metric.samples]
             tasks.cancel_scope.cancel()
     assert {sample.labels["pid"]: sample.value for sample in found} == {"1": 12, str(os.getpid()): 1}

@@ -162,9 +162,11 @@ async def test_sasl_at_the_next_address(names: Names, bad: Handler) -> None:
         assert visits.count == 1
 
 
-async def test_an_error_says_what_each_address_did(names: Names) -> None:
+@again_if_late(4000, 8000)
+async def test_an_error_says_what_each_address_did(setup_ms: int, names: Names) -> None:
     names[NAME] = ["127.0.0.3", BAD, GOOD]
-    async with both(resetting, silent) as port, named(port, **FOUR_S) as brokers:
+    options = {"socket_connection_setup_timeout_ms": setup_ms}
+    async with both(resetting, silent) as port, named(port, **options) as brokers:
         with pytest.raises(KafkaConnectionError) as caught:
             await brokers.get(1)
         text = str(caught.value)

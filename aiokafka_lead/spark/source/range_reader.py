@@ -47,8 +47,8 @@ ANSWERS, ASK_AGAIN_S = 3, 0.5
 class RangeReader:
     """Reads ranges with a separate consumer. Use it on the client loop.
 
-    Invariant: the consumer's assignment is the keys of ``_current``, each with its current range; ``_later`` has
-    further ranges of the same partitions.
+    Invariant: the consumer reads the keys of ``_current``, each with its current range; other assigned partitions are
+    paused. ``_later`` has further ranges of the same partitions.
     """
 
     def __init__(
@@ -79,6 +79,8 @@ class RangeReader:
         self._held: KafkaError | None = None
         """The consumer's next error, if records arrived before it."""
         self._current: dict[TopicPartition, OffsetRange] = {}
+        self._paused = 0
+        """Number of partitions that are still assigned although their ranges have ended."""
         self._reached: dict[TopicPartition, int] = {}
         """The offset after the last record that was returned, for each of these."""
         self._wait_s = FIRST_WAIT_S
@@ -185,8 +187,25 @@ class RangeReader:
             self._current[tp] = self._later[tp].popleft()
             self._seek(tp, self._current[tp].start)
         else:
-            self._current.pop(tp, None)
-            self._consumer.assign(list(self._current))
+            self._leave(tp)
+
+    def _leave(self, tp: TopicPartition) -> None:
+        """Read no more of this partition.
+
+        An assignment takes time for each partition that stays, so there is one for every halving of their number.
+        """
+        del self._current[tp]
+        self._paused += 1
+        if self._paused >= len(self._current):
+            self._assign()
+        else:
+            self._consumer.seek(tp, self._reached[tp])  # drops the records fetched after the range
+            self._consumer.pause(tp)
+
+    def _assign(self) -> None:
+        """Assign only the partitions that are still read."""
+        self._paused = 0
+        self._consumer.assign(list(self._current))
 
     def _seek(self, tp: TopicPartition, offset: int) -> None:
         self._reached[tp] = offset
@@ -278,6 +297,8 @@ class RangeReader:
                 self._next_range(tp)
             else:
                 self._seek(tp, self._reached[tp])  # what was fetched is the other topic's
+        if another:
+            self._assign()  # without the topic
         self._check_time_left()
 
     async def _give_up_absent(self) -> None:
@@ -293,6 +314,7 @@ class RangeReader:
                 del self._later[tp]
                 self._next_range(tp)
                 self._advanced()
+        self._assign()  # without topics that are gone, whose absence the consumer would report again
 
     def _confirmed_shorter(self, tp: TopicPartition) -> bool:
         self._shorter[tp] += 1

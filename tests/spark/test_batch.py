@@ -212,6 +212,30 @@ def test_retention_is_data_loss_or_skipped(cluster: ClusterThread, new_topic: Ne
     assert read(cluster, subscribe=topic, **gone) == []
 
 
+def test_retention_after_the_planning_is_no_loss_for_a_query_from_the_beginning(
+    cluster: ClusterThread, new_topic: NewTopic
+) -> None:
+    topic = new_topic()
+    for first in range(0, 100, 10):
+        fill(cluster, topic, numbered(10, first))
+    whole, parts = batch_reader(cluster, subscribe=topic), batch_reader(cluster, subscribe=topic, minPartitions="4")
+    given = batch_reader(cluster, subscribe=topic, startingOffsets=f'{{"{topic}":{{"0":0}}}}')
+    plans = [(reader, reader.partitions()) for reader in (whole, parts, given)]
+    cluster.delete_records(topic, 0, 10)
+    for reader, plan in plans[:2]:
+        assert sorted(values(rows(reader, plan)), key=lambda value: int(value or b"")) == numbered(90, 10)
+    with pytest.raises(DataLossError, match=r"offsets 0 to 9 .* are gone"):
+        rows(*plans[2])
+    cluster.delete_records(topic, 0, 100)
+    assert rows(*plans[0]) == []
+    with pytest.raises(DataLossError, match=r"offsets \d+ to \d+ .* are gone"):  # the later parts do not begin there
+        rows(*plans[1])
+    fill(cluster, topic, [b"new"] * 2)
+    cluster.delete_records(topic, 0, 101)
+    with pytest.raises(DataLossError, match=r"offsets 0 to 99 .* are gone"):  # a kept DataFrame is not empty
+        rows(*plans[0])
+
+
 def _recreate(cluster: ClusterThread, topic: str) -> None:
     cluster.delete_topic(topic)
     cluster.create_topic(topic, 1)

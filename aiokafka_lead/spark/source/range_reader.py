@@ -238,7 +238,9 @@ class RangeReader:
             self._asked_at = now
             ends = await self._ask(self._consumer.end_offsets(list(self._current)))
             for tp, end in (ends or {}).items():
-                if end >= self._current[tp].until or await self._consumer.position(tp) < end:
+                # With read_committed, the end is the start of the first open transaction, whose records are not lost.
+                stored = max(end, self._consumer.highwater(tp) or 0)
+                if stored >= self._current[tp].until or await self._consumer.position(tp) < end:
                     del self._shorter[tp]
                 elif self._confirmed_shorter(tp):
                     self._lost(f"partition {tp} ends at offset {end}, not at {self._current[tp].until}")
@@ -343,8 +345,16 @@ class RangeReader:
 
     def _check_time_left(self) -> None:
         if time.monotonic() >= self._advanced_at + self._timeout_s:
-            waiting = ", ".join(f"{tp} up to {found.until}" for tp, found in sorted(self._current.items()))
+            waiting = ", ".join(self._described(found) for _, found in sorted(self._current.items()))
             raise TimeoutError(f"no progress for {self._timeout_s:g} s (kafkaConsumer.pollTimeoutMs): {waiting}")
+
+    def _described(self, found: OffsetRange) -> str:
+        """Return the rest of a range as text, with the reason that it cannot be read yet, if known."""
+        stable, stored = self._consumer.last_stable_offset(found.tp), self._consumer.highwater(found.tp)
+        text = f"{found.tp} up to {found.until}"
+        if stable is None or stored is None or not stable < found.until <= stored:
+            return text
+        return f"{text} (its transaction from offset {stable} on is still open)"
 
     def _lost(self, loss: str) -> None:
         report([loss], fail=self._fail_on_data_loss)

@@ -256,6 +256,31 @@ def test_nanoseconds_are_cut_to_sparks_microseconds(
     ]
 
 
+TIMES: dict[str, Any] = {
+    "type": "record",
+    "name": "Times",
+    "fields": [
+        {"name": "at", "type": ["null", logical("timestamp-micros")]},
+        {"name": "many", "type": {"type": "array", "items": logical("timestamp-micros")}},
+        {"name": "by", "type": {"type": "map", "values": logical("timestamp-micros")}},
+    ],
+}
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "+01:00", "+08", "Z", "GMT+1", "PST"])
+def test_times_are_written_in_every_time_zone_of_a_session(
+    cluster: ClusterThread, new_topic: NewTopic, registry: EmbeddedSchemaRegistry, given: dict[str, str], zone: str
+) -> None:
+    topic = new_topic(1)
+    register(registry, f"{topic}-value", TIMES)
+    time = pa.timestamp("us", tz=zone)
+    kind = pa.struct([("at", time), ("many", pa.list_(time)), ("by", pa.map_(pa.string(), time))])
+    rows = [{"at": 5, "many": [-1, 1_700_000_000_123_456], "by": [("a", 0)]}, {"at": None, "many": [], "by": []}]
+    write(cluster, pa.record_batch({"value": pa.array(rows, kind)}), topic=topic, **given)
+    found = [row["value"] for row in read(cluster, subscribe=topic, **given)]
+    assert pa.array(found, kind) == pa.array(rows, kind)
+
+
 TOO_LATE_MS = 1_700_000_000_123_456_789
 """A time in nanoseconds in a field of milliseconds."""
 
@@ -433,7 +458,10 @@ def test_through_spark(
     fill(cluster, first, contents)
     options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, **given}
     frame = spark.read.format("aiokafka_lead").options(subscribe=first, **options).load()
-    frame.where("value.id > 0").select("value").write.format("aiokafka_lead").options(topic=second, **options).mode(
-        "append"
-    ).save()
+    writer = frame.where("value.id > 0").select("value").write.format("aiokafka_lead").options(topic=second, **options)
+    spark.conf.set("spark.sql.session.timeZone", "PST")  # a name of Java
+    try:
+        writer.mode("append").save()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
     assert [record.value for record in cluster.records(second, 0)] == contents

@@ -109,11 +109,25 @@ def test_values_are_read_by_the_schemas_they_were_written_with(
     registry.requests.clear()
     found = [row["value"] for row in rows(reader, reader.partitions())]
     assert found == [*typed_rows(paid=False), None]
-    assert [each.path for each in registry.requests] == ["/schemas/ids/1"]
+    assert [row["value"] for row in rows(reader, reader.partitions())] == found
+    assert [each.path for each in registry.requests] == ["/schemas/ids/1"], "once for all tasks of the process"
     as_written = read(cluster, subscribe=topic, **{**given, "valueSchema": json.dumps(ORDER)})
     assert [row["value"] for row in as_written] == [*typed_rows(), None]
     streamed = stream_reader(cluster, subscribe=topic, **given)
     assert isinstance(streamed.schema["value"].dataType, StructType)  # type: ignore[attr-defined]
+
+
+def test_a_schema_that_was_missing_is_found_by_the_next_task(
+    cluster: ClusterThread, new_topic: NewTopic, registry: EmbeddedSchemaRegistry, given: dict[str, str]
+) -> None:
+    topic = new_topic(1)
+    register(registry, f"{topic}-value", ORDER)
+    fill(cluster, topic, [b"\0\0\0\0\x02" + content[5:] for content in write_values(registry, topic)])
+    reader = batch_reader(cluster, subscribe=topic, **given)
+    with pytest.raises(BadRecordError):
+        rows(reader, reader.partitions())
+    register(registry, "another", {**ORDER, "doc": "the same"})
+    assert [row["value"] for row in rows(reader, reader.partitions())] == typed_rows()
 
 
 def test_rows_are_written_by_the_latest_schema(

@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 
 from ...errors import InvalidSchemaError, KafkaError
 from ..kafka_options import boolean
-from ..schemas import Typed, registry_of, resolved_at_once, schema_of, typed_columns, typed_field
+from ..schemas import Typed, registry_of, registry_of_tasks, resolved_at_once, schema_of, typed_columns, typed_field
 from .bad_records import CORRUPT, BadRecordError, OnBadRecord, bad_records, corrupt_column
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def batch_reader_of(
 
     from ...schema.columns import AvroColumns
 
-    registry = registry_of(typed)
+    registry = registry_of_tasks(typed)
     kinds = to_arrow_schema(schema, timezone="UTC")
     readers = {
         field.name: AvroColumns(

@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceArrowWriter
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import BinaryType, StructField, StructType
+from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from aiokafka_lead.errors import UnknownTopicOrPartitionError
 from aiokafka_lead.schema import Schema, SchemaReference, SchemaRegistry
@@ -370,6 +370,15 @@ def test_a_users_own_schema_for_a_typed_column_is_refused(
     wrong = StructType([StructField("value", StructType([StructField("id", BinaryType())]))])
     with pytest.raises(ValueError, match="'value' is binary"):
         found.reader(wrong)
+    raw = StructType([StructField("offset", LongType()), StructField("value", BinaryType())])
+    for reader in (found.reader, found.streamReader):
+        with pytest.raises(ValueError, match="option 'valueSchema' has no effect on the column 'value'"):
+            reader(raw)
+    found.reader(StructType(raw.fields[:1]))
+    corrupt = source(cluster, **{"subscribe": "t", "onBadRecord": "null", **given, "valueSchema": '"string"'}).schema()
+    assert isinstance(corrupt, StructType)
+    with pytest.raises(ValueError, match="column '_corrupt' needs the option 'onBadRecord'='null'"):
+        source(cluster, subscribe="t").reader(corrupt)
 
 
 BAD = b"oops"

@@ -183,7 +183,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches on the driver and reads them in tasks. Each imports its part on demand."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        check_schema(schema)
+        check_schema(schema, options)
         self.options = dict(options)
         self.parsed: SourceOptions = stream_options(options)
         self.schema = schema

@@ -393,6 +393,19 @@ def test_transactions(cluster: ClusterThread, new_topic: NewTopic) -> None:
     assert not query.plan(), "what the open transaction holds back is not offered"
 
 
+def test_a_checkpoint_beyond_an_open_transaction(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    transactions(cluster, topic, "co")
+    options = {"subscribe": topic, "startingOffsets": "earliest", "dataLossTimeoutMs": "0"}
+    query = Query(stream_reader(cluster, **options))
+    assert query.step() == numbered(20)
+    query.reader.stop()
+    query = query.restarted(stream_reader(cluster, kafka__isolation__level="read_committed", **options))
+    for _ in range(5):
+        assert not query.plan(), "neither a loss nor records again"
+    query.reader.stop()
+
+
 def test_progress_for_group_tools(cluster: ClusterThread, new_topic: NewTopic) -> None:
     topic = new_topic()
     fill(cluster, topic, numbered(10))

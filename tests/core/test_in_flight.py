@@ -38,13 +38,13 @@ def test_answers_match_in_order() -> None:
 def test_an_answer_out_of_order_is_a_protocol_error_that_keeps_the_ledger() -> None:
     ledger = InFlightLedger()
     first, second = send(ledger), send(ledger)
-    with pytest.raises(MalformedMessageError, match=r"1 where 0 \(Fetch\) was due"):
+    with pytest.raises(MalformedMessageError, match=r"1; expected 0 \(Fetch\)"):
         ledger.match(second)
     assert ledger.match(first).correlation_id == first
 
 
 def test_an_answer_to_nothing_is_a_protocol_error() -> None:
-    with pytest.raises(MalformedMessageError, match="to no request"):
+    with pytest.raises(MalformedMessageError, match="no request is in flight"):
         InFlightLedger().match(0)
 
 

@@ -65,12 +65,12 @@ class InFlightLedger:
     def match(self, correlation_id: int) -> InFlight:
         """Return the oldest request; raise `MalformedMessageError` if the answer with this id is not its answer."""
         if not self._entries:
-            raise MalformedMessageError(f"an answer with correlation id {correlation_id} to no request")
+            raise MalformedMessageError(f"a response with correlation id {correlation_id}, but no request is in flight")
         oldest = self._entries[0]
         if oldest.correlation_id != correlation_id:
             raise MalformedMessageError(
-                f"an answer with correlation id {correlation_id} where {oldest.correlation_id} "
-                f"({oldest.request_class.NAME}) was due"
+                f"a response with correlation id {correlation_id}; expected {oldest.correlation_id} "
+                f"({oldest.request_class.NAME})"
             )
         return oldest
 

@@ -287,6 +287,11 @@ class SchemaRegistry:
         for cache in (self._by_name, self._versions, self._latest, self._looked_up, self._registered):
             cache.forget()
 
+    def forget_absent(self) -> None:
+        """Request missing items again. Internal."""
+        for cache in (self._by_name, self._versions, self._looked_up):
+            cache.forget_absent()
+
     # --- serializers and deserializers -------------------------------------------------------------------------------
 
     @overload
@@ -402,8 +407,7 @@ class SchemaRegistry:
             ) from None
         registered = registered_of(content, schema, subject=subject)
         self._latest.forget()
-        for cache in (self._by_name, self._versions, self._looked_up):
-            cache.forget_absent()
+        self.forget_absent()
         self.registrations += 1
         return registered
 

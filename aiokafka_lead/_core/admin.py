@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from ..errors import KafkaError, UnknownServerError, error_for_code
 from ..errors.base import own_copy
-from ..errors.shown import shown
+from ..errors.shown import shown, some_of
 from .trust import DOUBT_AFTER
 
 K = TypeVar("K")
@@ -18,6 +18,9 @@ CORRUPT_MESSAGE = 2
 UNKNOWN_TOPIC_OR_PARTITION = 3
 NOT_CONTROLLER = 41
 THROTTLING_QUOTA_EXCEEDED = 89
+
+ITEMS_NAMED = 20
+"""Maximum number of failed items in an error's note: a call may be about all partitions of a large cluster."""
 
 BRIEF_TRIES = 4
 """Number of tries for something unknown: brokers learn of a new topic at different times."""
@@ -96,7 +99,7 @@ def successes(outcomes: Mapping[K, V | KafkaError]) -> dict[K, V]:
         error = own_copy(first)  # a copy: the outcomes hold the first error, which must not hold itself
         error.outcomes = outcomes
         if len(outcomes) > 1:
-            names = ", ".join(map(str, failed))
-            error.add_note(f"failed: {names} ({len(outcomes) - len(failed)} others succeeded)")
+            succeeded = len(outcomes) - len(failed)
+            error.add_note(f"failed: {some_of(failed, ITEMS_NAMED)} ({succeeded} others succeeded)")
         raise error
     return {key: found for key, found in outcomes.items() if not isinstance(found, KafkaError)}

@@ -46,6 +46,9 @@ from .connection.connection import Connection
 from .deadline import Deadline
 from .group.coordinators import CoordinatorKind, Coordinators
 
+FIND_WITHIN_MS = 1000.0
+"""Time for which keys with a coordinator wait for a key whose coordinator is not found or cannot be connected to."""
+
 K = TypeVar("K")
 I = TypeVar("I")  # noqa: E741 - the item to a K(ey) and V(alue)
 V = TypeVar("V")
@@ -79,11 +82,12 @@ class Calls:
         total_ms = self._default_timeout_ms if checked is None else checked
         return Deadline(total_ms, self._client.config.request_timeout_ms)
 
-    async def call(self, to: Route | int, request: Request[R], deadline: Deadline) -> R:
+    async def call(self, to: Route | int, request: Request[R], deadline: Deadline, *, repeatable: bool = True) -> R:
         """Return the response. Retries after retriable errors of the connection and of the response as a whole.
 
         Waits for a broker that is down. Raises `BrokerIdNotRegisteredError` if no broker has this id; Java's admin
-        client waits for it until the deadline.
+        client waits for it until the deadline. Unless ``repeatable``, a request that may have been executed is not
+        sent again.
         """
         failures = 0
         exists = not isinstance(to, int)
@@ -91,7 +95,8 @@ class Calls:
             try:
                 return await self.once(to, request, deadline)
             except KafkaError as error:
-                if not error.retriable:
+                executed = error.api == request.NAME or isinstance(error, RequestTimedOutError)
+                if not error.retriable or (executed and not repeatable):
                     note_unanswered(error, deadline.unanswered)
                     raise
                 if error.api == request.NAME and changes(error.api):
@@ -390,8 +395,10 @@ class Calls:
             await self._coordinators.find_together(kind, pending, deadline)
 
             async def find(key: str) -> None:
+                # Not until the deadline: `settle` tries again after the coordinators of other keys have been asked.
+                attempt = Deadline(min(deadline.left_ms(), FIND_WITHIN_MS))
                 try:
-                    connection = await self._coordinators.connection(kind, key, deadline)
+                    connection = await self._coordinators.connection(kind, key, attempt)
                 except KafkaError as error:
                     outcomes[key] = error
                 else:
@@ -425,10 +432,11 @@ class Calls:
 
     async def by_broker(
         self, build: Callable[[], Request[R]], deadline: Deadline, retry: RetryRule = BY_COORDINATOR
-    ) -> dict[int, R]:
-        """Send the same request to every broker concurrently; return the responses by broker.
+    ) -> tuple[dict[int, R], KafkaError | None]:
+        """Send the same request to every broker concurrently; return the responses by broker, and the first failure.
 
-        A broker that leaves the cluster meanwhile has no response.
+        The failure's ``outcomes`` has the errors of all failed brokers. A broker that leaves the cluster meanwhile has
+        no response.
         """
         nodes = await self._broker_ids(deadline)
         again = False
@@ -450,8 +458,19 @@ class Calls:
                     asking.start_soon(ask_node, node_id)
             return outcomes
 
-        found = await self.settle(dict.fromkeys(sorted(nodes)), ask, retry, deadline)
-        return {node_id: response for node_id, response in found.items() if response is not None}
+        found: Mapping[int, R | KafkaError | None]
+        failed: KafkaError | None = None
+        try:
+            found = await self.settle(dict.fromkeys(sorted(nodes)), ask, retry, deadline)
+        except KafkaError as error:
+            if error.outcomes is None:
+                raise
+            found, failed = error.outcomes, error
+            failed.outcomes = {node_id: each for node_id, each in found.items() if isinstance(each, KafkaError)}
+        answers = {
+            node_id: each for node_id, each in found.items() if each is not None and not isinstance(each, KafkaError)
+        }
+        return answers, failed
 
     async def _broker_ids(self, deadline: Deadline) -> set[int]:
         return {broker.node_id for broker in (await self.metadata([], deadline)).brokers}

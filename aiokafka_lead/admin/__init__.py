@@ -186,7 +186,7 @@ class AdminClient(
     that reason, for example with `TopicAlreadyExistsError`. The error then has a note about the lost answer.
 
     A call about several items completes every item that it can. If some items fail permanently, it raises the first
-    failure. A note on that error names all failed items, and its ``outcomes`` has the outcome of each item (see
+    failure. A note on that error names failed items, and its ``outcomes`` has the outcome of each item (see
     `outcomes_of`). Only `create_topics` creates topics. Invalid arguments raise `ConfigError` (a ValueError) or
     `ConfigTypeError` (a TypeError) before any request is sent.
     """

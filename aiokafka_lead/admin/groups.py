@@ -30,7 +30,7 @@ from .._wire.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from .._wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from .._wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from .._wire.messages.list_groups import ListGroupsRequest
 from ..errors import GroupIdNotFoundError, KafkaError, MalformedMessageError, UnsupportedVersionError
 from ..types import TopicPartition
 from .acls import AclOperation, operations_of
@@ -310,19 +310,12 @@ class GroupCalls(AdminArea):
                 states_filter=[state.value for state in states or ()], types_filter=[kind.value for kind in types or ()]
             )
 
-        failed: KafkaError | None = None
-        answers: Mapping[int, ListGroupsResponse | KafkaError]
-        try:
-            answers = await self._calls.by_broker(build, deadline)
-        except KafkaError as error:
-            if error.outcomes is None:
-                raise
-            failed, answers = error, error.outcomes
+        answers, failed = await self._calls.by_broker(build, deadline)
+        seen: set[str] = set()  # two brokers list a group whose coordinator moves between their answers
         for broker, answer in answers.items():
-            if isinstance(answer, KafkaError):
-                continue
             for group in answer.groups:
-                if protocol_types is None or group.protocol_type in protocol_types:
+                if group.group_id not in seen and (protocol_types is None or group.protocol_type in protocol_types):
+                    seen.add(group.group_id)
                     kind, state = GroupType(group.group_type), GroupState(group.group_state)
                     yield GroupListing(group.group_id, kind, state, group.protocol_type, broker)
         if failed is not None:

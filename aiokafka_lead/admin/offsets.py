@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
-from .._core.admin import failure, outcome, successes
+from .._core.admin import BY_COORDINATOR, failure, outcome, successes
 from .._core.group.offsets import NO_GROUP
 from .._io.connection.connection import Connection
 from .._io.deadline import Deadline
@@ -28,9 +28,11 @@ from .._wire.messages.offset_fetch import (
 )
 from ..errors import ConfigError, ConfigTypeError, KafkaError, NonEmptyGroupError, UnknownMemberIdError
 from ..types import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from .base import GROUP_ID, NAMED_PARTITIONS, PARTITIONS, TOPICS, by_topic, called, indexes_by_topic
+from .base import GROUP_ID, NAMED_PARTITIONS, PARTITIONS, TOPICS, by_topic, called, indexes_by_topic, outcomes_of
 from .partitions import OffsetSpec, PartitionCalls
 from .topics import TopicCalls
+
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,27 +212,45 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         deadline: Deadline,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return a group's committed offsets; all if ``partitions`` is None."""
-        if partitions is None:
-            return await self._fetch_all_offsets(group_id, require_stable, deadline)
 
         async def ask(
-            connection: Connection, pending: Mapping[TopicPartition, None]
+            connection: Connection, pending: Iterable[TopicPartition] | None
         ) -> Mapping[TopicPartition, OffsetAndMetadata | KafkaError | None]:
             return await _fetch_once(connection, group_id, pending, require_stable, deadline)
 
-        return await self._calls.at_coordinator(group_id, ask, dict.fromkeys(partitions), deadline)
+        found = await self._of_partitions(group_id, partitions, ask, deadline)
+        return found if partitions is not None else {where: each for where, each in found.items() if each is not None}
 
-    async def _fetch_all_offsets(
-        self, group_id: str, require_stable: bool, deadline: Deadline
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        async def ask(
-            connection: Connection, pending: Mapping[str, None]
-        ) -> Mapping[str, dict[TopicPartition, OffsetAndMetadata | None]]:
-            found = await _fetch_once(connection, group_id, None, require_stable, deadline)
-            return {group_id: successes(found)}
+    async def _of_partitions(
+        self,
+        group_id: str,
+        partitions: Collection[TopicPartition] | None,
+        ask: Callable[
+            [Connection, Iterable[TopicPartition] | None], Awaitable[Mapping[TopicPartition, V | KafkaError]]
+        ],
+        deadline: Deadline,
+    ) -> dict[TopicPartition, V]:
+        """Request what a group's coordinator has about each partition; about all its partitions, if these are None.
 
-        found = await self._calls.at_coordinator(group_id, ask, {group_id: None}, deadline)
-        return {where: offset for where, offset in found[group_id].items() if offset is not None}
+        Each partition has an outcome of its own, and is requested again while its error is retriable.
+        """
+        if partitions is not None:
+            return await self._calls.at_coordinator(group_id, ask, dict.fromkeys(partitions), deadline)
+
+        async def ask_all(connection: Connection, _: object) -> Mapping[str, Mapping[TopicPartition, V | KafkaError]]:
+            return {group_id: await ask(connection, None)}
+
+        answers = await self._calls.at_coordinator(group_id, ask_all, {group_id: None}, deadline)
+        found = dict(answers[group_id])
+        again = [
+            where for where, each in found.items() if isinstance(each, KafkaError) and BY_COORDINATOR.allows(each, 1)
+        ]
+        if again:
+            try:
+                found |= await outcomes_of(self._of_partitions(group_id, again, ask, deadline))
+            except KafkaError as error:
+                found |= dict.fromkeys(again, error)
+        return successes(found)
 
     async def _alter_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline

@@ -202,8 +202,8 @@ class SecurityCalls(AdminArea):
     ) -> DelegationToken:
         """Create a token for this user, or for another ``owner`` such as ``"User:alice"`` (KIP-48, Kafka 3.3).
 
-        ``max_lifetime_ms`` defaults to the broker's limit, and cannot exceed it. The request is not repeated after a
-        lost connection; `describe_delegation_token` then shows whether the token exists. Raises
+        ``max_lifetime_ms`` defaults to the broker's limit, and cannot exceed it. The request is not repeated if its
+        answer was lost; `describe_delegation_token` then shows whether the token exists. Raises
         `DelegationTokenAuthDisabledError` and `DelegationTokenRequestNotAllowedError`.
         """
         whose = None if owner is None else principal("owner", owner)
@@ -213,7 +213,7 @@ class SecurityCalls(AdminArea):
         allowed = [CreatableRenewers(principal_type=kind, principal_name=name) for kind, name in who_may]
         request = CreateDelegationTokenRequest(renewers=allowed, max_lifetime_ms=lifetime_ms)
         request.owner_principal_type, request.owner_principal_name = whose or (None, None)
-        made = await self._calls.once(Route.CONTROLLER, request, deadline)
+        made = await self._calls.call(Route.CONTROLLER, request, deadline, repeatable=False)
         return DelegationToken(
             made.token_id,
             made.hmac,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from .._core.admin import failure, outcome, successes
+from .._core.admin import failure, outcome
 from .._io.connection.connection import Connection
 from .._io.deadline import Deadline
 from .._io.group.coordinators import CoordinatorKind
@@ -25,7 +25,6 @@ from .._wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsRequestTopic,
-    DescribeShareGroupOffsetsResponse,
     DescribeShareGroupOffsetsResponsePartition,
 )
 from .._wire.messages.share_group_describe import DescribedGroup, ShareGroupDescribeRequest, ShareGroupDescribeResponse
@@ -207,34 +206,30 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
         self, group_id: str, partitions: Collection[TopicPartition] | None, deadline: Deadline
     ) -> dict[TopicPartition, ShareGroupOffset | None]:
         """Return a group's start offset by partition, for all partitions if ``partitions`` is None."""
-        topics = None
-        if partitions is not None:
-            topics = indexes_by_topic(
-                partitions,
-                lambda name, indexes: DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=indexes),
-            )
 
-        def build(mine: str) -> DescribeShareGroupOffsetsRequest:
-            return DescribeShareGroupOffsetsRequest(
-                groups=[DescribeShareGroupOffsetsRequestGroup(group_id=mine, topics=topics)]
-            )
-
-        def read(
-            mine: str, _: int, response: DescribeShareGroupOffsetsResponse
-        ) -> dict[TopicPartition, ShareGroupOffset | KafkaError | None] | KafkaError:
-            found: dict[TopicPartition, ShareGroupOffset | KafkaError | None] = {}
+        async def ask(
+            connection: Connection, pending: Iterable[TopicPartition] | None
+        ) -> Mapping[TopicPartition, ShareGroupOffset | KafkaError | None]:
+            topics = None
+            if pending is not None:
+                topics = indexes_by_topic(
+                    pending,
+                    lambda name, indexes: DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=indexes),
+                )
+            asked = DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=topics)
+            request = DescribeShareGroupOffsetsRequest(groups=[asked])
+            response = await connection.request(request, timeout_ms=deadline.request_ms())
+            found: dict[TopicPartition, ShareGroupOffset | KafkaError | None] = dict.fromkeys(pending or ())
             for group in response.groups:
                 if group.error_code:
-                    return failure(group.error_code, called(mine), group.error_message)
+                    raise failure(group.error_code, called(group_id), group.error_message)
                 for topic in group.topics:
                     for entry in topic.partitions:
                         where = TopicPartition(topic.topic_name, entry.partition_index)
                         found[where] = outcome(_offset(entry), entry.error_code, str(where), entry.error_message)
             return found
 
-        answers = await self._calls.by_coordinator(CoordinatorKind.GROUP, [group_id], build, read, deadline)
-        found = successes(answers[group_id])
-        return found if partitions is None else {where: found.get(where) for where in partitions}
+        return await self._of_partitions(group_id, partitions, ask, deadline)
 
     async def _alter_start_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, int], deadline: Deadline

@@ -133,7 +133,8 @@ class TransactionCalls(AdminArea):
 
         ``longer_than_ms`` selects ids whose latest transaction began more than this time ago (KIP-994, Kafka 3.8).
         ``transactional_id_pattern`` is an RE2 regular expression that must match the whole id (KIP-1152, Kafka 4.1).
-        Raises `UnsupportedVersionError` if a broker is too old for a filter.
+        Raises `UnsupportedVersionError` if a broker is too old for a filter. If a broker fails, the error's
+        ``outcomes`` has the ids listed by the other brokers, and the error of each failed broker by the broker's id.
         """
         in_states = _STATES("states", states)
         ids = _PRODUCER_IDS("producer_ids", producer_ids)
@@ -236,14 +237,18 @@ class TransactionCalls(AdminArea):
                 transactional_id_pattern=pattern,
             )
 
-        answers = await self._calls.by_broker(build, deadline)
-        return {
+        answers, failed = await self._calls.by_broker(build, deadline)
+        found = {
             listed.transactional_id: TransactionListing(
                 listed.transactional_id, TransactionState(listed.transaction_state), listed.producer_id, broker
             )
             for broker, answer in answers.items()
             for listed in answer.transaction_states
         }
+        if failed is not None:
+            failed.outcomes = {**found, **(failed.outcomes or {})}
+            raise failed
+        return found
 
     async def _describe_transactions(
         self, transactional_ids: Iterable[str], deadline: Deadline

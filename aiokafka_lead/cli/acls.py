@@ -11,6 +11,7 @@ import typer
 from ..admin import AclBinding, AclBindingFilter, AclOperation, AclPatternType, AclPermissionType, AclResourceType
 from ..admin.acls import principal as parsed_principal
 from ..errors import ConfigError
+from .names import succeeded
 from .registering import add
 from .session import Session
 from .stdin import confirm
@@ -136,8 +137,25 @@ async def remove_rules(
         if found and not yes:
             names = "\n".join(f"  {' '.join(_row(rule).values())}" for rule in found)
             await confirm(session.out, f"{names}\nRemove {len(found)} rules?")
-        gone = (await admin.delete_acls([wanted]))[wanted] if found else []
-    _print(session, gone, "there are no such rules")
+        # Only the rules that were shown, even if others match by now. No filter names what this client does not know.
+        exact = all(
+            each.resource_type and each.operation and each.permission_type and each.pattern_type for each in found
+        )
+        gone = await succeeded(session, admin, admin.delete_acls(map(_only, found) if exact else [wanted]))
+    _print(session, [rule for rules in gone.values() for rule in rules], "" if found else "there are no such rules")
+
+
+def _only(rule: AclBinding) -> AclBindingFilter:
+    """Return the filter that this rule alone matches."""
+    return AclBindingFilter(
+        rule.resource_type,
+        rule.resource_name,
+        rule.principal,
+        rule.operation,
+        rule.permission_type,
+        rule.host,
+        rule.pattern_type,
+    )
 
 
 def _row(rule: AclBinding) -> dict[str, str]:

@@ -82,6 +82,11 @@ def sentence(error: BaseException) -> str:
     text = str(error) or type(error).__name__
     if isinstance(error, KafkaError) and not isinstance(error, (ConfigError, ConfigTypeError)):
         text = f"{type(error).__name__}: {text}"
+    return with_notes(text, error)
+
+
+def with_notes(text: str, error: BaseException) -> str:
+    """Return a text about an error, with the error's notes."""
     return "\n".join([text, *getattr(error, "__notes__", ())])
 
 

@@ -12,9 +12,9 @@ from rich.console import RenderableType
 from ..admin import AdminClient, GroupType, OffsetSpec, ResetTo, ToOffset, ToShifted
 from ..errors import ConfigError, KafkaError, UnknownTopicOrPartitionError
 from ..types import OffsetAndMetadata, TopicPartition
-from .failures import ExitCode, sentence
-from .lags import PartitionLag, lag_of_groups
-from .names import close_to, done_of, missing_group, succeeded, told
+from .failures import ExitCode, exit_code, sentence
+from .lags import PartitionLag, is_away, lag_of_groups
+from .names import close_to, done_of, listed_groups, missing_group, succeeded, told
 from .output import table
 from .places import moment_ms, pause
 from .registering import add
@@ -46,35 +46,47 @@ def register(app: typer.Typer) -> None:
 async def list_groups(session: Session) -> None:
     """List every group of any kind."""
     async with session.admin() as admin:
-        rows = [
-            {
-                "group": group.group_id,
-                "type": group.type.value,
-                "state": group.state.value,
-                "protocol": group.protocol_type,
-                "coordinator": group.coordinator_id,
-            }
-            async for group in admin.list_groups()
-        ]
-    rows.sort(key=lambda row: str(row["group"]))
-    session.out.rows(rows, ["group", "type", "state", "protocol", "coordinator"], "there are no groups")
+        found, unasked = await listed_groups(session, admin)
+    rows = [
+        {
+            "group": group.group_id,
+            "type": group.type.value,
+            "state": group.state.value,
+            "protocol": group.protocol_type,
+            "coordinator": group.coordinator_id,
+        }
+        for group in sorted(found)
+    ]
+    session.out.rows(
+        rows,
+        ["group", "type", "state", "protocol", "coordinator"],
+        "there are no groups" if unasked is None else "",
+    )
+    if unasked is not None:
+        session.fail(f"there may be more groups: {sentence(unasked)}", exit_code(unasked))
 
 
 async def describe_groups(session: Session, groups: Groups) -> None:
     """Show the members of groups, with their partitions."""
     rows: list[dict[str, Any]] = []
+    timeout_ms = session.options["request_timeout_ms"]
     async with session.admin() as admin:
-        kinds = {group.group_id: group.type async for group in admin.list_groups()}
+        listing, _ = await listed_groups(session, admin)  # the coordinators of these groups may be reachable anyway
+        kinds = {group.group_id: group.type for group in listing}
         share = [name for name in groups if kinds.get(name) is GroupType.SHARE]
         streams = [name for name in groups if kinds.get(name) is GroupType.STREAMS]
         consumers = [name for name in groups if name not in (*share, *streams)]
         found: list[Any] = []
         if consumers:
-            found += (await succeeded(session, admin, admin.describe_consumer_groups(consumers))).values()
+            call = admin.describe_consumer_groups(consumers, timeout_ms=timeout_ms)
+            found += (await succeeded(session, admin, call)).values()
         if share:
-            found += (await succeeded(session, admin, admin.describe_share_groups(share))).values()
+            found += (
+                await succeeded(session, admin, admin.describe_share_groups(share, timeout_ms=timeout_ms))
+            ).values()
         if streams:
-            found += (await succeeded(session, admin, admin.describe_streams_groups(streams))).values()
+            those = admin.describe_streams_groups(streams, timeout_ms=timeout_ms)
+            found += (await succeeded(session, admin, those)).values()
     for group in found:
         common = {"group": group.group_id, "state": group.state.value, "coordinator": group.coordinator_id}
         for member in group.members:
@@ -145,7 +157,7 @@ async def lag(
         raise ConfigError("--fail-above with --watch needs --count: the last look decides")
     async with session.admin() as admin:
         if not watch:
-            found, failures = await lag_of_groups(admin, groups)
+            found, failures = await lag_of_groups(session, admin, groups)
             await told(session, admin, failures)
             session.out.rows(list(map(_row, found)), _LAG_COLUMNS, "" if failures else "no group has an offset")
             _check(session, found, fail_above)
@@ -153,12 +165,19 @@ async def lag(
         before: dict[tuple[str, Any], int] = {}
         before_at = 0.0
         looks = 0
+        away: set[str] = set()
         with session.out.live() as show:
             while True:
-                found, failures = await lag_of_groups(admin, groups)
-                if failures:
+                found, failures = await lag_of_groups(session, admin, groups)
+                looks += 1
+                last = looks == count
+                if last or not all(map(is_away, failures.values())):
                     await told(session, admin, failures)
-                    session.raise_failures()
+                    if not last:
+                        session.raise_failures()
+                for name in () if last else failures.keys() - away:
+                    session.out.note(f"{name or 'other groups'}: no lag for now: {sentence(failures[name])}")
+                away = set(failures)
                 now = anyio.current_time()
                 rows = _with_rates(found, before, now - before_at)
                 if session.out.as_json:
@@ -168,8 +187,7 @@ async def lag(
                     await show(_watched(rows, session.out.height))
                 before = {(each.group, each.where): each.committed for each in found if each.committed is not None}
                 before_at = now
-                looks += 1
-                if looks == count:
+                if last:
                     _check(session, found, fail_above)
                     return
                 await anyio.sleep(pause_s)
@@ -248,7 +266,7 @@ async def reset(
     target = _target(to)
     how: dict[str, Any] = {"topics": topic, "dry_run": True, "timeout_ms": session.options["request_timeout_ms"]}
     async with session.admin() as admin:
-        shares = await _is_share_group(admin, group)
+        shares = await _is_share_group(session, admin, group)
         planned: dict[TopicPartition, tuple[int | None, int]] = {}
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         if shares:
@@ -263,7 +281,7 @@ async def reset(
             for where, (before, after) in sorted(planned.items())
         ]
         if not rows:
-            raise await missing_group(admin, group, f"{group} has no offsets: name topics with --topic")
+            raise await missing_group(session, admin, group, f"{group} has no offsets: name topics with --topic")
         if dry_run:
             session.out.rows(rows, ["topic", "partition", "before", "after"], "")
             return
@@ -297,11 +315,11 @@ async def clone(
     columns = ["topic", "partition", "before", "after"]
     async with session.admin() as admin:
         for name in (group, new):
-            if await _is_share_group(admin, name):
+            if await _is_share_group(session, admin, name):
                 raise ConfigError(f"{name} is a share group, which has no offsets that could be cloned")
         offsets = _of_topics(await admin.list_consumer_group_offsets(group), topic)
         if not offsets:
-            raise await missing_group(admin, group, f"{group} has no offsets")
+            raise await missing_group(session, admin, group, f"{group} has no offsets")
         _report_absent(session, group, offsets, topic or ())
         before = _of_topics(await admin.list_consumer_group_offsets(new), topic)
         rows = [
@@ -344,8 +362,8 @@ def _of_topics(
     }
 
 
-async def _is_share_group(admin: AdminClient, group_id: str) -> bool:
-    listed = [group async for group in admin.list_groups()]
+async def _is_share_group(session: Session, admin: AdminClient, group_id: str) -> bool:
+    listed, _ = await listed_groups(session, admin)
     return any(group.group_id == group_id and group.type is GroupType.SHARE for group in listed)
 
 
@@ -362,13 +380,13 @@ async def forget(
     if not yes:
         await confirm(session.out, f"Forget the offsets of {group} in {', '.join(topic)}?")
     async with session.admin() as admin:
-        if await _is_share_group(admin, group):
+        if await _is_share_group(session, admin, group):
             await admin.delete_share_group_offsets(group, topic)
         else:
             known = await admin.list_consumer_group_offsets(group)
             mine = [where for where in known if where.topic in topic]
             if not mine:
-                raise await missing_group(admin, group, f"{group} has no offset in {', '.join(topic)}")
+                raise await missing_group(session, admin, group, f"{group} has no offset in {', '.join(topic)}")
             _report_absent(session, group, mine, topic)
             await admin.delete_consumer_group_offsets(group, mine)
             topic = sorted({where.topic for where in mine})

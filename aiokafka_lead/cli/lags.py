@@ -10,9 +10,15 @@ import anyio
 from ..admin import AdminClient, GroupListing, GroupType, OffsetSpec, outcomes_of
 from ..errors import GroupIdNotFoundError, KafkaError
 from ..types import OffsetAndTimestamp, TopicPartition
+from .failures import ExitCode, exit_code
+from .names import listed_groups
+from .session import Session
 
 _AT_ONCE = 32
 """Number of groups that are queried at the same time."""
+
+OTHER_GROUPS = ""
+"""Name, in place of a group's, under which the failure of brokers is reported whose groups are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +48,40 @@ class PartitionLag:
 class _Places:
     """Data about groups before the ends of partitions are known."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeout_ms: float) -> None:
+        self.timeout_ms = timeout_ms
+        """Time limit of each request about groups."""
         self.committed: dict[str, dict[TopicPartition, int | None]] = {}
         self.holders: dict[str, dict[TopicPartition, str]] = {}
         self.counted: dict[tuple[str, TopicPartition], int | None] = {}
         self.failures: dict[str, KafkaError] = {}
 
+    def within_reach(self, described: Mapping[str, object]) -> list[str]:
+        """Return the groups whose coordinators have answered; note the errors of the others."""
+        away = {name: each for name, each in described.items() if isinstance(each, KafkaError) and is_away(each)}
+        self.failures |= away
+        return [name for name in described if name not in away]
+
+
+def is_away(error: KafkaError) -> bool:
+    """Return True if no broker has answered in time."""
+    return exit_code(error) is ExitCode.UNREACHABLE
+
 
 async def lag_of_groups(
-    admin: AdminClient, groups: Iterable[str] | None = None
+    session: Session, admin: AdminClient, groups: Iterable[str] | None = None
 ) -> tuple[list[PartitionLag], dict[str, KafkaError]]:
     """Return every partition in which a group has an offset or a member, sorted by group, and errors of groups.
 
     Without names: every group of consumers that commits offsets, and every share group.
     """
-    listed = {group.group_id: group async for group in admin.list_groups()}
+    listing, unasked = await listed_groups(session, admin)
+    listed = {group.group_id: group for group in listing}
     names = sorted(name for name, group in listed.items() if _has_lag(group)) if groups is None else list(groups)
     shares = [name for name in names if name in listed and listed[name].type is GroupType.SHARE]
-    places = _Places()
+    places = _Places(session.options["request_timeout_ms"])
+    if groups is None and unasked is not None:
+        places.failures[OTHER_GROUPS] = unasked
     await _look_at_consumers(admin, [name for name in names if name not in shares], places)
     await _look_at_shares(admin, shares, places)
     ends = await _ends(admin, {where for offsets in places.committed.values() for where in offsets})
@@ -89,11 +111,13 @@ def _has_lag(group: GroupListing) -> bool:
 
 async def _look_at_consumers(admin: AdminClient, names: Sequence[str], places: _Places) -> None:
     async def ask(group: str) -> None:
-        offsets = await admin.list_consumer_group_offsets(group)
+        offsets = await admin.list_consumer_group_offsets(group, timeout_ms=places.timeout_ms)
         places.committed[group] = {where: None if each is None else each.offset for where, each in offsets.items()}
 
-    described = await outcomes_of(admin.describe_consumer_groups(names)) if names else {}
-    await _each(ask, names, places.failures)
+    if not names:
+        return
+    described = await outcomes_of(admin.describe_consumer_groups(names, timeout_ms=places.timeout_ms))
+    await _each(ask, places.within_reach(described), places.failures)
     for name, found in described.items():
         if name in places.failures:
             continue
@@ -109,13 +133,17 @@ async def _look_at_consumers(admin: AdminClient, names: Sequence[str], places: _
 
 async def _look_at_shares(admin: AdminClient, names: Sequence[str], places: _Places) -> None:
     async def ask(group: str) -> None:
-        offsets = await admin.list_share_group_offsets(group)
+        offsets = await admin.list_share_group_offsets(group, timeout_ms=places.timeout_ms)
         places.committed[group] = {where: each and each.start_offset for where, each in offsets.items()}
         places.counted.update({(group, where): each and each.lag for where, each in offsets.items()})
 
-    described = await outcomes_of(admin.describe_share_groups(names)) if names else {}
-    await _each(ask, names, places.failures)
+    if not names:
+        return
+    described = await outcomes_of(admin.describe_share_groups(names, timeout_ms=places.timeout_ms))
+    await _each(ask, places.within_reach(described), places.failures)
     for name, found in described.items():
+        if name in places.failures:
+            continue
         if isinstance(found, KafkaError):
             places.failures[name] = found
             continue

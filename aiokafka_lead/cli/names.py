@@ -6,10 +6,10 @@ import difflib
 from collections.abc import Awaitable, Iterable, Mapping
 from typing import TypeVar
 
-from ..admin import AdminClient, ConfigResource, TopicDescription, outcomes_of
+from ..admin import AdminClient, ConfigResource, GroupListing, TopicDescription, outcomes_of
 from ..errors import GroupIdNotFoundError, KafkaError, UnknownTopicOrPartitionError
 from ..types import TopicPartition
-from .failures import Failed, exit_code, sentence
+from .failures import Failed, exit_code, sentence, with_notes
 from .session import Session
 
 K = TypeVar("K")
@@ -50,13 +50,13 @@ async def told(session: Session, admin: AdminClient, failures: Mapping[K, KafkaE
     for item, error in failures.items():
         name, text = _name(item), sentence(error)
         if isinstance(error, UnknownTopicOrPartitionError):
-            topics = list(await admin.list_topics()) if topics is None else topics
+            topics = await _topics(admin) if topics is None else topics
             if name not in topics:
-                text = _absent("topic", name, topics)
+                text = with_notes(_absent("topic", name, topics), error)
         elif isinstance(error, GroupIdNotFoundError):
-            groups = await _groups(admin) if groups is None else groups
+            groups = await _groups(session, admin) if groups is None else groups
             if name not in groups:
-                text = _absent("group", name, groups)
+                text = with_notes(_absent("group", name, groups), error)
         session.fail(text, exit_code(error))
 
 
@@ -87,12 +87,12 @@ async def described_topics(session: Session, admin: AdminClient, names: Iterable
 
 async def missing_topic(admin: AdminClient, name: str) -> Failed:
     """Return the error to raise for a missing topic."""
-    return Failed(_absent("topic", name, await admin.list_topics()))
+    return Failed(_absent("topic", name, await _topics(admin)))
 
 
-async def missing_group(admin: AdminClient, name: str, otherwise: str) -> Failed:
+async def missing_group(session: Session, admin: AdminClient, name: str, otherwise: str) -> Failed:
     """Return the error to raise for a missing group; if the group exists, the error has the text ``otherwise``."""
-    known = await _groups(admin)
+    known = await _groups(session, admin)
     return Failed(otherwise if name in known else _absent("group", name, known))
 
 
@@ -100,8 +100,32 @@ def _absent(kind: str, name: str, known: Iterable[str]) -> str:
     return f"there is no {kind} {name!r}{close_to(name, known)}"
 
 
-async def _groups(admin: AdminClient) -> list[str]:
-    return [group.group_id async for group in admin.list_groups()]
+async def listed_groups(session: Session, admin: AdminClient) -> tuple[list[GroupListing], KafkaError | None]:
+    """Return the groups, and the error of brokers that cannot be asked in time: it does not hide the others' groups."""
+    found: list[GroupListing] = []
+    try:
+        async for group in admin.list_groups(timeout_ms=session.options["request_timeout_ms"]):
+            found.append(group)
+    except KafkaError as error:
+        if error.outcomes is None:
+            raise
+        return found, error
+    return found, None
+
+
+async def _groups(session: Session, admin: AdminClient) -> list[str]:
+    """Return the names of groups, for suggestions: their absence must not hide the failures to report."""
+    try:
+        return [group.group_id for group in (await listed_groups(session, admin))[0]]
+    except KafkaError:
+        return []
+
+
+async def _topics(admin: AdminClient) -> list[str]:
+    try:
+        return list(await admin.list_topics())
+    except KafkaError:
+        return []
 
 
 def _failures(outcomes: Mapping[K, object]) -> dict[K, KafkaError]:

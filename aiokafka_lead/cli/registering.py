@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import os
+import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, get_args
@@ -218,10 +219,28 @@ def _ask(prompt: str) -> str:
     import warnings
 
     from .signals import signals_raise
+    from .stdin import password
 
+    if not _has_terminal():
+        with signals_raise():
+            return password()
     with signals_raise(), warnings.catch_warnings():
         warnings.simplefilter("ignore", getpass.GetPassWarning)  # a pipe echoes nothing
         try:
             return getpass.getpass(prompt)
         except EOFError:
             raise ConfigError("no password was given") from None
+
+
+def _has_terminal() -> bool:
+    """Return True if a password can be typed. Otherwise getpass reads ahead, so that a command misses its first lines.
+
+    Like getpass, prefer the controlling terminal to standard input.
+    """
+    if os.name != "posix":
+        return True
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return sys.stdin.isatty()
+    return True

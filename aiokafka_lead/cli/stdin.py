@@ -15,6 +15,7 @@ from typing import cast
 import typer
 
 from .._io.loop import Signal, loop_caller
+from ..errors import ConfigError
 from .failures import Failed
 from .output import Output
 from .signals import Interrupted, signals_raise
@@ -76,6 +77,17 @@ def answer() -> bytes:
     while not line.endswith(b"\n") and (byte := read(1)):
         line += byte
     return line
+
+
+def password() -> str:
+    """Return the next line, without its end. Raises `ConfigError` if there is none, or it is not text in UTF-8."""
+    line = answer()
+    if not line:
+        raise ConfigError("no password was given")
+    try:
+        return line.rstrip(b"\r\n").decode()
+    except UnicodeDecodeError:
+        raise ConfigError("the password is not text in UTF-8") from None
 
 
 def _source() -> Callable[[int], bytes]:

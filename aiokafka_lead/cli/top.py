@@ -53,7 +53,7 @@ async def top(
     async with session.admin() as admin:
         with session.out.live() as show:
             while True:
-                now = await _look(admin)
+                now = await _look(session, admin)
                 moves += 0 if before is None else _moved(before, now)
                 shown = _rows(before, now, moves)
                 if session.out.as_json:
@@ -68,7 +68,7 @@ async def top(
                 await anyio.sleep(pause_s)
 
 
-async def _look(admin: AdminClient) -> Look:
+async def _look(session: Session, admin: AdminClient) -> Look:
     cluster = await admin.describe_cluster()
     look = Look(anyio.current_time(), cluster, await admin.describe_topics())
     led = [
@@ -80,7 +80,7 @@ async def _look(admin: AdminClient) -> Look:
     if led:
         ends = await outcomes_of(admin.list_offsets(dict.fromkeys(led, int(OffsetSpec.LATEST)), timeout_ms=5000))
         look.ends = {where: end.offset for where, end in ends.items() if isinstance(end, OffsetAndTimestamp)}
-    lags, _ = await lag_of_groups(admin)
+    lags, _ = await lag_of_groups(session, admin)
     for each in lags:
         look.lags[each.group] = look.lags.get(each.group, 0) + (each.lag or 0)
     return look

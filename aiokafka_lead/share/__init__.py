@@ -161,19 +161,22 @@ class ShareConsumer(Facade, Generic[K, V]):
     # --- choice of topics --------------------------------------------------------------------------------------------
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Take records from these topics; replaces the earlier subscription. Raises `ConfigError` without topics."""
+        """Take records from these topics; replaces the earlier subscription. Raises `ConfigError` without topics.
+
+        Records of other topics that were not returned yet are released.
+        """
         names = arguments.TOPICS("topics", topics)
         if not names:
             raise ConfigError("topics must not be empty")
         self._client.check_loop()
-        self._engine.membership.subscribe(tuple(sorted(set(names))), started=self._engine.started)
+        self._engine.subscribe(tuple(sorted(set(names))))
 
     def unsubscribe(self) -> None:
         """Stop taking records and leave the group, in the background. Records already returned can still be
         acknowledged.
         """
         self._client.check_loop()
-        self._engine.unsubscribe()
+        self._engine.subscribe(())
 
     def subscription(self) -> frozenset[str]:
         """Return the subscribed topics."""

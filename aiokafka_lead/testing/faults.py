@@ -271,6 +271,7 @@ _ANSWERS_FOR_PARTS = frozenset(
         ApiKey.FIND_COORDINATOR,  # by key, from version 4 on
         ApiKey.SHARE_FETCH,
         ApiKey.SHARE_ACKNOWLEDGE,
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
         ApiKey.LIST_OFFSETS,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         ApiKey.METADATA,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import anyio
 import pytest
 
 from aiokafka_lead import Producer
 from aiokafka_lead._core.admin import BRIEF_TRIES, failure
+from aiokafka_lead._io.admin import Route
+from aiokafka_lead._wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from aiokafka_lead.admin import (
     ConfigChange,
     ConfigResource,
@@ -353,6 +356,31 @@ async def test_a_call_that_runs_out_of_time_tells_of_a_lost_answer() -> None:
         assert isinstance(caught.value.__cause__, NotControllerError)
         assert "may have been executed: CreateTopics was in flight" in caught.value.__notes__[0]
         assert cluster.topic_names() == ["t"]
+
+
+async def test_what_may_have_been_executed_is_not_repeated_if_the_call_forbids_it() -> None:
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        calls, request = admin._calls, CreateTopicsRequest(topics=[CreatableTopic(name="t")])
+        cluster.faults.add("CreateTopics", disconnect=True, after=True, count=1)
+        with pytest.raises(KafkaConnectionError, match="CreateTopics was in flight"):
+            await calls.call(Route.CONTROLLER, request, calls.deadline(None), repeatable=False)
+        assert cluster.requests.count("CreateTopics") == 1
+        await cluster.stop_broker(1)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(calls.call, Route.CONTROLLER, request, calls.deadline(60_000), repeatable=False))
+            await anyio.wait_all_tasks_blocked()
+            await cluster.start_broker(1)
+        assert cluster.requests.count("CreateTopics") == 2
+
+
+async def test_a_note_names_a_part_of_many_failures() -> None:
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        with pytest.raises(UnknownTopicOrPartitionError) as unknown:
+            await admin.delete_topics([f"gone-{number}" for number in range(30)])
+        (note,) = unknown.value.__notes__
+        assert note.startswith("failed: gone-0, gone-1, ")
+        assert note.endswith("gone-19, 10 more (0 others succeeded)")
+        assert len(unknown.value.outcomes or ()) == 30
 
 
 async def test_a_call_that_gets_no_answer_ends_in_time() -> None:

@@ -11,6 +11,7 @@ import pytest
 from aiokafka_lead import Consumer, OffsetAndMetadata, Producer, ShareConsumer, TopicPartition
 from aiokafka_lead.admin import (
     AdminClient,
+    ClassicGroupDescription,
     ConfigChange,
     ConfigResource,
     ConfigResourceType,
@@ -25,6 +26,8 @@ from aiokafka_lead.admin import (
 from aiokafka_lead.errors import (
     ConfigError,
     ConfigTypeError,
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
     GroupIdNotFoundError,
     GroupSubscribedToTopicError,
     InvalidConfigError,
@@ -32,6 +35,7 @@ from aiokafka_lead.errors import (
     NonEmptyGroupError,
     NotCoordinatorError,
     RequestTimedOutError,
+    TopicAuthorizationFailedError,
     UnknownMemberIdError,
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
@@ -141,6 +145,40 @@ async def test_many_groups_are_asked_about_in_one_request_to_each_coordinator() 
         assert await listed(admin) == {}
 
 
+async def test_a_group_without_a_coordinator_does_not_hold_up_the_others() -> None:
+    async with EmbeddedCluster(2) as cluster, make_admin(cluster) as admin:
+        cluster.create_topic("t", partitions=2)
+        await admin.alter_consumer_group_offsets("a", {T0: 0})
+        cluster.faults.add("FindCoordinator", topic="b", error_code=CoordinatorNotAvailableError)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(outcomes_of, admin.describe_classic_groups(["a", "b"], timeout_ms=3_600_000))
+            await cluster.requests.wait_for("DescribeGroups", timeout_ms=60_000)
+            tasks.cancel_scope.cancel()
+        found = await outcomes_of(admin.describe_classic_groups(["b", "a"], timeout_ms=2_000))
+        assert isinstance(found["a"], ClassicGroupDescription)
+        assert isinstance(found["b"], RequestTimedOutError)
+        assert "coordinator of group 'b' could not be reached" in str(found["b"])
+
+
+async def test_a_group_that_moves_between_two_answers_is_listed_once() -> None:
+    async with EmbeddedCluster(2) as cluster, make_admin(cluster) as admin:
+        cluster.create_topic("t", partitions=2)
+        cluster.move_coordinator("g", 1)
+        await admin.alter_consumer_group_offsets("g", {T0: 0})
+        held = cluster.faults.add("ListGroups", broker=2, hold=True)
+        names: list[str] = []
+
+        async def look() -> None:
+            names.extend([group.group_id async for group in admin.list_groups()])
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(look)
+            await cluster.requests.wait_for("ListGroups", count=2)
+            cluster.move_coordinator("g", 2)
+            held.remove()
+        assert names == ["g"]
+
+
 async def test_a_group_with_members_is_not_deleted_and_its_offsets_not_altered() -> None:
     async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
         cluster.create_topic("t", partitions=2)
@@ -230,6 +268,22 @@ async def test_an_open_transaction_is_the_reason_of_a_timeout(timeout_ms: int) -
         assert caught.value.outcomes is not None
         assert caught.value.outcomes[T1] is None
         assert await admin.list_consumer_group_offsets("g", [T0]) == {T0: None}
+
+
+@again_if_late(300, 3000)
+async def test_an_open_transaction_hides_no_other_partition_of_the_group(timeout_ms: int) -> None:
+    async with (
+        EmbeddedCluster(1) as cluster,
+        make_admin(cluster) as admin,
+        Producer(cluster.bootstrap_servers, transactional_id="tx") as producer,
+    ):
+        cluster.create_topic("t", partitions=2)
+        await admin.alter_consumer_group_offsets("g", {T0: 1, T1: 7})
+        await producer.begin_transaction()
+        await producer.send_offsets_to_transaction({T0: 2}, "g")
+        found = await outcomes_of(admin.list_consumer_group_offsets("g", require_stable=True, timeout_ms=timeout_ms))
+        assert found[T1] == OffsetAndMetadata(7)
+        assert isinstance(found[T0], RequestTimedOutError)
 
 
 async def test_only_groups_whose_answer_was_lost_are_in_doubt() -> None:
@@ -396,6 +450,29 @@ async def test_share_groups_and_their_offsets() -> None:
         await admin.delete_share_groups(["g"])
         with pytest.raises(GroupIdNotFoundError):
             await admin.describe_share_groups(["g"])
+
+
+async def test_a_share_partition_whose_state_is_loaded_is_asked_about_again() -> None:
+    async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
+        cluster.create_topic("t", partitions=2)
+        await admin.alter_share_group_offsets("g", {T0: 1, T1: 2})
+        expected = await admin.list_share_group_offsets("g")
+        for partitions in (None, [T0, T1]):
+            cluster.faults.add(
+                "DescribeShareGroupOffsets",
+                topic="t",
+                partition=0,
+                error_code=CoordinatorLoadInProgressError,
+                count=2,
+            )
+            assert await admin.list_share_group_offsets("g", partitions) == expected
+        rule = cluster.faults.add(
+            "DescribeShareGroupOffsets", topic="t", partition=0, error_code=TopicAuthorizationFailedError
+        )
+        found = await outcomes_of(admin.list_share_group_offsets("g"))
+        rule.remove()
+        assert isinstance(found[T0], TopicAuthorizationFailedError)
+        assert found[T1] == expected[T1]
 
 
 async def test_a_broker_that_leaves_the_cluster_is_not_waited_for() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aiokafka_lead._wire.messages.init_producer_id import InitProducerIdRequest
-from aiokafka_lead.admin import AdminClient, TransactionState
+from aiokafka_lead.admin import AdminClient, TransactionState, outcomes_of
 from aiokafka_lead.errors import (
     ConcurrentTransactionsError,
     ConfigError,
@@ -99,6 +99,18 @@ async def test_filters_that_the_brokers_do_not_know() -> None:
             await admin.list_transactions(longer_than_ms=5)
         with pytest.raises(UnsupportedVersionError, match="pattern"):
             await admin.list_transactions(transactional_id_pattern="x")
+
+
+async def test_a_broker_that_fails_hides_no_transactional_ids_of_the_others() -> None:
+    async with AsyncExitStack() as stack:
+        world = World(stack)
+        admin = await world.start()
+        world.cluster.transactions.move_coordinator("tx", 1)
+        await world.begin("tx")
+        world.cluster.faults.add("ListTransactions", broker=2, disconnect=True)
+        found: dict[Any, Any] = {**await outcomes_of(admin.list_transactions(timeout_ms=500))}
+        assert found["tx"].coordinator_id == 1
+        assert isinstance(found[2], RequestTimedOutError)
 
 
 async def test_coordinators_that_move_or_load_are_followed() -> None:

@@ -12,10 +12,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from aiokafka_lead import TopicPartition
+from aiokafka_lead import ShareConsumer, TopicPartition
 from aiokafka_lead._core.run.dead_letter import DEAD_LETTER_HEADERS
 from aiokafka_lead.cli.output import Output
 from aiokafka_lead.cli.session import Session
+from aiokafka_lead.errors import CoordinatorNotAvailableError, TopicAuthorizationFailedError
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
 from .conftest import CommandLine
@@ -136,6 +137,72 @@ def test_of_several_names_those_that_are_there_are_shown(cli: CommandLine, clust
         ran = cli(*command.split())
         assert (ran.code, shown in ran.out, "there is no" in ran.err) == (1, True, True), (command, ran)
         assert "raeder" not in command or "did you mean 'reader'?" in ran.err or "delete" in command
+
+
+def test_a_broker_out_of_reach_hides_no_group_of_the_others(cli: CommandLine) -> None:
+    with ClusterThread(EmbeddedCluster(2)) as pair:
+        cli.environment["AIOKAFKA_LEAD_BOOTSTRAP_SERVERS"] = pair.bootstrap_servers
+        pair.create_topic("led", assignments=[[1]])
+        cli.fine("produce", "led", stdin="1\n2\n")
+        for group in ("near", "spare"):
+            cli.fine("consume", "led", "-g", group, "-n", "1")
+            pair.move_coordinator(group, 1)
+        pair.faults.add("ListGroups", broker=2, disconnect=True)
+        for command, code in (
+            ("groups list", 3),
+            ("groups describe near", 0),
+            ("groups lag near --fail-above 1", 0),
+            ("groups lag", 3),
+            ("groups lag --watch --count 2 --interval 1ms", 3),
+            ("groups reset near --to beginning -y", 0),
+            ("top --count 1", 0),
+            ("groups delete naer spare -y", 1),
+            ("groups forget near -t led -y", 0),
+        ):
+            ran = cli(*command.split(), "-X", "request_timeout_ms=1000")
+            assert ran.code == code, (command, ran)
+            assert "near" in ran.out or "led" in ran.out or "deleted: spare" in ran.out, (command, ran)
+            assert "there are no groups" not in ran.err
+
+
+def test_a_group_without_a_coordinator_hides_no_other(cli: CommandLine) -> None:
+    with ClusterThread(EmbeddedCluster(1)) as alone:
+        cli.environment["AIOKAFKA_LEAD_BOOTSTRAP_SERVERS"] = alone.bootstrap_servers
+        alone.create_topic("led", 1)
+        cli.fine("produce", "led", stdin="1\n2\n")
+        for group in ("here", "away"):
+            cli.fine("consume", "led", "-g", group, "-n", "1")
+        alone.faults.add("FindCoordinator", topic="away", error_code=CoordinatorNotAvailableError)
+        for command in ("groups lag", "groups describe here away", "groups lag --watch --count 2 --interval 1ms"):
+            ran = cli(*command.split(), "-X", "request_timeout_ms=1500")
+            assert (ran.code, "here" in ran.out, "'away'" in ran.err) == (3, True, True), (command, ran)
+
+
+def test_a_share_group_whose_offsets_are_refused_hides_no_other(cli: CommandLine) -> None:
+    with ClusterThread(EmbeddedCluster(1)) as alone:
+        cli.environment["AIOKAFKA_LEAD_BOOTSTRAP_SERVERS"] = alone.bootstrap_servers
+        alone.create_topic("led", 1)
+        cli.fine("produce", "led", stdin="1\n")
+        cli.fine("consume", "led", "-g", "readers", "-n", "1")
+
+        async def work() -> None:
+            async with ShareConsumer("led", bootstrap_servers=alone.bootstrap_servers, group_id="workers"):
+                alone.faults.add("DescribeShareGroupOffsets", topic="led", error_code=TopicAuthorizationFailedError)
+                ran = await anyio.to_thread.run_sync(cli, "groups", "lag")
+                assert (ran.code, "readers" in ran.out, "TopicAuthorizationFailed" in ran.err) == (4, True, True), ran
+
+        anyio.run(work)
+
+
+def test_a_deletion_whose_answer_was_lost_is_no_typing_error(cli: CommandLine) -> None:
+    with ClusterThread(EmbeddedCluster(1, auto_create_topics=False)) as alone:
+        cli.environment["AIOKAFKA_LEAD_BOOTSTRAP_SERVERS"] = alone.bootstrap_servers
+        alone.create_topic("orders", 1)
+        alone.faults.add("DeleteTopics", disconnect=True, after=True, count=1)
+        ran = cli("topics", "delete", "orders", "-y")
+        assert ran.code == 1
+        assert "there is no topic 'orders'" in ran.err
+        assert "an earlier attempt got no answer and may have been executed" in ran.err
 
 
 def test_groups_clone_and_alert(cli: CommandLine, cluster: ClusterThread) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from aiokafka_lead._core.run.dead_letter import DEAD_LETTER_HEADERS
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
 from .conftest import CommandLine, program
+from .test_processes import PROGRAM, environment
 from .test_table_of_ends import ROWS
 from .test_terminal import AtTerminal
 
@@ -82,3 +84,35 @@ def test_the_password_is_asked_for(cli: CommandLine) -> None:
             ran.type(f"{password}\n")
             assert ran.ended() == code, ran.said
             assert password not in ran.said
+
+
+def test_without_a_terminal_the_password_is_one_line_of_the_input(cli: CommandLine) -> None:
+    with ClusterThread(EmbeddedCluster(1, sasl_users={"alice": "open sesame"})) as secured:
+        secured.create_topic("asked", 1)
+        cli.environment |= {
+            "AIOKAFKA_LEAD_BOOTSTRAP_SERVERS": secured.bootstrap_servers,
+            "AIOKAFKA_LEAD_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+            "AIOKAFKA_LEAD_SASL_PLAIN_USERNAME": "alice",
+        }
+        for command, rest, code in (("produce asked", b"1\n2\n", 0), ("topics delete asked", b"y\n", 0)):
+            ran = subprocess.run(
+                [*PROGRAM, *command.split(), "-W"],
+                input=b"open sesame\n" + rest,
+                env=environment(cli),
+                capture_output=True,
+                start_new_session=True,  # without the terminal of the tests
+                check=False,
+            )
+            assert (ran.returncode, b"sesame" in ran.stdout + ran.stderr) == (code, False), ran
+            if command.startswith("produce"):
+                assert [record.value for record in secured.records("asked")] == [b"1", b"2"]
+        assert secured.topic_names() == []
+    ran = subprocess.run(
+        [*PROGRAM, "topics", "list", "-W"],
+        stdin=subprocess.DEVNULL,
+        env=environment(cli),
+        capture_output=True,
+        start_new_session=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (2, b"error: no password was given\n")

@@ -22,6 +22,31 @@ PATIENCE_S = 50
 pytestmark = pytest.mark.usefixtures("handler_of_python")
 
 
+def test_rules_that_are_added_at_the_question_stay(cli: CommandLine) -> None:
+    rule = ("-r", "topic", "-n", "asked", "-o", "read")
+    cli.fine("acls", "add", "-u", "User:shown", *rule)
+    with subprocess.Popen(
+        [*PROGRAM, "acls", "remove", "-n", "asked"],
+        env=environment(cli),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        said = b""
+        while b"[y/N]:" not in said:
+            more = os.read(process.stderr.fileno(), 4096)
+            assert more, said
+            said += more
+        cli.fine("acls", "add", "-u", "User:later", *rule)
+        process.stdin.write(b"y\n")
+        process.stdin.close()
+        assert process.wait(PATIENCE_S) == 0
+    assert [each["principal"] for each in cli.fine("acls", "list", "-n", "asked", "--json").json] == ["User:later"]
+    cli.fine("acls", "remove", "-n", "asked", "-y")
+
+
 @pytest.fixture
 def topic(cli: CommandLine, cluster: ClusterThread) -> str:
     """A topic with a record, a group and a rule."""

@@ -36,7 +36,7 @@ def buffer(*answers: AcquiredData, most: int = 500) -> ShareBuffer:
     failed: list[AcquiredData] = []
     made = ShareBuffer(Allowance(most), failed.append, ShareCounters())
     for answer in answers:
-        made.add(answer)
+        made.add(answer, 0.0)
     return made
 
 
@@ -107,11 +107,29 @@ def test_everything_is_given_back_decoded_or_not() -> None:
     first, second = data(batch(0, 1), (0, 1)), data(batch(0, 1), (0, 1))
     found = buffer(first, second)
     (record,) = found.take(1, 0.0)
-    found.release(0.0)
+    found.hold_only((), 0.0)
     assert list(first.acquired.marks) == [OPEN, RELEASE]
     assert list(second.acquired.marks) == [RELEASE, RELEASE]
     assert found.take(1, 0.0) == []
     assert record.lock_expires_at == 30.0
+
+
+def test_records_of_topics_that_are_left_are_given_back_and_those_that_arrive_later() -> None:
+    first, second, late = (data(batch(0, 1), (0, 1)) for _ in range(3))
+    found = buffer(first, second)
+    taken = found.take(2, 0.0)
+    found.hold_only(("others",), 0.0)
+    found.put_back(taken)
+    found.add(late, 0.0)
+    assert found.take(1, 0.0) == []
+    for answer in (first, second, late):
+        assert list(answer.acquired.marks) == [RELEASE, RELEASE]
+        assert answer.exchange.has_unsent
+    found.hold_only(("jobs",), 0.0)
+    again = data(batch(0, 1), (0, 1))
+    found.add(again, 0.0)
+    found.hold_only(("jobs", "others"), 0.0)
+    assert values(found) == [b"0", b"1"]
 
 
 def test_what_is_acquired_ahead_follows_the_application() -> None:

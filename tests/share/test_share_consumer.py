@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import anyio
@@ -22,7 +23,7 @@ from aiokafka_lead.errors import (
     UnsupportedVersionError,
 )
 from aiokafka_lead.schema import SchemaRegistry
-from aiokafka_lead.testing import EmbeddedCluster, EmbeddedSchemaRegistry, GroupOptions
+from aiokafka_lead.testing import EmbeddedCluster, EmbeddedSchemaRegistry, GroupOptions, RequestRecord
 
 from ..patience import again_if_late
 from .support import SHORT_LOCKS, Handled, cluster_with_locks, configure, consumer, fill, take, values
@@ -377,6 +378,70 @@ async def test_unsubscribed_it_reads_nothing_and_comes_back(cluster: EmbeddedClu
             await jobs.getmany()
         jobs.subscribe(["jobs"])
         assert len(await take(jobs, 1)) == 1
+
+
+async def test_records_of_topics_that_were_left_go_back_to_the_group(cluster: EmbeddedCluster) -> None:
+    await fill(cluster.bootstrap_servers, "jobs", 10, partition=0)
+    await fill(cluster.bootstrap_servers, "single", 1)
+    async with consumer(cluster.bootstrap_servers) as jobs, consumer(cluster.bootstrap_servers) as other:
+        (first,) = await take(jobs, 1)
+        assert first.topic == "jobs"
+        jobs.subscribe(["single"])
+        assert [record.topic for record in await take(jobs, 1)] == ["single"]
+        with anyio.fail_after(30):
+            assert len({record.offset for record in await take(other, 9)} - {first.offset}) == 9
+
+
+async def test_records_that_arrive_after_an_unsubscribe_go_back_to_the_group(cluster: EmbeddedCluster) -> None:
+    async with consumer(cluster.bootstrap_servers, "single") as jobs:
+        held = cluster.faults.add("ShareFetch", hold=True)
+        cluster.requests.clear()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(jobs.getmany, timeout_ms=60_000))
+            await cluster.requests.wait_for("ShareFetch")
+            tasks.cancel_scope.cancel()
+        await fill(cluster.bootstrap_servers, "single", 1)
+        jobs.unsubscribe()
+        held.remove()
+        async with consumer(cluster.bootstrap_servers, "single") as other:
+            with anyio.fail_after(30):
+                assert values(await take(other, 1)) == [0]
+
+
+def _acknowledges(record: RequestRecord) -> bool:
+    if record.api not in ("ShareFetch", "ShareAcknowledge"):
+        return False
+    return any(each.acknowledgement_batches for topic in record.request.topics for each in topic.partitions)
+
+
+async def test_a_commit_does_not_wait_for_what_another_task_acknowledges_later(cluster: EmbeddedCluster) -> None:
+    async with consumer(cluster.bootstrap_servers, share_acknowledgement_mode="explicit") as jobs:
+        await fill(cluster.bootstrap_servers, "jobs", 2, partition=0)  # now, so that one answer has both
+        first, second = await take(jobs, 2)
+        sent = anyio.Event()
+
+        def notes(record: RequestRecord) -> bool:
+            if _acknowledges(record):
+                sent.set()
+            return sent.is_set()
+
+        earlier = cluster.faults.add(when=notes, hold=True, count=1)
+        jobs.acknowledge(first)
+        outcomes: dict[TopicPartition, Any] = {}
+
+        async def commit() -> None:
+            outcomes.update(await jobs.commit(timeout_ms=60_000))
+
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(commit)
+                await sent.wait()
+                cluster.faults.add(when=_acknowledges, hold=True)
+                jobs.acknowledge(second)
+                earlier.release()
+        assert outcomes == {J0: None}
+        cluster.faults.clear()
+        assert await jobs.commit() == {J0: None}
 
 
 async def test_a_record_is_acknowledged_once_and_by_its_consumer(cluster: EmbeddedCluster) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from aiokafka_lead import Consumer, ConsumerRecord, Delivery, ShareRunOptions, TopicPartition
+from aiokafka_lead import AcknowledgeType, Consumer, ConsumerRecord, Delivery, ShareRunOptions, TopicPartition
 from aiokafka_lead.errors import ConfigTypeError, HandlerError, IllegalStateError
 from aiokafka_lead.testing import EmbeddedCluster
 
@@ -120,6 +120,23 @@ async def test_without_dead_letters_it_is_rejected_and_the_others_go_on(
         await handled.until(4)
         await jobs.stop()
     assert "offset 1 of single-0 could not be handled (attempt 1), and is rejected: ValueError('one')" in caplog.text
+
+
+async def test_a_handler_may_acknowledge_its_record(cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
+    await fill(cluster.bootstrap_servers, "single", 5)
+    handled = Handled()
+    async with consumer(cluster.bootstrap_servers, "single") as jobs, anyio.create_task_group() as tasks:
+
+        async def handle(record: Record) -> None:
+            jobs.acknowledge(record, AcknowledgeType.REJECT)
+            handled.note(record)
+
+        tasks.start_soon(jobs.run, handle)
+        await handled.until(5)
+        await jobs.stop()
+    assert "lock was lost" not in caplog.text
+    async with consumer(cluster.bootstrap_servers, "single") as jobs:
+        assert await jobs.getmany(timeout_ms=300) == {}
 
 
 async def test_a_dead_letter_that_is_refused_ends_the_run_and_its_record_comes_again(cluster: EmbeddedCluster) -> None:

@@ -324,6 +324,10 @@ class Acquired:
         """True if the outcome of any decision is unknown."""
         return bool(self.marks.translate(None, _NOT_PENDING))
 
+    def pending(self) -> list[int]:
+        """Return the records with a decision whose outcome is unknown."""
+        return [index for index, mark in enumerate(self.marks) if mark not in _NOT_PENDING]
+
     @property
     def lost(self) -> int:
         """Number of lost records."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from itertools import chain
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ..._records import BatchView, MessageSet
 from ...types import AcknowledgeType
+from .acquired import Acquired
 from .at_hand import AtHand
 from .counters import ShareCounters
 from .decoding import LOADED_AT_ONCE_BYTES, AcquiredData
@@ -94,10 +94,18 @@ class ShareBuffer:
         """Records taken and put back, grouped by answer."""
         self._view: BatchView | MessageSet | None = None
         """Next batch of the first answer, while it is decompressed."""
+        self._topics: Collection[str] | None = None
+        """Topics whose records are held; None: of all topics."""
 
-    def add(self, data: AcquiredData) -> None:
-        """Append the records of an answer."""
-        self._answers.append(data)
+    def add(self, data: AcquiredData, now: float) -> None:
+        """Append the records of an answer, or release them: a fetch may be answered after its topic has been left."""
+        if self._holds(data.acquired):
+            self._answers.append(data)
+        else:
+            _give_back(data, now)
+
+    def _holds(self, acquired: Acquired) -> bool:
+        return self._topics is None or acquired.tp.topic in self._topics
 
     def count(self, exchange: Exchange) -> int:
         """Return the approximate number of a broker's records."""
@@ -149,7 +157,7 @@ class ShareBuffer:
         if acquired.error is not None:
             self._not_handed_out([record for record in records if not record._is_open()])
             records = [record for record in records if record._is_open()]
-        if left_s > TOO_LATE * self._allowance.lock_s:
+        if left_s > TOO_LATE * self._allowance.lock_s and self._holds(acquired):
             return records
         for record in records:
             acquired.decide(record._index, RELEASE)
@@ -194,17 +202,26 @@ class ShareBuffer:
         if not self._returned:
             self.at_hand.quick_until = min(until, self._allowance.late_at(record._acquired.expires_at))
 
-    def release(self, now: float) -> None:
-        """Release all records to the group."""
-        waiting = (self.at_hand.take(len(self.at_hand)), *self._returned)
-        for record in chain(*waiting):
-            record._acquired.decide(record._index, RELEASE)
-            record._exchange.decided(record._acquired, now)
-        for records in waiting:
+    def hold_only(self, topics: Collection[str], now: float) -> None:
+        """Hold records of these topics alone, and release all others to the group, also those that arrive later."""
+        self._topics = topics
+        left = [records for records in self._returned if not self._holds(records[0]._acquired)]
+        self._returned = deque(records for records in self._returned if self._holds(records[0]._acquired))
+        if self.at_hand and not self._holds(self.at_hand.first._acquired):
+            left.append(self.at_hand.take(len(self.at_hand)))
+        for records in left:
+            for record in records:
+                record._acquired.decide(record._index, RELEASE)
+                record._exchange.decided(record._acquired, now)
             self._not_handed_out(records)
-        self._returned.clear()
-        self._view = None
+        if self._answers and not self._holds(self._answers[0].acquired):
+            self._view = None
         for data in self._answers:
-            data.release()
-            data.exchange.decided(data.acquired, now)
-        self._answers.clear()
+            if not self._holds(data.acquired):
+                _give_back(data, now)
+        self._answers = deque(data for data in self._answers if self._holds(data.acquired))
+
+
+def _give_back(data: AcquiredData, now: float) -> None:
+    data.release()
+    data.exchange.decided(data.acquired, now)

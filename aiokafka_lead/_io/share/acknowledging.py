@@ -128,14 +128,14 @@ class Acknowledging:
         return await self.flush(timeout_ms)
 
     async def flush(self, timeout_ms: float) -> dict[TopicPartition, KafkaError | None]:
-        """Send acknowledgements, and wait for the outcomes."""
+        """Send acknowledgements, and wait for their outcomes. Later acknowledgements by other tasks are not awaited."""
         deadline = Deadline(timeout_ms)
         exchanges = list(self._planner.exchanges.values())
-        pending = [acquired for exchange in exchanges for acquired in exchange if acquired.unsettled]
+        pending = [(each, each.pending()) for exchange in exchanges for each in exchange if each.unsettled]
         for exchange in exchanges:
             exchange.urgent = exchange.has_unsent
         self._planning.set()
-        while left := [acquired for acquired in pending if acquired.unsettled]:
+        while left := [acquired for acquired, indices in pending if not all(map(acquired.is_settled, indices))]:
             try:
                 await self._news.wait(deadline.left_s())
             except TimeoutError:

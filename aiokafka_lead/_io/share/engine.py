@@ -259,8 +259,9 @@ class ShareEngine(Kind):
             raise IllegalStateError("nothing to read: subscribe to topics first")
         self.membership.check()
 
-    def unsubscribe(self) -> None:
-        """Leave the group and take no more records. A waiting read raises `IllegalStateError`."""
-        self.membership.subscribe((), started=self.started)
-        self.buffer.release(time.monotonic())
+    def subscribe(self, topics: tuple[str, ...]) -> None:
+        """Take records of these topics alone; without topics, leave the group, and a waiting read raises
+        `IllegalStateError`."""
+        self.membership.subscribe(topics, started=self.started)
+        self.buffer.hold_only(topics, time.monotonic())
         self._changed()

@@ -275,10 +275,7 @@ class ShareExchanging:
             check_crcs=self._config.check_crcs,
             max_decompressed_batch_bytes=self._config.max_decompressed_batch_bytes,
         )
-        self._buffer.add(data)
-        if self._closing:
-            data.release()
-            exchange.decided(acquired, now)
+        self._buffer.add(data, now)
 
     def _note(self, planned: Planned, now: float, refused: KafkaError | None, *, answered: bool) -> None:
         """Record the duration of the request, and the refusal of its acknowledgements, if any."""
@@ -313,7 +310,7 @@ class ShareExchanging:
     async def close(self, timeout_s: float) -> None:
         """Within this time, release records not handed out, send the last acknowledgements, and close all sessions."""
         self._closing = True
-        self._buffer.release(time.monotonic())
+        self._buffer.hold_only((), time.monotonic())
         with anyio.move_on_after(timeout_s):
             async with anyio.create_task_group() as tasks:
                 for exchange in list(self._planner.exchanges.values()):

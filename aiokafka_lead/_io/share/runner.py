@@ -150,12 +150,14 @@ class ShareRunner(WorkersRun[JobSlot, Record]):
 
     def _decide(self, record: Record, kind: AcknowledgeType) -> None:
         if not self._engine.acknowledging.decide(record, kind) and kind is ACCEPT:
-            self._log.warning(
-                "the record at offset %d of %s was handled after its lock was lost, and is delivered again: %s",
-                record.offset,
-                record.topic_partition,
-                record._acquired.failure(record._index),
-            )
+            lost = record._acquired.failure(record._index)
+            if lost is not None:  # otherwise the handler has acknowledged it
+                self._log.warning(
+                    "the record at offset %d of %s was handled after its lock was lost, and is delivered again: %s",
+                    record.offset,
+                    record.topic_partition,
+                    lost,
+                )
         self._room.set()
         if self._winding_up:
             self._calm.tell()

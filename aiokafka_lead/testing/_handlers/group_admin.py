@@ -77,8 +77,9 @@ def _positions(
     for index in partitions:
         saved = context.engine.groups.share_states.get(group_id, (topic.topic_id, index))
         position = _nowhere(index)
+        position.error_code = context.fault_code(topic.name, index)
         found.partitions.append(position)
-        if saved is not None:
+        if saved is not None and not position.error_code:
             partition = topic.partitions[index]
             position.start_offset = saved.start_offset
             position.leader_epoch = 0 if saved.start_offset == NO_OFFSET else partition.leader_epoch

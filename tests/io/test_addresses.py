@@ -114,7 +114,7 @@ async def test_the_next_address_is_gone_to_and_stayed_at(names: Names, bad: Hand
         assert brokers.last_error(1) is None
         for lane in (Lane.DATA, Lane.COORDINATOR):
             await brokers.get(1, lane)
-        assert visits.count == 1
+        assert visits.count == (2 if bad is resetting else 1)  # it may lack the newest version of ApiVersions
 
 
 async def test_an_address_that_refuses_connections_is_passed_over(names: Names) -> None:
@@ -204,7 +204,8 @@ async def test_certificates_that_are_not_accepted_anywhere(names: Names) -> None
             await brokers.get(1)
 
 
-async def test_each_backoff_has_one_connection_once_every_address_has_failed(names: Names) -> None:
+async def test_each_backoff_has_one_address_once_every_address_has_failed(names: Names) -> None:
+    """An address that hangs up is asked twice, in different versions."""
     names[NAME] = [BAD, GOOD]
     good, bad = Visits(resetting), Visits(resetting)
     async with both(good.handle, bad.handle) as port, named(port, **EAGER) as brokers:
@@ -213,7 +214,7 @@ async def test_each_backoff_has_one_connection_once_every_address_has_failed(nam
             with pytest.raises(KafkaConnectionError, match="closed the connection"):
                 await brokers.get(1)
             counts.append((bad.count, good.count))
-        assert counts == [(1, 1), (2, 1), (2, 2), (3, 2), (3, 3)]
+        assert counts == [(2, 2), (4, 2), (4, 4), (6, 4), (6, 6)]
 
 
 async def test_all_lanes_find_the_way_at_once(names: Names) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 import anyio
 from anyio.lowlevel import RunVar
 
-from ....errors import KafkaConnectionError
+from ....errors import KafkaConnectionError, UnresolvedHostError
 from ....errors.shown import shown
 from ...loop import uninterrupted
 from ...threads import BlockingCalls
@@ -59,6 +59,8 @@ async def resolve(host: str, port: int) -> dict[str, AddressInfo]:
         infos = _numeric(host, port) or await _looked_up(host, port)
     except (OSError, UnicodeError) as error:
         raise connect_error(error) from error
+    except KafkaConnectionError as error:
+        raise UnresolvedHostError(f"cannot connect: {error.message}") from error
     families = [[info for info in infos if info[0] == family] for family in dict.fromkeys(info[0] for info in infos)]
     return {info[4][0]: (info[0], info[4]) for info in chain(*zip_longest(*families)) if info is not None}
 

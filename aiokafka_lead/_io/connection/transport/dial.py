@@ -28,6 +28,18 @@ S = TypeVar("S")
 ATTEMPT_DELAY_S = 0.25
 """Head start of an address before the next address is tried in parallel (RFC 8305, section 5)."""
 
+_KEEPALIVE = tuple(
+    (getattr(socket, name), value)
+    for name, value in (
+        ("TCP_KEEPIDLE", 60),  # seconds before the first probe
+        ("TCP_KEEPALIVE", 60),  # the same on macOS
+        ("TCP_KEEPINTVL", 10),  # seconds between probes
+        ("TCP_KEEPCNT", 6),  # number of probes
+    )
+    if hasattr(socket, name)
+)
+"""Options of keepalive, as far as the operating system has them."""
+
 PORT_MAX = 65_535
 HOST_CHARACTERS = 253
 """Maximum length of a DNS name (RFC 1035)."""
@@ -157,9 +169,15 @@ async def race(
 
 
 def tune(sock: socket.socket) -> None:
-    """Disable delays of small requests, and enable keepalive to detect a vanished peer."""
+    """Disable delays of small requests, and enable keepalive.
+
+    Keepalive detects a vanished peer, and keeps load balancers from dropping an idle connection. They do so after a few
+    minutes, some without a sign, while operating systems send the first probe after two hours.
+    """
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for number, value in _KEEPALIVE:
+        sock.setsockopt(socket.IPPROTO_TCP, number, value)
 
 
 def refuse_self(sock: socket.socket) -> None:

@@ -320,11 +320,12 @@ class Consumer(ConsumerBase[K, V]):
         ``exactly_once`` is a started `Producer` with a ``transactional_id`` or a `TransactionPipeline`. The records
         that handlers send with ``txn``, dead letters and the offsets of the input are then committed in one transaction
         (KIP-447). A transaction takes up to ``max_transaction_records`` records, for up to ``max_transaction_ms``, and
-        is committed when all their handlers have returned. If a handler fails, or the transaction is aborted for
-        another reason, all its records are handled again, so other side effects may happen more than once. A rebalance
-        waits for the commit as long as for handlers, and then aborts the transaction. From this call on the consumer
-        reads with ``isolation_level="read_committed"``. Also raises `ProducerFencedError` when another producer has
-        taken over the transactional id, and the reason for the abort after ``transaction_retries``.
+        is committed when all their handlers have returned. If a handler fails after it has sent a record, or the
+        transaction is aborted for another reason, all its records are handled again, so other side effects may happen
+        more than once. A rebalance waits for the commit as long as for handlers, and then aborts the transaction. From
+        this call on the consumer reads with ``isolation_level="read_committed"``. Also raises `ProducerFencedError`
+        when another producer has taken over the transactional id, and the reason for the abort after
+        ``transaction_retries``.
         """
         from .._runs import run_consumer
 

@@ -88,8 +88,7 @@ class ProducerEngine(Kind):
             self.intake.start(*loop_probe(), loop_thread())
         if self.transactions is not None:
             self.intake.usable = False
-            another = self._started_intake if self.sends.as_they_come else None
-            await self.transactions.start(self.intake, another, deadline, wait=wait)
+            await self.transactions.start(self.intake, self._intake_of_block, deadline, wait=wait)
 
     def refuse(self) -> None:
         self.check = _raise_closed
@@ -134,11 +133,12 @@ class ProducerEngine(Kind):
         if self.transactions is not None:
             self.transactions.close_gate()
 
-    def _started_intake(self, admission: Admission) -> Intake:
-        """Return an intake for the sends of a single transaction."""
+    def _intake_of_block(self, admission: Admission) -> Intake:
+        """Return an intake for the sends of a single transaction; unusable if no records can be appended unchanged."""
         intake = Intake(self.config, self.sender, self.client.metadata, admission)
         intake.unsampled = self.intake.unsampled
-        intake.start(*loop_probe(), loop_thread())
+        if self.sends.as_they_come:
+            intake.start(*loop_probe(), loop_thread())
         return intake
 
     def _telemetry(self) -> Source:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, overload
 
@@ -11,9 +11,11 @@ from .._core.consumer.consumed import Consumed
 from .._core.consumer.record_batch import RecordBatch
 from .._core.producer.delivery import Delivery, DeliveryBatch
 from .._core.transactions.state import Fate
+from .._io.deadline import Deadline
+from .._io.producer.checked_sends import CheckedSends
 from .._io.producer.send_methods import QuickSend, QuickSendNowait
 from .._io.transactions.manager import Transactions
-from .._options.arguments import timeout_s
+from .._options.arguments import TIMEOUT, timeout_s
 from .._options.sent_types import K, V
 from ..errors import (
     ConfigTypeError,
@@ -61,7 +63,9 @@ class Transaction(Generic[K, V]):
         await self._begin()
         self._fate = self._transactions.state.fate
         intake = self._transactions.intake_of_block()
-        if intake is not None and ACCELERATED:
+        self._append = intake.append
+        self._sends: CheckedSends = self._producer._engine.sends.through(intake)
+        if ACCELERATED and self._sends.as_they_come:
             own = vars(self)  # attributes of the instance precede methods of the class
             own["send"] = QuickSend(intake, self.send)
             own["send_nowait"] = QuickSendNowait(intake, self.send_nowait).send_nowait
@@ -103,9 +107,10 @@ class Transaction(Generic[K, V]):
     ) -> Delivery:
         """Call `Producer.send` as part of this transaction."""
         self._check()
-        delivery: Delivery = await self._producer.send(
-            topic, value, key, partition, timestamp_ms, headers, timeout_ms=timeout_ms
-        )
+        deadline = None if timeout_ms is None else Deadline(TIMEOUT("timeout_ms", timeout_ms))
+        delivery = self._append(topic, value, key, partition, timestamp_ms, headers)
+        if delivery is None:
+            delivery = await self._sends.send(topic, value, key, partition, timestamp_ms, headers, deadline)
         return delivery
 
     async def send_and_wait(
@@ -135,7 +140,9 @@ class Transaction(Generic[K, V]):
     ) -> Delivery:
         """Call `Producer.send_nowait` as part of this transaction."""
         self._check()
-        delivery: Delivery = self._producer.send_nowait(topic, value, key, partition, timestamp_ms, headers)
+        delivery = self._append(topic, value, key, partition, timestamp_ms, headers)
+        if delivery is None:
+            delivery = self._sends.send_nowait(topic, value, key, partition, timestamp_ms, headers)
         return delivery
 
     async def send_many(
@@ -151,10 +158,8 @@ class Transaction(Generic[K, V]):
     ) -> DeliveryBatch:
         """Call `Producer.send_many` as part of this transaction."""
         self._check()
-        batch: DeliveryBatch = await self._producer.send_many(
-            topic, values, keys, partition, headers, timestamps_ms, timeout_ms=timeout_ms
-        )
-        return batch
+        deadline = None if timeout_ms is None else Deadline(TIMEOUT("timeout_ms", timeout_ms))
+        return await self._sends.send_many(topic, values, keys, partition, headers, timestamps_ms, deadline)
 
     @overload
     async def send_offsets(self, offsets: Consumed, /, *, timeout_ms: float | None = None) -> None: ...
@@ -210,3 +215,7 @@ class Transaction(Generic[K, V]):
 
     def _check(self) -> None:
         self._transactions.state.check_open(self._number)
+
+    def _watch(self) -> Callable[[], int]:
+        """Return a function that counts uses of the producer outside this block, for `Consumer.run`."""
+        return self._transactions.watch()

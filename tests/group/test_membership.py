@@ -267,6 +267,7 @@ async def test_who_is_stopped_at_once_holds_nobody_up(cluster: EmbeddedCluster) 
 async def test_fifty_members_share_five_hundred_partitions(cluster: EmbeddedCluster) -> None:
     cluster.create_topic("many", partitions=500, replication_factor=1)
     options = {"heartbeat_interval_ms": 1_000, "metadata_max_age_ms": 300_000}
+    options["socket_connection_setup_timeout_ms"] = 60_000  # all connect at once
     consumers = [member(cluster, "many", **options) for _ in range(50)]
     async with anyio.create_task_group() as tasks:
         for consumer in consumers:

@@ -26,6 +26,7 @@ from aiokafka_lead.errors import (
 from aiokafka_lead.testing import EmbeddedCluster
 
 from ..names import Names, needs_loopbacks
+from ..patience import again_if_late
 from .handshakes import PASSWORD, SASL
 from .script import Certificates, Changes, Handler, Peer, answer_all, answer_nothing, client, serve
 
@@ -161,9 +162,11 @@ async def test_sasl_at_the_next_address(names: Names, bad: Handler) -> None:
         assert visits.count == 1
 
 
-async def test_an_error_says_what_each_address_did(names: Names) -> None:
+@again_if_late(4000, 8000)
+async def test_an_error_says_what_each_address_did(setup_ms: int, names: Names) -> None:
     names[NAME] = ["127.0.0.3", BAD, GOOD]
-    async with both(resetting, silent) as port, named(port, **FOUR_S) as brokers:
+    options = {"socket_connection_setup_timeout_ms": setup_ms}
+    async with both(resetting, silent) as port, named(port, **options) as brokers:
         with pytest.raises(KafkaConnectionError) as caught:
             await brokers.get(1)
         text = str(caught.value)
@@ -204,11 +207,16 @@ async def test_certificates_that_are_not_accepted_anywhere(names: Names) -> None
             await brokers.get(1)
 
 
-async def test_each_backoff_has_one_address_once_every_address_has_failed(names: Names) -> None:
-    """An address that hangs up is asked twice, in different versions."""
+@again_if_late(10_000, 20_000)
+async def test_each_backoff_has_one_address_once_every_address_has_failed(setup_ms: int, names: Names) -> None:
+    """An address that hangs up is asked twice, in different versions of ApiVersions.
+
+    An address that takes half a second to accept, because the machine stalls, would be passed over.
+    """
     names[NAME] = [BAD, GOOD]
     good, bad = Visits(resetting), Visits(resetting)
-    async with both(good.handle, bad.handle) as port, named(port, **EAGER) as brokers:
+    options = {"socket_connection_setup_timeout_ms": setup_ms, **EAGER}
+    async with both(good.handle, bad.handle) as port, named(port, **options) as brokers:
         counts = []
         for _ in range(5):
             with pytest.raises(KafkaConnectionError, match="closed the connection"):

@@ -14,6 +14,7 @@ from aiokafka_lead._core.metadata.types import Broker
 from aiokafka_lead._io.asking_around import in_order
 from aiokafka_lead._io.connection.brokers import Brokers
 from aiokafka_lead._io.connection.settings import Lane
+from aiokafka_lead._io.metadata.ask import Outcome as AskedOutcome
 from aiokafka_lead._io.metadata.ask import ask
 from aiokafka_lead._wire.messages.api_versions import ApiVersionsResponse
 from aiokafka_lead._wire.messages.heartbeat import HeartbeatResponse
@@ -236,6 +237,7 @@ async def test_a_connect_without_an_answer_is_given_up_and_gets_more_time() -> N
 @needs_loopbacks
 async def test_a_bootstrap_server_may_be_removed_while_it_is_asked() -> None:
     asked = anyio.Event()
+    outcomes: list[AskedOutcome] = []
 
     async def silent(peer: Peer) -> None:
         await peer.shake_hands()
@@ -248,11 +250,12 @@ async def test_a_bootstrap_server_may_be_removed_while_it_is_asked() -> None:
             brokers.set_nodes({-1: Broker(-1, "kafka.test", port)})
             async with anyio.create_task_group() as group:
 
-                async def remove() -> None:
-                    await asked.wait()
-                    brokers.set_nodes({})
+                async def ask_it() -> None:
+                    outcomes.append(await ask(brokers, MetadataReader(), in_order([-1]), MetadataRequest(), 10))
 
-                group.start_soon(remove)
-                outcome = await ask(brokers, MetadataReader(), in_order([-1]), MetadataRequest(), 10)
+                group.start_soon(ask_it)
+                await asked.wait()
+                brokers.set_nodes({})
+        (outcome,) = outcomes
         assert outcome.answer is None
         assert "is not part of the cluster" in str(outcome.errors[-1])

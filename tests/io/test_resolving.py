@@ -98,16 +98,19 @@ def test_a_program_ends_while_name_servers_are_silent(backend: str) -> None:
         for kind in (Producer, Consumer, AdminClient):
             with pytest.raises(KafkaError):
                 await kind(bootstrap_servers="kafka.test:9092").start(timeout_ms=50)
+            begun = silent.lookups["kafka.test"]
             client = kind(bootstrap_servers="kafka.test:9092")
             await client.start(wait=False)
-            while silent.lookups["kafka.test"] % 2:  # noqa: ASYNC110 - it has no event
+            while silent.lookups["kafka.test"] == begun:  # noqa: ASYNC110 - it has no event
                 await anyio.sleep(0.01)
             await client.stop()
 
     with resolving(silent):
         try:
             anyio.run(main, backend=backend)
-            assert (silent.lookups["kafka.test"], silent.answered) == (6, 0)
+            # A start with a timeout may end before its look-up begins.
+            assert silent.answered == 0
+            assert 3 <= silent.lookups["kafka.test"] <= 6
         finally:
             silent.come()
 

@@ -120,30 +120,35 @@ async def lost_in_sessions_of(session_ms: float, lost: list[object]) -> None:
     ) as cluster:
         cluster.create_topic("t")
         servers = cluster.bootstrap_servers
-        async with (
-            Producer(servers, **PLAIN, linger_ms=0, retries=0, enable_idempotence=False) as producer,
-            Consumer("t", bootstrap_servers=servers, **PLAIN, group_id="g", auto_offset_reset="earliest") as consumer,
-        ):
-            sent = 0
+        try:
+            async with (
+                Producer(servers, **PLAIN, linger_ms=0, retries=0, enable_idempotence=False) as producer,
+                Consumer(
+                    "t", bootstrap_servers=servers, **PLAIN, group_id="g", auto_offset_reset="earliest"
+                ) as consumer,
+            ):
+                sent = 0
 
-            async def send() -> None:
-                nonlocal sent
-                while len(connections_with(cluster, ApiKey.PRODUCE)) < 3:
-                    for delivery in [await producer.send("t", b"v") for _ in range(20)]:
-                        try:
-                            await delivery
-                        except KafkaError as error:
-                            lost.append(error)
-                        else:
-                            sent += 1
+                async def send() -> None:
+                    nonlocal sent
+                    while len(connections_with(cluster, ApiKey.PRODUCE)) < 3:
+                        for delivery in [await producer.send("t", b"v") for _ in range(20)]:
+                            try:
+                                await delivery
+                            except KafkaError as error:
+                                lost.append(error)
+                            else:
+                                sent += 1
 
-            with anyio.fail_after(60):
-                async with anyio.create_task_group() as group:
-                    for _ in range(3):
-                        group.start_soon(send)
-                    read = 0
-                    while read < sent or len(connections_with(cluster, ApiKey.PRODUCE)) < 3:
-                        read += sum(map(len, (await consumer.getmany(timeout_ms=100)).values()))
+                with anyio.fail_after(60):
+                    async with anyio.create_task_group() as group:
+                        for _ in range(3):
+                            group.start_soon(send)
+                        read = 0
+                        while read < sent or len(connections_with(cluster, ApiKey.PRODUCE)) < 3:
+                            read += sum(map(len, (await consumer.getmany(timeout_ms=100)).values()))
+        except KafkaError as error:  # of a start
+            lost.append(error)
         lost += cluster.protocol_errors
         logins = {r.connection: r.time for r in cluster.requests if r.api_key == ApiKey.SASL_AUTHENTICATE}
         used = connections_with(cluster, ApiKey.PRODUCE)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import anyio
 import pytest
 
 from aiokafka_lead import Consumer, ConsumerRecord, Handlers, Producer, Transaction
-from aiokafka_lead.errors import HandlerError, MessageTooLargeError
+from aiokafka_lead.errors import DropRecordError, HandlerError, IllegalStateError, MessageTooLargeError
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import E0, committed, fill, runner_of, until
@@ -157,6 +158,146 @@ async def test_a_member_that_takes_over_knows_who_waits(cluster: EmbeddedCluster
     assert seen.index("a1") < seen.index("a2")
 
 
+LETTERS: dict[str, Any] = {"retries": 0, "dead_letter_topic": "dead"}
+BY_FATE: dict[str, tuple[dict[str, Any], type[Exception]]] = {
+    "dead letter": (LETTERS, LookupError),
+    "dropped": ({}, DropRecordError),
+    "retried": ({"retries": 3}, LookupError),
+    "later": ({"retries": 0, "retry_topics": ["20ms"]}, LookupError),
+    "later, in order": (IN_ORDER, LookupError),
+}
+
+
+@pytest.mark.both_loops
+@pytest.mark.parametrize("fate", BY_FATE)
+async def test_a_handler_that_fails_before_it_sends_aborts_nothing(cluster: EmbeddedCluster, fate: str) -> None:
+    """The other records of the transaction are handled once."""
+    options, error = BY_FATE[fate]
+    cluster.create_topic("dead", 1)
+    await fill(cluster, 60, keys=7)
+    seen: Counter[int] = Counter()
+    found: list[str] = []
+    again = fate in ("retried", "later", "later, in order")
+    async with (
+        Producer(cluster.bootstrap_servers, transactional_id="t") as producer,
+        runner_of(cluster) as consumer,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def copy(record: Record, txn: Txn) -> None:
+            assert isinstance(txn, Transaction)
+            number = int(record.value)
+            seen[number] += 1
+            await anyio.lowlevel.checkpoint()
+            if number % 3 == 0 and not (again and seen[number] > 1):
+                raise error
+            await txn.send("copies", record.value)
+
+        more = {"concurrency": 4, "retry_backoff_ms": 5, **options}
+        tasks.start_soon(lambda: consumer.run(copy, exactly_once=producer, **more))
+        found = await copied(cluster, 60 if again else 40)
+        await consumer.stop()
+    assert len(set(found)) == len(found)
+    failed = {number for number in range(60) if number % 3 == 0}
+    assert all(times == 1 for number, times in seen.items() if number not in failed)
+    assert all(seen[number] == 1 + again for number in failed)
+    assert not [each for each in cluster.requests.select("EndTxn") if not each.request.committed]
+    assert len(list(cluster.records("dead"))) == (20 if fate == "dead letter" else 0)
+    assert await committed(cluster, E0) == 60
+
+
+async def test_a_bad_record_aborts_nothing(cluster: EmbeddedCluster) -> None:
+    await write(cluster, "1", "x", "3")
+    seen: list[int] = []
+    async with Producer(cluster.bootstrap_servers, transactional_id="t") as producer, runner_of(cluster) as consumer:
+
+        async def copy(value: int, txn: Txn) -> None:
+            seen.append(value)
+            await txn.send("copies", b"%d" % value)
+            if value == 3:
+                await consumer.stop()
+
+        with anyio.fail_after(20):
+            await consumer.run(copy, exactly_once=producer, on_bad_record="skip", order="partition")
+    assert seen == [1, 3]
+    assert await committed(cluster, E0) == 3
+
+
+WAYS: dict[str, Callable[[Producer[Any, Any], Txn], Awaitable[object]]] = {
+    "txn.send": lambda producer, txn: txn.send("copies", b"0"),
+    "txn.send_many": lambda producer, txn: txn.send_many("copies", [b"0"]),
+    "txn.send_and_wait": lambda producer, txn: txn.send_and_wait("copies", b"0"),
+    "producer.send": lambda producer, txn: producer.send("copies", b"0"),
+    "producer.send_many": lambda producer, txn: producer.send_many("copies", [b"0"]),
+    "producer.send_and_wait": lambda producer, txn: producer.send_and_wait("copies", b"0"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_handler_that_fails_after_it_has_sent_aborts_the_transaction(
+    cluster: EmbeddedCluster, way: str
+) -> None:
+    await write(cluster, "0")
+    failed = False
+    async with Producer(cluster.bootstrap_servers, transactional_id="t") as producer, runner_of(cluster) as consumer:
+
+        async def copy(record: Record, txn: Txn) -> None:
+            nonlocal failed
+            await WAYS[way](producer, txn)
+            if not failed:
+                failed = True
+                raise LookupError
+            await consumer.stop()
+
+        with anyio.fail_after(20):
+            await consumer.run(copy, exactly_once=producer, retry_backoff_ms=5)
+    async with Producer(cluster.bootstrap_servers) as plain:
+        await plain.send_and_wait("copies", b"last")
+    assert await copied(cluster, 2) == ["0", "last"]
+
+
+async def test_a_task_of_a_failed_handler_cannot_send(cluster: EmbeddedCluster) -> None:
+    await write(cluster, "a")
+    kept: list[Txn] = []
+    async with Producer(cluster.bootstrap_servers, transactional_id="t") as producer, runner_of(cluster) as consumer:
+
+        async def copy(record: Record, txn: Txn) -> None:
+            kept.append(txn)
+            if len(kept) == 1:
+                raise LookupError
+            with pytest.raises(IllegalStateError, match="has failed"):
+                await kept[0].send("copies", b"late")
+            assert txn.outcome is None
+            await consumer.stop()
+
+        with anyio.fail_after(20):
+            await consumer.run(copy, exactly_once=producer, retry_backoff_ms=5)
+    assert not list(cluster.records("copies"))
+
+
+async def test_an_outage_of_a_handler_does_not_keep_a_transaction_open(cluster: EmbeddedCluster) -> None:
+    """Readers of the other records wait for its end."""
+    await write(cluster, "a", "b")
+    seen: Counter[bytes] = Counter()
+    async with (
+        Producer(cluster.bootstrap_servers, transactional_id="t") as producer,
+        runner_of(cluster) as consumer,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def copy(record: Record, txn: Txn) -> None:
+            seen[record.value] += 1
+            if record.value == b"b" and seen[b"b"] == 1:
+                raise LookupError
+            await txn.send("copies", record.value)
+
+        options: dict[str, Any] = {"retry_backoff_ms": 1500}
+        tasks.start_soon(lambda: consumer.run(copy, exactly_once=producer, **options))
+        assert await copied(cluster, 2) == ["a", "b"]
+        await consumer.stop()
+    assert seen == {b"a": 2, b"b": 2}, "the transaction was aborted, and handled again"
+
+
 async def test_one_aborted_transaction_finds_all_records_that_fail(cluster: EmbeddedCluster) -> None:
     cluster.create_topic("dead", 1)
     await fill(cluster, 60)
@@ -171,9 +312,9 @@ async def test_one_aborted_transaction_finds_all_records_that_fail(cluster: Embe
             nonlocal calls
             calls += 1
             await anyio.lowlevel.checkpoint()
+            await txn.send("copies", record.value)
             if record.offset % 3 == 0:
                 raise LookupError
-            await txn.send("copies", record.value)
 
         options: dict[str, Any] = {"concurrency": 4, "retries": 0, "dead_letter_topic": "dead", "retry_backoff_ms": 5}
         tasks.start_soon(lambda: consumer.run(copy, exactly_once=producer, **options))
@@ -212,6 +353,37 @@ async def test_batches_are_copied_once(cluster: EmbeddedCluster) -> None:
     assert [2] in calls
     letters = [dict(letter.headers)["dead_letter.offset"] for letter in cluster.records("dead")]
     assert set(letters) == {b"2"}
+    assert await committed(cluster, E0) == 6
+
+
+async def test_a_batch_that_fails_before_it_sends_aborts_nothing(cluster: EmbeddedCluster) -> None:
+    """It is handled again as a whole, then record by record, within the same transaction."""
+    cluster.create_topic("dead", 1)
+    await fill(cluster, 6)
+    calls: list[list[int]] = []
+    handlers = Handlers()
+
+    @handlers.on("events", max_records=4, max_wait_ms=60_000)
+    async def copy(records: list[Record], txn: Txn) -> None:
+        offsets = [record.offset for record in records]
+        calls.append(offsets)
+        if 2 in offsets:
+            raise LookupError
+        for record in records:
+            await txn.send("copies", record.value)
+
+    options: dict[str, Any] = {"retries": 1, "dead_letter_topic": "dead", "retry_backoff_ms": 5}
+    async with (
+        Producer(cluster.bootstrap_servers, transactional_id="t") as producer,
+        runner_of(cluster) as consumer,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(lambda: consumer.run(handlers, exactly_once=producer, **options))
+        assert await copied(cluster, 5) == ["0", "1", "3", "4", "5"]
+        await consumer.stop()
+    assert calls == [[0, 1, 2, 3], [0, 1, 2, 3], [0], [1], [2], [3], [4, 5]]
+    assert [dict(letter.headers)["dead_letter.offset"] for letter in cluster.records("dead")] == [b"2"]
+    assert not [each for each in cluster.requests.select("EndTxn") if not each.request.committed]
     assert await committed(cluster, E0) == 6
 
 

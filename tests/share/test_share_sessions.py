@@ -59,7 +59,7 @@ async def test_sessions_move_though_fetches_may_be_held_for_long() -> None:
         cluster.create_topic("jobs")
         cluster.shares.configure("workers", {"share.auto.offset.reset": "earliest"})
         async with consumer(cluster.bootstrap_servers, fetch_max_wait_ms=25_000, **PLAIN) as jobs:
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 while len({one.connection for one in cluster.requests if one.api_key == ApiKey.SHARE_FETCH}) < 3:
                     assert await jobs.getmany(timeout_ms=50) == {}
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ..._records import ConsumerRecord
 from ..._values import NamedTuple
-from ...errors import ConfigError, ConfigTypeError, KafkaError, RecordDeserializationError
+from ...errors import ConfigError, ConfigTypeError, IllegalStateError, KafkaError, RecordDeserializationError
 from ...types import OffsetAndMetadata, TopicPartition
 from ..backoff import Backoff
 from .later import RetryTopics
@@ -15,6 +15,9 @@ from .options import RunConfig, Verdict
 
 Record = ConsumerRecord[Any, Any]
 Place = tuple[str, int, int]
+
+_ALONE = Verdict("retry")
+"""Verdict on records that are handled again one by one."""
 
 
 class TransactionalProducer(Protocol):
@@ -57,6 +60,37 @@ def checked_producer(producer: Any, config: RunConfig) -> TransactionalProducer:
     return checked
 
 
+class CallTransaction:
+    """A transaction as one call of a handler receives it, which shows whether the call may have sent anything."""
+
+    __slots__ = ("_before", "_outside", "_over", "_txn", "_used")
+
+    def __init__(self, txn: Any, outside: Callable[[], int]) -> None:
+        """``outside`` counts uses of the producer other than through the transaction."""
+        self._txn = txn
+        self._outside = outside
+        self._before = outside()
+        self._used = False
+        self._over = False
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "outcome":
+            if self._over:
+                raise IllegalStateError("the handler's call has failed, so that it cannot send any more")
+            self._used = True
+        return getattr(self._txn, name)
+
+    def _end(self) -> bool:
+        """End a call that has failed; return True if it may have sent something."""
+        self._over = True
+        return self._used or self._outside() != self._before
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """The transaction's class, for `isinstance`."""
+        return type(self._txn)
+
+
 class HandlerFailure(NamedTuple):
     """Record whose handler has raised."""
 
@@ -83,32 +117,39 @@ class Attempts:
         self._alone: set[Place] = set()
         """Records of batches without further retries."""
 
-    def failed(self, record: Record, error: BaseException) -> HandlerFailure:
-        """Count a handler's failure."""
-        place = _place(record)
-        before = self._failed.get(place)
+    def judged(self, records: Sequence[Record], error: BaseException) -> list[HandlerFailure]:
+        """Judge each record of a failed call, without counting the attempt.
+
+        Once several records have no more retries together, each has to be handled alone.
+        """
+        failures = [self._judged(record, error) for record in records]
+        if len(records) > 1 and any(failure.verdict.fate != "retry" for failure in failures):
+            return [failure._replace(verdict=_ALONE) for failure in failures]
+        return failures
+
+    def _judged(self, record: Record, error: BaseException) -> HandlerFailure:
+        before = self._failed.get(_place(record))
         later = self._retry_topics
         earlier = before.attempts if before is not None else 0 if later is None else later.attempts(record)
         attempts = earlier + (not isinstance(error, RecordDeserializationError))
         delays = 0 if later is None else later.delays(record)
-        failure = HandlerFailure(record, self._config.verdict(error, attempts, delays), error, attempts)
-        self._failed[place] = failure
-        if failure.verdict.fate != "retry":
-            self._settled.add(place)
-        return failure
+        return HandlerFailure(record, self._config.verdict(error, attempts, delays), error, attempts)
 
-    def failed_together(self, records: Sequence[Record], error: BaseException) -> HandlerFailure:
-        """Count the failure of a batch; once it has no more retries, its records have to be handled alone."""
-        failures = [self.failed(record, error) for record in records]
-        first = failures[0]
-        if len(records) > 1 and any(failure.verdict.fate != "retry" for failure in failures):
-            for failure in failures:
-                place = _place(failure.record)
-                self._settled.discard(place)
+    def count(self, failures: Sequence[HandlerFailure]) -> None:
+        """Count an attempt at these records."""
+        for failure in failures:
+            place = _place(failure.record)
+            self._failed[place] = failure
+            if failure.verdict is _ALONE:
                 self._alone.add(place)
-                self._failed[place] = failure._replace(verdict=Verdict("retry"))
-            first = first._replace(verdict=Verdict("retry"))
-        return first
+            elif failure.verdict.fate != "retry":
+                self._settled.add(place)
+
+    def failed(self, records: Sequence[Record], error: BaseException) -> HandlerFailure:
+        """Judge and count a failed call with these records; return the failure of the first."""
+        failures = self.judged(records, error)
+        self.count(failures)
+        return failures[0]
 
     def is_alone(self, record: Record) -> bool:
         """Return True if the record has to be handled alone, since a batch with it has failed for the last time."""

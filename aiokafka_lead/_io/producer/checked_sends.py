@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 from ..._core.producer.batches import Record
 from ..._core.producer.delivery import Delivery, DeliveryBatch
@@ -46,6 +47,12 @@ class CheckedSends:
         """True if keys and values are sent unchanged."""
         self.as_they_come = self.takes_bytes and config.partitioner is None
         """True if records can be appended unchanged."""
+
+    def through(self, intake: Intake) -> Self:
+        """Return the same sends through another intake."""
+        other = copy(self)
+        other._intake = intake
+        return other
 
     async def send(
         self,

@@ -1,47 +1,37 @@
-"""Base of all kinds of `run`: workers, failures, dead letters, refusals, and the end of a run."""
+"""Base of runs whose workers take single records: their life, failures, dead letters, and end."""
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
 
-from ..._core.run.failures import described, quotes_input
-from ..._core.run.handler import NoAwaitableError, place_of
-from ..._core.run.later import RetryTopics
-from ..._core.run.options import Fate, HandlingConfig, Verdict
-from ..._core.run.refusals import REFUSALS, Outages, Refusals, is_outage
-from ..._core.share.record import ShareRecord
-from ..._core.tracing import ReadTracing, RunTracing
-from ..._options.logs import client_log
-from ..._records import ConsumerRecord
+from ..._core.run.handler import NoAwaitableError
+from ..._core.run.options import Verdict
+from ..._core.run.refusals import REFUSALS
 from ...errors import (
     BackgroundTaskError,
     ConfigTypeError,
-    HandlerError,
     IllegalStateError,
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
     MessageTooLargeError,
 )
-from ...errors.shown import shown_cause
 from ...types import RecordMetadata
 from ..cancellation import to_the_end
 from ..loop import News, Signal, Waiter
 from .dead_letters import DeadLetters
+from .judge import SENT, Judge, raw_record
 from .outgoing import Outgoing, Sending
-from .workers import Slot, Worker, Workers, Workload, timed
+from .workers import Slot, Worker, Workers, Workload
 
 if TYPE_CHECKING:
     from ..._core.producer.delivery import Delivery
-    from ...config import ClientConfig
 
 S = TypeVar("S", bound=Slot)
 R = TypeVar("R")
@@ -54,171 +44,6 @@ IDLE_MS = 60_000.0
 
 SEND_AGAIN_S = 1.0
 """Pause before a record that could not be written in time is sent to another topic again."""
-
-_SENT: tuple[Fate, ...] = ("dead_letter", "later")
-"""Fates of records that are sent to another topic."""
-
-_SAYS: dict[Fate, tuple[int, str]] = {
-    "retry": (logging.INFO, "will be again"),
-    "later": (logging.WARNING, "waits in a retry topic"),
-    "dead_letter": (logging.WARNING, "went to the dead letters"),
-    "skip": (logging.WARNING, "is left out"),
-    "drop": (logging.INFO, "is left out"),
-    "reject": (logging.ERROR, "is rejected"),
-}
-"""Log level and text of a failure, by the decision about its record."""
-
-
-class Judge(Generic[R]):
-    """Decides what happens to records whose handlers have raised an error in a run; logs and traces it."""
-
-    def __init__(
-        self,
-        config: HandlingConfig,
-        client: ClientConfig,
-        tracing: ReadTracing | None,
-        waits: Callable[[Any], bool],
-        retry_topics: RetryTopics | None = None,
-    ) -> None:
-        """``waits`` returns True for a record that waits for a schema registry."""
-        self.retry_topics = retry_topics
-        self.config = config
-        self.log = client_log("consumer", client.client_id)
-        self.refusals = Refusals(config.refusal_patience_ms, client, self.log)
-        self.outages = Outages(config.registry_patience_ms, client, self.log, waits)
-        self.tracing: RunTracing | None = None if tracing is None else tracing.run()
-
-    def around(self, handle: Callable[[Any], Awaitable[object]]) -> Callable[[Any], Awaitable[object]]:
-        """Return the handler with its time limit and its tracing."""
-        handle = timed(handle, self.config.handler_timeout_ms)
-        return handle if self.tracing is None else self.tracing.around(handle)
-
-    def within(self, record: Any) -> AbstractContextManager[object]:
-        """Return a context manager in which the span of a failed record is current again."""
-        return nullcontext() if self.tracing is None else self.tracing.within(record)
-
-    def together(self, records: Sequence[Any]) -> AbstractContextManager[object]:
-        """Return a context manager for a call of a handler with these records, in which their span is current."""
-        return nullcontext() if self.tracing is None else self.tracing.together(records)
-
-    def problem(self, now: float) -> str | None:
-        """Describe the failures that the run currently tolerates, or return None."""
-        return self.refusals.problem(now) or self.outages.problem(now)
-
-    def passed(self, now: float) -> None:
-        """Record that brokers have answered without a refusal."""
-        self.refusals.passed(now)
-        self.outages.passed(now)
-
-    def is_passing(self, error: BaseException) -> bool:
-        """Return True for an error that is not the record's fault and may pass, so that its attempt does not count.
-
-        A schema registry is unavailable, or brokers refuse what a handler sends and the run tolerates refusals.
-        """
-        return is_outage(error) or self.refusals.concerns(error)
-
-    def passing(self, record: Any, error: BaseException, attempts: int) -> Verdict:
-        """Judge a record with an error that may pass. Up to a time limit, it waits without counting an attempt."""
-        now = time.monotonic()
-        wait_s: float | None
-        if isinstance(error, REFUSALS):
-            try:
-                wait_s = self.refusals.bear(error, now)
-            except REFUSALS:  # for too long: perhaps because of this record, which may have named what is refused
-                return self.judge(record, error, max(1, attempts), self.config.given_up)
-        else:
-            wait_s = self.outages.bear(record, error, now)
-        if wait_s is not None:
-            if self.tracing is not None:
-                self.tracing.retried(record, error, attempts)
-            return Verdict("retry", wait_s=wait_s)
-        self._give_up(record, error)
-        text = f"{place_of(record)} has waited for a schema registry for registry_patience_ms: {shown_cause(error)}"
-        return Verdict("raise", failure=_failure(text, record, error, attempts))
-
-    def judge(self, record: Any, error: BaseException, attempts: int, verdict: Verdict | None = None) -> Verdict:
-        """Judge a record whose handler has raised this error in its ``attempts``-th attempt.
-
-        If ``verdict`` is given, it is the decision. If the record is sent to another topic, `sent` logs it afterwards.
-        The ``failure`` of the result is a `HandlerError`.
-        """
-        if verdict is None:
-            delays = 0 if self.retry_topics is None else self.retry_topics.delays(record)
-            verdict = self.config.verdict(error, attempts, delays)
-        fate, failed = verdict.fate, verdict.failure
-        own = fate == "dead_letter" and self.is_dead_letter(record)
-        if own or fate == "raise":
-            fate = "raise"
-            self._give_up(record, error)
-            text = self._text(record, error, attempts)
-            if own:
-                text = f"{text}; it is in dead_letter_topic already"
-            elif failed is not None:
-                text = f"{text}; retry_delay has failed: {failed!r}"
-            return Verdict(fate, failure=_failure(text, record, failed or error, attempts))
-        if fate in _SENT:
-            return verdict
-        self._log(fate, record, error, attempts)
-        if fate != "retry":
-            self._give_up(record, error)
-        elif self.tracing is not None:
-            self.tracing.retried(record, error, attempts)
-        return verdict
-
-    def is_dead_letter(self, record: Any) -> bool:
-        """Return True if the record is in the dead-letter topic, or waits for its next attempt there."""
-        later = self.retry_topics
-        topic = record.topic if later is None else later.original(record.topic)
-        return bool(topic == self.config.dead_letter_topic)
-
-    def sent(self, fate: Fate, record: Any, error: BaseException, attempts: int) -> None:
-        """Log and trace a record whose dead letter is written, or that is written to a retry topic."""
-        self._log(fate, record, error, attempts)
-        if self.tracing is not None and fate == "dead_letter":
-            self.tracing.dead_letter(record, error, str(self.config.dead_letter_topic))
-        else:
-            self._give_up(record, error)
-
-    def refused(self, sending: Sending, refusal: BaseException) -> HandlerError:
-        """Return the error that ends the run because a record could not be sent to another topic."""
-        record, verdict, error, attempts = sending.record, sending.verdict, sending.error, sending.attempts
-        why = "retry topic did not accept it"
-        if verdict.fate == "dead_letter":
-            why = f"dead letter was not accepted by {self.config.dead_letter_topic}"
-        text = f"{place_of(record)} has to follow another one of its key"
-        if error is not None:
-            self._give_up(record, error)
-            text = self._text(record, error, attempts)
-        return _failure(f"{text}; its {why}: {refusal!r}", record, refusal, attempts)
-
-    def _text(self, record: Any, error: BaseException, attempts: int) -> str:
-        return f"{place_of(record)} could not be handled ({attempts} attempts): {described(error)}"
-
-    def _give_up(self, record: Any, error: BaseException) -> None:
-        if self.tracing is not None:
-            self.tracing.failed(record, error)
-
-    def _log(self, fate: Fate, record: Any, error: BaseException, attempts: int) -> None:
-        level, outcome = _SAYS[fate]
-        if not self.log.isEnabledFor(level):
-            return
-        about = {"topic": record.topic, "partition": record.partition}
-        # A traceback ends with the messages of all errors in the chain, some of which repeat the record's content.
-        shown = None if fate == "drop" or quotes_input(error) else error
-        text = "%s could not be handled (attempt %d), and %s: %s"
-        self.log.log(level, text, place_of(record), attempts, outcome, described(error), extra=about, exc_info=shown)
-
-
-def _failure(text: str, record: Any, cause: BaseException, attempts: int) -> HandlerError:
-    failure = HandlerError(text, record=_raw(record), attempts=attempts)
-    failure.__cause__ = cause
-    return failure
-
-
-def _raw(record: Any) -> ConsumerRecord[Any, Any]:
-    """Return the record without the attributes that a share group adds."""
-    raw: ConsumerRecord[Any, Any] = record.consumer_record() if isinstance(record, ShareRecord) else record
-    return raw
 
 
 class WorkersRun(ABC, Generic[S, R]):
@@ -439,7 +264,7 @@ class WorkersRun(ABC, Generic[S, R]):
         elif verdict.fate == "retry":
             self._wait(slot, record, error, verdict.wait_s)
             self._waiting.set()
-        elif verdict.fate in _SENT:
+        elif verdict.fate in SENT:
             self._send_away(Sending(slot, record, verdict, error, attempts))
         else:
             self._leave(slot)
@@ -456,7 +281,9 @@ class WorkersRun(ABC, Generic[S, R]):
         """Send the record's dead letter."""
         assert self._dead_letters is not None
         assert sending.error is not None
-        return await self._dead_letters.send(_raw(sending.record), sending.error, sending.attempts, brief=sending.brief)
+        return await self._dead_letters.send(
+            raw_record(sending.record), sending.error, sending.attempts, brief=sending.brief
+        )
 
     def _settle_answers(self) -> None:
         """Finish with records that are answered in other topics, for which other records may have waited."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -43,6 +43,10 @@ Record = ConsumerRecord[Any, Any]
 _FATAL = (CommitOutcomeUnknownError, ProducerFencedError, TransactionAbortedError)
 """Errors of the transaction, which are not failures of a handler."""
 
+RETRY_WITHIN_S = 1.0
+"""Age up to which a transaction waits to handle failed records again. Readers of other transactions' later records
+wait for its end, too."""
+
 
 class NotSentError(Exception):
     """A record could not be sent to another topic; the reason is the cause."""
@@ -51,8 +55,8 @@ class NotSentError(Exception):
 class Batch:
     """Takes records until there are enough, and passes them to handlers meanwhile.
 
-    If a handler fails, the transaction will be aborted. The records in hand are still handled, to find all that fail:
-    otherwise each of them would fail another transaction.
+    If a handler fails after it has sent records, the transaction will be aborted. The records in hand are still
+    handled, to find all that fail: otherwise each of them would fail another transaction.
     """
 
     def __init__(
@@ -73,6 +77,14 @@ class Batch:
         """Records that were sent to other topics instead of being handled."""
         self.refused: list[tuple[Sending, Exception]] = []
         """Records that could not be sent to other topics."""
+        self.spoilt = False
+        """True once a handler has failed after it has sent records, which only an abort can take back."""
+        self.outside: Callable[[], int] = int
+        """Counts uses of the producer other than through the transaction; set once it has begun."""
+        self._retry_by = 0.0
+        """Time before which failed records may be handled again within the transaction (``time.monotonic()``)."""
+        self._hurry = anyio.Event()
+        """Set once failed records should not wait longer."""
         self._room = Signal()
         self._calm = Signal()
         self._work = Work(
@@ -106,7 +118,8 @@ class Batch:
     async def begin(self, idle_ms: float) -> bool:
         """Take the first records; return False if none arrived in time. Raises the error that prevents reading."""
         taken = await self._intake.take(self._work, idle_ms, min(self._work.room(), self._left), from_all=True)
-        self._until = time.monotonic() + self._config.max_transaction_ms / 1000
+        now = time.monotonic()
+        self._until, self._retry_by = now + self._config.max_transaction_ms / 1000, now + RETRY_WITHIN_S
         if self._together is not None:
             self._together.hurry(self._until)
         self._left -= taken
@@ -122,6 +135,7 @@ class Batch:
 
     def _stop_taking(self) -> None:
         self._left = 0
+        self._hurry.set()
         self._taking.cancel()
         self._room.set()
         self._calm.set()
@@ -179,6 +193,20 @@ class Batch:
                 await self._calm.wait()
             tasks.cancel_scope.cancel()
 
+    def may_wait(self, delay_s: float) -> bool:
+        """Return True if a failed record may be handled again within the transaction, after this delay."""
+        return not self._hurry.is_set() and time.monotonic() + delay_s < self._retry_by
+
+    async def wait(self, delay_s: float) -> None:
+        """Wait before a failed record is handled again."""
+        with anyio.move_on_after(delay_s):
+            await self._hurry.wait()
+
+    @staticmethod
+    def is_failure(error: BaseException) -> bool:
+        """Return True for an error that counts as an attempt at a record."""
+        return not isinstance(error, (NoAwaitableError, NotSentError, *_FATAL)) and not is_outage(error)
+
     def note(self, undo: Undo | None) -> None:
         """Call ``undo`` if the transaction is aborted."""
         if undo is not None:
@@ -218,7 +246,7 @@ class Batch:
         record: Record = first.record  # type: ignore[assignment]
         if others and not is_outage(error) and not isinstance(error, _FATAL):
             records: list[Record] = [slot.record for slot in slots]  # type: ignore[misc]
-            self.failures.append(self._attempts.failed_together(records, error))
+            self.failures.append(self._attempts.failed(records, error))
             self._give_up(first)
         else:
             self._failed(first, record, error)
@@ -236,7 +264,7 @@ class Batch:
             self.failures.append(self._attempts.postponed(record, error))
             self._give_up(slot)
         else:
-            failure = self._attempts.failed(record, error)
+            failure = self._attempts.failed([record], error)
             self.failures.append(failure)
             if failure.verdict.fate == "raise" or self._ends_soon or self._together is not None:
                 self._give_up(slot)

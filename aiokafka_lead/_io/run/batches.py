@@ -23,7 +23,7 @@ from ..._values import NamedTuple
 from ...errors import DropRecordError, RecordDeserializationError
 from ..cancellation import outlives_cancellation
 from ..loop import News, Signal
-from .base import Judge
+from .judge import Judge
 from .outgoing import Outgoing
 from .routing import BatchRoute, Routing
 from .workers import Worker, Workers, timed

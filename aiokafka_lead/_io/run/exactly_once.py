@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.position import Position
 from ..._core.consumer.subscription import SubscriptionKind
 from ..._core.run.dead_letter import dead_letter_headers
-from ..._core.run.exactly_once import Attempts, HandlerFailure, TransactionalProducer
+from ..._core.run.exactly_once import Attempts, CallTransaction, HandlerFailure, TransactionalProducer
 from ..._core.run.following import Following
 from ..._core.run.options import RunConfig, Verdict
 from ..._core.run.refusals import REFUSALS, is_outage
@@ -30,11 +30,12 @@ from ...errors.shown import some_of
 from ...types import TopicPartition
 from ..cancellation import outlast_cancellation
 from ..loop import Signal, Waiter
-from .base import CANCELLED_WITHIN_S, IDLE_MS, Judge
+from .base import CANCELLED_WITHIN_S, IDLE_MS
 from .batch import Batch, NotSentError
 from .beginning import Steps
 from .ends import RetryEnds
 from .handling import COMMIT_AGAIN_S, Intake, begin, deserialized, in_charge
+from .judge import Judge
 from .outgoing import Sending
 from .part import BatchPart, RunSource
 from .routing import Routing
@@ -202,6 +203,7 @@ class ExactlyOnceRun:
         try:
             with batch.scope:
                 async with self._producer.transaction() as txn:
+                    batch.outside = txn._watch()
                     await batch.handle(self._calls(batch, txn), self._log)
                     if batch.error is not None:
                         raise batch.error
@@ -241,29 +243,61 @@ class ExactlyOnceRun:
     def _calls(self, batch: Batch, txn: Any) -> Calls:
         """Return the functions for the records of this batch."""
         here = self._judge.around(partial(self._handle_here, batch, txn))
+        elsewhere = partial(self._is_elsewhere, batch, txn)
 
-        def handle(record: Record) -> Awaitable[object]:
-            if self._following is None and self._attempts.settled(record) is None:
-                return here(record)
-            return self._handle_or_send(batch, txn, here, record)
+        async def handle(record: Record) -> None:
+            while (self._following is None and self._attempts.settled(record) is None) or not await elsewhere(record):
+                try:
+                    await here(record)
+                    return
+                except Exception as error:
+                    delay_s = self._bearable(batch, [record], error)
+                    if delay_s is None:
+                        raise
+                await batch.wait(delay_s)
 
-        waits = _never if self._following is None else self._following.concerns
-        elsewhere, finished = partial(self._is_elsewhere, batch, txn), partial(self._finished, batch)
-        return Calls(handle, elsewhere, finished, waits, self._readable, self._judge.together, txn)
+        return Calls(
+            handle,
+            partial(CallTransaction, txn, batch.outside),
+            partial(self._bearable, batch),
+            elsewhere,
+            partial(self._finished, batch),
+            _never if self._following is None else self._following.concerns,
+            self._readable,
+            self._judge.together,
+        )
 
     async def _handle_here(self, batch: Batch, txn: Any, record: Record) -> None:
-        await self._routing.handle(await self._readable(record), txn)
+        readable = await self._readable(record)
+        call = CallTransaction(txn, batch.outside)
+        try:
+            await self._routing.handle(readable, call)
+        except BaseException:
+            batch.spoilt |= call._end()
+            raise
         self._finished(batch, record)
+
+    def _bearable(self, batch: Batch, records: Sequence[Record], error: BaseException) -> float | None:
+        """Count a failed call if the transaction may still be committed, since its handlers that failed sent nothing.
+
+        Returns the seconds until the records may continue, or None if the transaction has to be aborted.
+        """
+        if batch.spoilt or batch.lost or not batch.is_failure(error):
+            return None
+        failures = self._attempts.judged(records, error)
+        record, verdict, _, attempts = failures[0]
+        if verdict.fate == "raise" or (verdict.fate == "dead_letter" and self._judge.is_dead_letter(record)):
+            return None
+        delay_s = self._attempts.delay_s(failures)
+        if verdict.fate == "retry" and not batch.may_wait(delay_s):
+            return None
+        self._attempts.count(failures)
+        self._judge.judge(record, error, attempts, verdict)
+        return delay_s
 
     async def _readable(self, record: Record) -> Record:
         made = record if self._retry_topics is None else self._retry_topics.origin(record)
         return await deserialized(made, self._deserializers)
-
-    async def _handle_or_send(
-        self, batch: Batch, txn: Any, here: Callable[[Record], Awaitable[object]], record: Record
-    ) -> None:
-        if not await self._is_elsewhere(batch, txn, record):
-            await here(record)
 
     async def _is_elsewhere(self, batch: Batch, txn: Any, record: Record) -> bool:
         """Return True if the record is not handled here, after sending it to another topic if necessary."""

@@ -23,11 +23,12 @@ from ...errors import KafkaError, RecordDeserializationError
 from ...types import OffsetAndMetadata, RecordMetadata, TopicPartition
 from ..cancellation import Waits
 from ..group.offsets import gone
-from .base import Judge, WorkersRun
+from .base import WorkersRun
 from .batches import Batches, Ways
 from .dead_letters import DeadLetters
 from .ends import RetryEnds
 from .handling import COMMIT_AGAIN_S, Intake, begin, deserialized, in_charge
+from .judge import Judge
 from .outgoing import Sending
 from .routing import Routing
 from .workers import Worker

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Protocol
 
-from ..._core.run.exactly_once import Attempts
+from ..._core.run.exactly_once import Attempts, CallTransaction
 from ..._core.run.gathering import Gathered
 from ..._core.run.work import HandlerSlot
 from ..._records import ConsumerRecord
@@ -28,6 +28,10 @@ class Calls(NamedTuple):
 
     one: Callable[[Record], Awaitable[object]]
     """Handles a record, or sends it to another topic."""
+    begin: Callable[[], CallTransaction]
+    """Returns the transaction for a call of a handler."""
+    bearable: Callable[[Sequence[Record], BaseException], float | None]
+    """Counts a failed call; see `ExactlyOnceRun`."""
     elsewhere: Callable[[Record], Awaitable[bool]]
     """Returns True for a record that is not handled here, after sending it to another topic if necessary."""
     finished: Callable[[Record], None]
@@ -38,11 +42,12 @@ class Calls(NamedTuple):
     """Returns the original record, deserialized."""
     together: Callable[[Sequence[Record]], AbstractContextManager[object]]
     """Returns a context manager for a call with these records; see `Judge.together`."""
-    txn: Any
 
 
 class _Settling(Protocol):
     """Settles records; see `Batch`."""
+
+    spoilt: bool
 
     @property
     def lost(self) -> bool:
@@ -53,12 +58,14 @@ class _Settling(Protocol):
 
     def failed_together(self, slots: Sequence[HandlerSlot], error: BaseException) -> None: ...
 
+    async def wait(self, delay_s: float) -> None: ...
+
 
 class TransactionBatches(Gatherer):
     """Takes records over from workers, and handles them in a separate task per partition.
 
-    The next transaction handles a failed batch again as a whole. When its retries are used up, each of its records is
-    handled alone.
+    A failed batch is handled again as a whole, by the next transaction if its handler has sent something. When its
+    retries are used up, each of its records is handled alone.
     """
 
     def __init__(self, settling: _Settling, routing: Routing, attempts: Attempts, timeout_ms: float | None) -> None:
@@ -127,8 +134,11 @@ class TransactionBatches(Gatherer):
                     continue
                 items.append(by.item(await calls.readable(record)))
             except Exception as error:
-                self._settling.failed_together([slot], error)
-                return
+                left.appendleft(slot)
+                if calls.bearable([record], error) is None:
+                    self._settling.failed_together([slot], error)
+                    return
+                continue
             keys.add(record.key)
             slots.append(slot)
         if not slots:
@@ -136,10 +146,16 @@ class TransactionBatches(Gatherer):
         worker.slot = slots[0]
         records: list[Record] = [slot.record for slot in slots]  # type: ignore[misc]
         with worker.handling():
-            traced = calls.together(records)
-            failure = await raised(partial(_call, by.handle, calls.txn), items, self._timeout_ms, traced)
+            traced, txn = calls.together(records), calls.begin()
+            failure = await raised(partial(_call, by.handle, txn), items, self._timeout_ms, traced)
         if failure is not None:
-            self._settling.failed_together(slots, failure)
+            self._settling.spoilt |= txn._end()
+            delay_s = calls.bearable(records, failure)
+            if delay_s is None:
+                self._settling.failed_together(slots, failure)
+                return
+            left.extendleft(reversed(slots))
+            await self._settling.wait(delay_s)
             return
         for record in records:
             calls.finished(record)

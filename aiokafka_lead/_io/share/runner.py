@@ -17,8 +17,9 @@ from ..._core.share.session import FIRST_VERSION_WITH_RENEWALS
 from ...errors import ConfigError, IllegalStateError, KafkaError
 from ...types import AcknowledgeType
 from ..deadline import Deadline
-from ..run.base import Judge, WorkersRun
+from ..run.base import WorkersRun
 from ..run.dead_letters import DeadLetters
+from ..run.judge import Judge
 from ..run.routing import Routing
 from .reader import deserialized
 

@@ -60,22 +60,34 @@ class TransactionGate:
     ``async with`` block has a separate intake, so that a task cannot use it after the end of the block.
     """
 
-    def __init__(self, intake: Intake, another: Callable[[Admission], Intake] | None) -> None:
-        """``another`` creates a usable intake; None if records cannot be appended unchanged."""
+    def __init__(self, intake: Intake, another: Callable[[Admission], Intake]) -> None:
+        """``another`` creates an intake, which is usable if records can be appended unchanged."""
         self._intake = intake
         self._another = another
         self._of_block: Intake | None = None
+        self.outside = 0
+        """Number of the producer's uses since `watch`; some calls count more than once."""
 
     def open(self, admission: Admission) -> None:
         """Accept records for the transaction of this admission."""
         self._intake.admission = admission
-        self._intake.usable = self._another is not None
+        self._intake.usable = True
 
-    def intake_of_block(self) -> Intake | None:
+    def intake_of_block(self) -> Intake:
         """Return an intake for the open transaction, which becomes unusable at its end."""
-        if self._another is not None:
-            self._of_block = self._another(self._intake.admission)
+        self._of_block = self._another(self._intake.admission)
         return self._of_block
+
+    def watch(self) -> None:
+        """Count uses of the producer outside the block. Its sends no longer take the quick way."""
+        admission = self._intake.admission
+
+        def check() -> None:
+            self.outside += 1
+            admission.check()
+
+        self._intake.admission = Admission(check, admission.incomplete)
+        self._intake.usable = False
 
     def close(self) -> None:
         """Accept no records."""
@@ -131,7 +143,7 @@ class Transactions:
     # --- start and stop -----------------------------------------------------------------------------------------------
 
     async def start(
-        self, intake: Intake, another: Callable[[Admission], Intake] | None, deadline: Deadline, *, wait: bool = True
+        self, intake: Intake, another: Callable[[Admission], Intake], deadline: Deadline, *, wait: bool = True
     ) -> None:
         """Request a producer id, which fences earlier users of the transactional id and aborts their transactions.
 
@@ -175,9 +187,17 @@ class Transactions:
         self._check_usable()
         self.state.check_open(number)
 
-    def intake_of_block(self) -> Intake | None:
-        """Return an intake for the open transaction only; None if records cannot be appended unchanged."""
-        return None if self._gate is None else self._gate.intake_of_block()
+    def intake_of_block(self) -> Intake:
+        """Return an intake for the open transaction only."""
+        assert self._gate is not None
+        return self._gate.intake_of_block()
+
+    def watch(self) -> Callable[[], int]:
+        """Return a function that counts uses of the producer outside the block of the open transaction."""
+        gate = self._gate
+        assert gate is not None
+        gate.watch()
+        return lambda: gate.outside
 
     def close_gate(self) -> None:
         """Accept no more records."""
@@ -355,6 +375,8 @@ class Transactions:
     ) -> None:
         """Add offsets to the open transaction; see `Producer.send_offsets_to_transaction`."""
         self.state.check_open(self.state.number)
+        if self._gate is not None:
+            self._gate.outside += 1
         within_s = self._within_s(timeout_s)
         with anyio.move_on_after(within_s):
             await self._additions.offsets(offsets, group)

@@ -20,6 +20,6 @@ def warn_if_plain() -> None:
     """
     if not ACCELERATED and os.environ.get("AIOKAFKA_LEAD_PURE") != "1":
         logging.getLogger("aiokafka_lead.build").warning(
-            "aiokafka-lead runs as plain Python, at several times the CPU time of a compiled one: there was no wheel "
-            "for this Python, or no C compiler when it was installed. Set AIOKAFKA_LEAD_PURE=1 if that is what you want"
+            "aiokafka-lead runs as plain Python, which takes several times the CPU time of the compiled package. "
+            "Install it with a Python that has a wheel, or with a C compiler. AIOKAFKA_LEAD_PURE=1 hides this warning"
         )

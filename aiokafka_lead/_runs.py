@@ -56,7 +56,7 @@ async def run_consumer(
 
     own, client, subscription = engine.config, engine.client, engine.subscription
     if engine.run.called:  # checked first: its end would end the reading of retry topics
-        raise IllegalStateError("run() is under way already")
+        raise IllegalStateError("run() is already running")
     defaults: RunOptions = {} if own.dead_letter_topic is None else {"dead_letter_topic": own.dead_letter_topic}
     if own.on_bad_record != "raise":
         defaults["on_bad_record"] = own.on_bad_record
@@ -111,7 +111,7 @@ async def bury(client: Client, config: ConsumerConfig, errors: Sequence[RecordDe
     Raises the error of one in the dead-letter topic itself: its dead letter would be read next, and so on.
     """
     log = client_log("consumer", config.client_id)
-    done = "is left out"
+    done = "was skipped"
     if config.on_bad_record == "dead_letter":
         for error in errors:
             if error.record.topic == config.dead_letter_topic:
@@ -246,9 +246,9 @@ async def retry_topics(
 
     kind = engine.subscription.kind
     if group_id is None:
-        raise ConfigError("retry_topics need a group_id: their names, and what is done of them, are the group's")
+        raise ConfigError("retry_topics need a group_id, which is part of their names")
     if kind not in (SubscriptionKind.TOPICS, SubscriptionKind.ASSIGNED):
-        raise ConfigError("retry_topics need topics that are named: a pattern is not enough")
+        raise ConfigError("retry_topics need a subscription to topics by name, not by pattern")
     found = RetryTopics(group_id, config.retry_topics)
 
     async def make(topics: Iterable[str]) -> None:
@@ -261,7 +261,7 @@ async def retry_topics(
         try:
             await make(topics)
         except KafkaError as error:  # only logged: it is raised when a record has to wait there
-            client_log("consumer", engine.config.client_id).warning("there are no retry topics yet: %s", error)
+            client_log("consumer", engine.config.client_id).warning("the retry topics do not exist yet: %s", error)
         keep(topics)
 
     def follow() -> None:

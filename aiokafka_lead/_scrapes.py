@@ -48,7 +48,7 @@ class Scrapes:
             path.unlink(missing_ok=True)  # left by a killed process with the same id
             listener = await anyio.create_unix_listener(path, mode=0o600)
         except OSError as error:
-            _log.warning("metrics of other workers show no series of this one: cannot listen at %s: %s", path, error)
+            _log.warning("other workers cannot show the metrics of this worker: cannot listen at %s: %s", path, error)
             task_status.started()
             return
         try:

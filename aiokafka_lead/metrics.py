@@ -271,13 +271,13 @@ class ConsumerMetrics(Frozen):
     fetch_latency_avg_ms: float = gauge()
     """Mean of ``fetch_latency`` in milliseconds; 0 before the first response."""
     failed_fetches: int = counter("failed_fetches")
-    """Fetch requests without an answer."""
+    """Fetch requests without a response."""
     fetch_errors: Mapping[int, int] = rows()
     """Partition errors in fetch responses, by Kafka's error code."""
     free_retries: int = counter()
     """Partitions fetched again without backoff, because the leader epoch had advanced (KIP-951)."""
     leader_moves: int = counter("leader_moves")
-    """Refusals by a former leader, and lost connections, that were followed by an answer from another broker."""
+    """Refusals by a former leader, and lost connections, that were followed by a response from another broker."""
     leader_move_ms_total: float = counter()
     """Total time from the refusal to the request that the other broker answered, without its wait for records."""
     leader_move_ms_max: float = counter()
@@ -295,7 +295,7 @@ class ConsumerMetrics(Frozen):
     truncations: int = counter()
     """Positions found to be beyond the end of a log that had lost records (KIP-320)."""
     fetch_latency: LatencyHistogram = histogram("fetch_latency_seconds", "consumer.fetch.manager.fetch.latency")
-    """Time from a fetch request to its answer, including the time that brokers waited for records."""
+    """Time from a fetch request to its response, including the time that brokers waited for records."""
     request_latency: Mapping[int, LatencyHistogram] = rows(None, "consumer.node.request.latency")
     """Time from request to response, by broker."""
     commit_latency: LatencyHistogram = histogram("commit_latency_seconds", "consumer.coordinator.commit.latency")
@@ -303,7 +303,7 @@ class ConsumerMetrics(Frozen):
     rebalance_latency: LatencyHistogram = histogram(
         "rebalance_latency_seconds", "consumer.coordinator.rebalance.latency"
     )
-    """Time from when a member learns of a rebalance until it has no partitions left to give up or to take over."""
+    """Time from when a member learns of a rebalance until it has given up and taken over all its partitions."""
     partitions: Mapping[TopicPartition, PartitionMetrics] = rows(PartitionMetrics)
     """Metrics of the assigned partitions."""
     metadata: MetadataMetrics = field(default_factory=MetadataMetrics)
@@ -349,9 +349,9 @@ class ShareConsumerMetrics(Frozen):
     fetches: int = counter("fetches", "consumer.share.fetch.manager.fetch")
     """Fetch requests."""
     failed_fetches: int = counter("failed_fetches")
-    """Fetch requests without an answer."""
+    """Fetch requests without a response."""
     leader_moves: int = counter("leader_moves")
-    """Refusals by a former leader, and lost connections, that were followed by an answer from another broker."""
+    """Refusals by a former leader, and lost connections, that were followed by a response from another broker."""
     leader_move_ms_total: float = counter()
     """Total time from the refusal to the request that the other broker answered, without its wait for records."""
     leader_move_ms_max: float = counter()
@@ -359,7 +359,7 @@ class ShareConsumerMetrics(Frozen):
     leader_move_ms_last: float = counter()
     """The latest such time."""
     fetch_latency: LatencyHistogram = histogram("fetch_latency_seconds", "consumer.share.fetch.manager.fetch.latency")
-    """Time from a fetch request to its answer, including the time that brokers waited for records."""
+    """Time from a fetch request to its response, including the time that brokers waited for records."""
     request_latency: Mapping[int, LatencyHistogram] = rows(None, "consumer.node.request.latency")
     """Time from request to response, by broker."""
     throttle_time: LatencyHistogram = histogram(java="consumer.share.fetch.manager.fetch.throttle.time")

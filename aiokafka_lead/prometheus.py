@@ -138,7 +138,7 @@ def _each(mapping: Callable[[_Seen], Mapping[Any, Any]], of: Callable[[Any], Any
 
 
 def _healthy(prefix: str) -> KafkaMetric:
-    text = "1 while health() finds no problem."
+    text = "1 while health() reports no problem, otherwise 0."
     return KafkaMetric(f"{prefix}healthy", "gauge", text, ("client_id",), _own(lambda seen: float(seen.health.healthy)))
 
 
@@ -149,7 +149,7 @@ METRICS: Mapping[type[Single], tuple[KafkaMetric, ...]] = {
         KafkaMetric(
             "kafka_consumer_lag",
             "gauge",
-            "Offsets between what is done and the end.",
+            "Offsets from the first record that is not done to the end.",
             ("client_id", "topic", "partition"),
             _each(attrgetter("lag.partitions"), lambda behind: behind),
         ),
@@ -157,7 +157,7 @@ METRICS: Mapping[type[Single], tuple[KafkaMetric, ...]] = {
         KafkaMetric(
             "kafka_consumer_stuck_partitions",
             "gauge",
-            "Partitions that health() finds not to advance.",
+            "Partitions that do not advance, according to health().",
             ("client_id",),
             _own(lambda seen: len(seen.health.stuck)),
         ),
@@ -168,7 +168,7 @@ METRICS: Mapping[type[Single], tuple[KafkaMetric, ...]] = {
         KafkaMetric(
             "kafka_outbox_oldest_waiting_seconds",
             "gauge",
-            "Age of the oldest record that waits in one of the relay's shards; 0 if none does.",
+            "Age of the oldest record that waits in the relay's shards, or 0 if no record waits.",
             ("client_id",),
             _own(lambda seen: seen.metrics.oldest_waiting_ms / 1000),
         ),

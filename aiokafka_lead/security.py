@@ -192,13 +192,13 @@ def flat_security(given: Mapping[str, Any]) -> dict[str, Any]:
     for name in SecurityConfig.__dataclass_fields__:
         if flat.pop(name, None) is not None:
             kind = type(value).__name__
-            raise ConfigError(f"security={kind}(...) and {name} say how to reach brokers twice: give one of them")
+            raise ConfigError(f"security={kind}(...) and {name} exclude each other")
     return flat | value._options()
 
 
 def _context(name: str, value: Any) -> Any:
     if not isinstance(value, ssl.SSLContext) and (isinstance(value, type) or not callable(value)):
-        raise ConfigTypeError(f"{name} must be an ssl.SSLContext or a callable that gives one, not {value!r}")
+        raise ConfigTypeError(f"{name} must be an ssl.SSLContext or a callable that returns one, not {value!r}")
     return value
 
 
@@ -224,7 +224,7 @@ class KerberosConfig(Checked):
             name for name, field in KerberosConfig.__dataclass_fields__.items() if getattr(self, name) != field.default
         ]
         if given and not used:
-            raise ConfigError(f"{given[0]} is for sasl_mechanism GSSAPI")
+            raise ConfigError(f"{given[0]} needs sasl_mechanism GSSAPI")
         if not used:
             return
         try:
@@ -276,7 +276,7 @@ class SecurityConfig(KerberosConfig, OAuthConfig):
         self._check_kerberos(used=self.sasl_mechanism == "GSSAPI")
         given = [name for name in PROVIDER_OPTIONS if getattr(self, name)]
         if given and self.sasl_mechanism != "OAUTHBEARER":
-            raise ConfigError(f"{given[0]} is for sasl_mechanism OAUTHBEARER, not {self.sasl_mechanism}")
+            raise ConfigError(f"{given[0]} needs sasl_mechanism OAUTHBEARER, not {self.sasl_mechanism}")
         if self.security_protocol.startswith("SASL_"):
             for name in ("sasl_plain_username", "sasl_plain_password"):
                 if getattr(self, name) is None and self.sasl_mechanism in PASSWORD_MECHANISMS:
@@ -284,7 +284,7 @@ class SecurityConfig(KerberosConfig, OAuthConfig):
         elif self.sasl_mechanism is not None or self.sasl_plain_password is not None:
             raise ConfigError(f"security_protocol {self.security_protocol} does not use the sasl_* options given")
         if self.sasl_delegation_token and not str(self.sasl_mechanism).startswith("SCRAM-"):
-            raise ConfigError(f"sasl_delegation_token is for SCRAM, not for sasl_mechanism {self.sasl_mechanism}")
+            raise ConfigError(f"sasl_delegation_token needs SCRAM, not sasl_mechanism {self.sasl_mechanism}")
         self._check_tls()
 
     def _check_files(self) -> None:

@@ -29,5 +29,5 @@ except ValueError as error:
 
 @pytest.mark.parametrize("name", ["service_name", "domain_name", "principal", "keytab"])
 def test_its_options_are_for_it_alone(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"^sasl_kerberos_{name} is for sasl_mechanism GSSAPI"):
+    with pytest.raises(ConfigError, match=f"^sasl_kerberos_{name} needs sasl_mechanism GSSAPI"):
         ClientConfig.from_options("a:1", {f"sasl_kerberos_{name}": "x"})

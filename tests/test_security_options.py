@@ -124,7 +124,7 @@ def test_a_client_that_shares_connections_may_say_the_same() -> None:
     parent = Client("a", security=Scram("alice", "MARKED"))
     parent.producer(security=Scram("alice", "MARKED"))
     parent.consumer("t", sasl_plain_username="alice")
-    with pytest.raises(ConfigError, match="sasl_plain_password belongs to the Client") as caught:
+    with pytest.raises(ConfigError, match="sasl_plain_password differs from the value of the shared Client") as caught:
         parent.admin(security=Scram("alice", "MARKED too"))
     assert "MARKED" not in everything(caught.value)
 

@@ -82,7 +82,7 @@ def note_unanswered(error: KafkaError, unanswered: KafkaError | None) -> None:
     """Add a note to a call's final error if an attempt, which ended with ``unanswered``, may have been executed."""
     if unanswered is None or unanswered is error or unanswered is error.__cause__:
         return
-    note = f"an earlier attempt got no answer and may have been executed: {unanswered}"
+    note = f"an earlier attempt got no response, and may have been executed: {unanswered}"
     if note not in getattr(error, "__notes__", ()):
         error.add_note(note)
 

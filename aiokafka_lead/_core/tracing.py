@@ -105,19 +105,19 @@ class RunTracing(Protocol):
         ...
 
     def retried(self, record: Any, error: BaseException, attempts: int) -> None:
-        """Record that its handler raised this error, and will be called again within the same span."""
+        """Record that the handler raised this error, and will be called again within the same span."""
         ...
 
     def within(self, record: Any) -> AbstractContextManager[object]:
-        """Make the span of a record whose handler has failed current again."""
+        """Return a context manager in which the span of a failed record is current again."""
         ...
 
     def dead_letter(self, record: Any, error: BaseException, topic: str) -> None:
-        """Record that the record was sent to this topic."""
+        """Record that the record went to this dead-letter topic because of this error."""
         ...
 
     def failed(self, record: Any, error: BaseException) -> None:
-        """Record that the record is given up because of this error."""
+        """Record that the record was given up because of this error."""
         ...
 
     def drop(self, partitions: Collection[TopicPartition] | None = None) -> None:

@@ -34,5 +34,5 @@ class Transitions(Generic[S, E]):
         except KeyError:
             pass
         raise IllegalTransitionError(
-            f"{self.machine} in the state {state.name} cannot take {event.name}: this is a defect of aiokafka_lead"
+            f"{self.machine} in the state {state.name} cannot take {event.name}: this is a bug in aiokafka_lead"
         )

@@ -68,7 +68,7 @@ async def to_the_end(
 async def _shielded(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     with anyio.CancelScope(shield=True):
         return await work()
-    raise AssertionError("nothing cancels this scope, so that it swallows nothing")
+    raise AssertionError("this scope is never cancelled")
 
 
 async def _watched(work: Callable[[], Coroutine[Any, Any, T]], on_cancel: Callable[[], None]) -> T:

@@ -123,7 +123,7 @@ class Client(Life["Client"]):
         try:
             self.check()
         except NotStartedError:
-            raise NotStartedError("the Client whose connections this one shares is not started") from None
+            raise NotStartedError("the shared Client has not been started") from None
         self._hot += [request for request in child._hot if request not in self._hot]
         taken = {other.rebalance_lane for other in self.children}
         number = next(number for number in count() if HeldLane(number) not in taken)
@@ -211,7 +211,7 @@ class Client(Life["Client"]):
             try:
                 await self.metadata.wait_newer(snapshot.generation, deadline.left_ms())
             except RequestTimedOutError:
-                raise KafkaConnectionError("the cluster has no controller that this client knows") from None
+                raise KafkaConnectionError("the controller of the cluster is unknown") from None
 
     def _deadline(self, timeout_ms: float | None) -> Deadline:
         return Deadline(self.config.request_timeout_ms if timeout_ms is None else timeout_ms)
@@ -230,13 +230,13 @@ def configured(
         no_options("topics", topic)
     if client is None:
         if bootstrap_servers is None:
-            raise ConfigTypeError("bootstrap_servers, or a Client to share connections with, is needed")
+            raise ConfigTypeError("pass bootstrap_servers, or a Client to share its connections")
         return kind.from_options(bootstrap_servers, options, **more), None
     parent = getattr(client, "_client", None)
     if not isinstance(parent, Client) or type(parent.config) is not ClientConfig:
         raise ConfigTypeError(f"client must be a Client, not {type(client).__name__}")
     if bootstrap_servers is not None or "bootstrap_servers" in options:
-        raise ConfigError("bootstrap_servers belongs to the Client whose connections are shared")
+        raise ConfigError("bootstrap_servers is an option of the shared Client")
     return kind.on_connections_of(parent.config, options, **more), parent
 
 

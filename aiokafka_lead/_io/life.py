@@ -200,7 +200,7 @@ class Life(Generic[L]):
         if self._closed:
             raise ClientClosedError
         if self._loop is not None:
-            raise IllegalStateError("start() was called before")
+            raise IllegalStateError("start() has already been called")
         warn_if_plain()
         self._prepare()
         self._loop = loop_token()
@@ -314,7 +314,7 @@ class Life(Generic[L]):
             try:
                 await client.stop(None if timeout_ms == math.inf else timeout_ms)
             except KafkaError as error:
-                self._log.warning("a client did not stop as it should: %s", error)
+                self._log.warning("a client failed to stop: %s", error)
 
         if clients:
             async with anyio.create_task_group() as tasks:
@@ -354,7 +354,7 @@ class Life(Generic[L]):
             self._host.cancel()
             within_s = min(self._closing_left_s(), Kind.stop_within_ms / 1000)
             if not await to_the_end(partial(self._host.wait, within_s), "kafka client's end"):
-                self._log.warning("a background task does not end")
+                self._log.warning("a background task did not end in time")
 
     # --- state -------------------------------------------------------------------------------------------------------
 

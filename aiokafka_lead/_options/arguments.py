@@ -147,7 +147,7 @@ def record_headers(name: str, value: Any) -> tuple[tuple[str, bytes | None], ...
 
 def _header(name: str, header: Any) -> tuple[str, bytes | None]:
     if not isinstance(header, (list, tuple)) or len(header) != 2:
-        raise ConfigTypeError(f"{name} must hold (str, bytes) pairs, not {header!r}")
+        raise ConfigTypeError(f"{name} must contain (str, bytes) pairs, not {header!r}")
     key, content = header
     if not isinstance(key, str):
         raise ConfigTypeError(f"{name} must have str names, not {type(key).__name__}")

@@ -261,21 +261,21 @@ def servers(name: str, value: Any) -> tuple[tuple[str, int], ...]:
     found: dict[tuple[str, int], None] = {}
     for item in items:
         if not isinstance(item, str):
-            raise ConfigTypeError(f"{name} must hold str, not {type(item).__name__}")
+            raise ConfigTypeError(f"{name} must contain str, not {type(item).__name__}")
         server = item.strip()
         if not server:
             continue
         if "@" in server:
-            raise ConfigError(f"{name} takes host:port, and no credentials: those are options of their own (sasl_*)")
+            raise ConfigError(f"{name} must be host:port without credentials: use the sasl_* options")
         if "://" in server:
-            raise ConfigError(f"{name} takes host:port; name the protocol of {server!r} with security_protocol")
+            raise ConfigError(f"{name} must be host:port, not {server!r}: set the protocol with security_protocol")
         match = _SERVER.fullmatch(server)
         port = int(match["port"] or DEFAULT_PORT) if match else 0
         if match is None or not 1 <= port <= 65535:
             raise ConfigError(f"{name} must be like 'host:9092' or '[::1]:9092', not {server!r}")
         found[match["ipv6"] or match["host"], port] = None
     if not found:
-        raise ConfigError(f"{name} names no server")
+        raise ConfigError(f"{name} must not be empty")
     return tuple(found)
 
 
@@ -303,11 +303,11 @@ def _limits_of_logins(url: str) -> str | None:
     split = urlsplit(url)
     user, password = unquote(split.username or ""), unquote(split.password or "")
     if split.scheme == "socks4" and password:
-        return "SOCKS4 takes a user name, and no password"
+        return "SOCKS4 supports a user name, but no password"
     if split.scheme == "socks5" and (user or password):
         fits = all(text.isascii() and 1 <= len(text) <= 255 for text in (user, password))
-        return None if fits else "SOCKS5 takes a user name and a password, each of 1 to 255 ASCII characters"
-    return "a proxy's user name has no colon" if split.scheme == "http" and ":" in user else None
+        return None if fits else "SOCKS5 needs a user name and a password, each of 1 to 255 ASCII characters"
+    return "the user name of a proxy must not contain a colon" if split.scheme == "http" and ":" in user else None
 
 
 def _names_a_proxy(url: str) -> bool:

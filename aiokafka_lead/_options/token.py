@@ -57,7 +57,7 @@ def _check_value(value: Any) -> None:
     if len(value) > MAX_TOKEN_BYTES:
         raise ConfigError(f"a token of {len(value)} bytes is larger than brokers accept ({MAX_TOKEN_BYTES})")
     if _VALUE.fullmatch(value) is None:
-        raise ConfigError("a token must be of letters, digits and -._~+/ with = at its end (RFC 6750)")
+        raise ConfigError("a token may contain only letters, digits and -._~+/, with = at its end (RFC 6750)")
 
 
 def _check_end(expires_at: Any) -> None:
@@ -76,9 +76,11 @@ def _checked_extensions(extensions: Any) -> dict[str, str]:
         if not isinstance(name, str) or not isinstance(value, str):
             raise ConfigTypeError("a token's extensions must map str to str")
         if _EXTENSION_NAME.fullmatch(name) is None or name == "auth":
-            raise ConfigError(f'the name of a token\'s extension must be of letters, and not "auth": not {name!r:.50}')
+            raise ConfigError(
+                f'the name of a token\'s extension must consist of letters, and differ from "auth", not {name!r:.50}'
+            )
         if _EXTENSION_VALUE.fullmatch(value) is None:
-            raise ConfigError(f"the value of a token's extension {name:.50} must be of printable ASCII, and not empty")
+            raise ConfigError(f"the value of a token's extension {name:.50} must be printable ASCII, and not empty")
     return dict(extensions)
 
 
@@ -93,5 +95,5 @@ def expiry_of_jwt(value: str) -> float:
         except (ValueError, RecursionError):
             expires_at = None
     if isinstance(expires_at, bool) or not isinstance(expires_at, (int, float)):
-        raise ConfigError("the token is no JWT with a time at which it ends (exp)")
+        raise ConfigError("the token is not a JWT with an expiry time (exp)")
     return expires_at

@@ -58,9 +58,11 @@ class BatchView:
             self.record_count,
         ) = header
         if self.base_offset < 0 or last_offset_delta < 0 or self.base_offset > _INT64_MAX - 1 - last_offset_delta:
-            raise CorruptRecordError(f"a batch has impossible offsets: {self.base_offset}, {last_offset_delta} more")
+            raise CorruptRecordError(f"a batch has invalid offsets: {self.base_offset}, and {last_offset_delta} more")
         if self.record_count < 0 or self.record_count > last_offset_delta + 1:
-            raise CorruptRecordError(f"the batch at {self.base_offset} announces {self.record_count} records")
+            raise CorruptRecordError(
+                f"the batch at {self.base_offset} has an invalid number of records: {self.record_count}"
+            )
         codec = attributes & _CODEC_MASK
         if codec > 4:
             raise CorruptRecordError(f"the batch at {self.base_offset} has the unknown compression codec {codec}")
@@ -175,7 +177,7 @@ class BatchView:
     def control_type(self) -> ControlType:
         """Return the type of a control batch; `ControlType.UNKNOWN` for an unknown type."""
         if not self.is_control:
-            raise ValueError("this is no control batch")
+            raise ValueError("this is not a control batch")
         keys = self.columns().keys
         key = keys[0] if keys else None
         # A key is version (int16) and type (int16); later versions may append fields.

@@ -51,7 +51,9 @@ class RecordReader:
         self.size = len(payload)
         # A count that the bytes cannot hold is refused before any object is created for it.
         if record_count < 0 or record_count > self.size // _MIN_RECORD_SIZE or self.size > _INT32_MAX:
-            raise CorruptRecordError(f"a batch with {self.size} bytes of records announces {record_count} records")
+            raise CorruptRecordError(
+                f"a batch with {self.size} bytes of records has an invalid number of records: {record_count}"
+            )
         self.base_offset = base_offset
         self.last_offset_delta = last_offset_delta
         self.base_timestamp_ms = base_timestamp_ms
@@ -143,7 +145,7 @@ class RecordReader:
             return 0
         count = self.varint(_INT32_MIN, _INT32_MAX)
         if count < 0 or count > (self.end - self.at) // 2:
-            corrupt("a record's number of headers is impossible")
+            corrupt("a record has an invalid number of headers")
         if count == 0 and self.at != self.end:
             corrupt("a record is longer than its fields")
         return count

@@ -265,7 +265,7 @@ class BatchBuilder:
         if timestamp_ms < 0:
             raise ValueError(f"timestamp_ms must not be negative, got {timestamp_ms}")
         if timestamp_ms > _INT64_MAX:
-            raise OverflowError("timestamp_ms is more than 64 bits hold")
+            raise OverflowError("timestamp_ms does not fit into 64 bits")
         if self.closed:
             raise IllegalStateError("this batch has been built and takes no more records")
         index = self.record_count

@@ -109,12 +109,12 @@ def _batch_of(outer: _Message, messages: list[_Message], size_bytes: int, max_de
     base = messages[0].offset
     last = messages[-1].offset - base
     if base < 0 or last > INT32_MAX:
-        raise CorruptRecordError(f"a message set has impossible offsets: {base} and {last} more")
+        raise CorruptRecordError(f"a message set has invalid offsets: {base} and {last} more")
     payload = bytearray()
     delta = -1
     for message in messages:
         if message.offset - base <= delta:
-            raise CorruptRecordError("the offsets within a message set do not rise")
+            raise CorruptRecordError("the offsets within a message set do not increase")
         delta = message.offset - base
         value = None if message.value is None else bytes(message.value)
         payload += encode_record(delta, message.timestamp_ms, message.key, value)
@@ -164,7 +164,7 @@ def _nullable(data: memoryview, at: int) -> tuple[memoryview | None, int]:
 
 def _inner_messages(outer: _Message, codec: int, check_crcs: bool, max_decompressed_bytes: int) -> list[_Message]:
     if codec >= _ZSTD or outer.value is None:
-        raise CorruptRecordError("a message claims to be a compressed set and is none")
+        raise CorruptRecordError("a message is marked as a compressed set, but is not")
     name = CODEC_NAMES[codec]
     compressed: bytes | memoryview = outer.value
     if name == "lz4":
@@ -182,7 +182,7 @@ def _inner_messages(outer: _Message, codec: int, check_crcs: bool, max_decompres
     if outer.magic == 1 and outer.offset != 0:
         base = outer.offset - messages[-1].offset
         if base < 0:
-            raise CorruptRecordError("a message set has impossible offsets")
+            raise CorruptRecordError("a message set has invalid offsets")
         messages = [message._replace(offset=base + message.offset) for message in messages]
     return messages
 
@@ -194,10 +194,10 @@ def _messages_in(data: memoryview, check_crcs: bool, max_decompressed_bytes: int
     while at < len(data):
         size = int.from_bytes(_take(data, at + 8, 4), "big", signed=True)
         if size < MIN_MESSAGE_SIZE:
-            raise CorruptRecordError(f"a message announces a size of {size} bytes")
+            raise CorruptRecordError(f"a message has an invalid size of {size} bytes")
         message = _parse(_take(data, at, LOG_OVERHEAD + size), check_crcs)
         if message.attributes & _CODEC_MASK:
-            raise CorruptRecordError("a compressed message set has another one in it")
+            raise CorruptRecordError("a compressed message set contains another")
         messages.append(message)
         if len(messages) * _MESSAGE_BYTES > _SETS_MIN_BYTES + max_decompressed_bytes:
             raise too_many_records(len(messages), max_decompressed_bytes)

@@ -55,7 +55,7 @@ def read_parts(
         if magic > 2:
             raise CorruptRecordError(f"a batch has the unknown message format {magic}")
         if length < (_MIN_LENGTH if magic == 2 else MIN_MESSAGE_SIZE):
-            raise CorruptRecordError(f"a batch announces a length of {length} bytes")
+            raise CorruptRecordError(f"a batch has an invalid length of {length} bytes")
         after = at + LOG_OVERHEAD + length
         if after > end:
             return

@@ -99,12 +99,12 @@ class ApiVersions:
         theirs = self._ranges.get(request_cls.API_KEY)
         if theirs is None:
             raise UnsupportedVersionError(
-                f"The broker does not offer {request_cls.NAME}; this client needs version {low} to {high}."
+                f"The broker does not support {request_cls.NAME}; this client needs version {low} to {high}."
             )
         version = min(high, theirs[1])
         if version < max(low, theirs[0]):
             raise UnsupportedVersionError(
-                f"The broker offers {request_cls.NAME} in versions {theirs[0]} to {theirs[1]};"
+                f"The broker supports {request_cls.NAME} in versions {theirs[0]} to {theirs[1]};"
                 f" this client needs version {low} to {high}."
             )
         return version

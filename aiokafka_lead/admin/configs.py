@@ -179,8 +179,8 @@ class ConfigCalls(AdminArea):
     ) -> None:
         """Change the given configurations, and leave all others unchanged (KIP-339).
 
-        ``validate_only`` checks the changes without making them. Brokers that are down or unknown are treated as in
-        `describe_configs`.
+        ``validate_only`` checks the changes without making them. As in `describe_configs`, the call waits for a broker
+        that is down, and raises `BrokerIdNotRegisteredError` if no broker has the id.
         """
         wanted = _CHANGES("changes", changes)
         boolean("validate_only", validate_only)

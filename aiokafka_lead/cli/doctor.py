@@ -369,10 +369,10 @@ async def _round_trip_ms(admin: AdminClient, broker_id: int) -> float:
 
 
 async def _answering(admin: AdminClient, broker_id: int) -> str | None:
-    """Return the name of another broker that answers at this broker's address; None if there is none, or if unknown.
+    """Return the name of the other broker that answers at this broker's address, or None if none was detected.
 
-    A broker refuses to describe another broker's configuration, and names itself in the error. The check needs the
-    right to describe the cluster's configurations.
+    A broker refuses to describe another broker's configuration, and names itself in the error. Without the right to
+    describe the cluster's configurations, no other broker is detected.
     """
     try:
         resource = ConfigResource(ConfigResourceType.BROKER, str(broker_id))

@@ -68,7 +68,7 @@ def _name(item: object) -> str:
 
 
 async def explained(session: Session, error: KafkaError) -> KafkaError | Failed:
-    """Report an error about names, with names that are close to missing names; return the error to raise."""
+    """If topics or groups are missing, report each failed item, with similar names. Return the error to raise."""
     failures = _failures(error.outcomes or {})
     if not any(isinstance(each, (UnknownTopicOrPartitionError, GroupIdNotFoundError)) for each in failures.values()):
         return error

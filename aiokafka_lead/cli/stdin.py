@@ -26,9 +26,9 @@ _CHUNKS = 4
 
 
 async def lines(longest: int) -> AsyncIterator[list[bytes]]:
-    """Yield available lines as soon as possible, without line ends. The last line needs no line end.
+    """Yield lists of lines, without line ends, as soon as they are available. The last line needs no line end.
 
-    Raises `Failed` for a line that is longer than ``longest``, before it takes more memory.
+    Raises `Failed` once a line is longer than ``longest`` bytes, without reading the rest of it.
     """
     chunks: deque[bytes | OSError] = deque()
     news = Signal()

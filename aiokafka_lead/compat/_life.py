@@ -55,7 +55,7 @@ class Life:
             return self._options_given[option]
         text = f"{type(self).__name__!r} object has no attribute {name!r}"
         if name.startswith("_") and not name.startswith("__"):
-            text += ": this is aiokafka_lead.compat, whose guide (From aiokafka) says what there is instead"
+            text += ": aiokafka_lead.compat does not have it; its guide (From aiokafka) lists replacements"
         raise AttributeError(text, name=name, obj=self)
 
     def __del__(self, _warnings: Any = warnings) -> None:

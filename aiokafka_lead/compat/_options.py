@@ -37,7 +37,7 @@ def _native(assignor: Any) -> Any:
     if name in ASSIGNOR_NAMES and kind.__module__.partition(".")[0] in _LIBRARIES:
         return name
     if not isinstance(name, str) or not callable(getattr(assignor, "assign", None)):
-        raise ConfigTypeError(f"partition_assignment_strategy must hold assignors, not {assignor!r}")
+        raise ConfigTypeError(f"partition_assignment_strategy must contain assignors, not {assignor!r}")
     return OwnAssignor(assignor, name)
 
 

@@ -66,7 +66,7 @@ def install() -> None:
     """
     if sys.modules.get("aiokafka") is not _FINDER.made.get("aiokafka"):
         raise RuntimeError(
-            "aiokafka is imported already: call aiokafka_lead.compat.install() before anything does that"
+            "aiokafka is already imported: call aiokafka_lead.compat.install() before the first import of aiokafka"
         )
     if _FINDER not in sys.meta_path:
         # Before the finder that would find aiokafka itself, but after tracers' finders, which watch imports.

@@ -92,7 +92,7 @@ def _assignors(name: str, value: Any) -> tuple[Any, ...]:
     for item in items:
         own = one_of(*ASSIGNOR_NAMES)(name, item) if isinstance(item, str) else _assignor_name(name, item)
         if own in names:
-            raise ConfigError(f"{name} holds {own!r} twice")
+            raise ConfigError(f"{name} contains {own!r} twice")
         names.add(own)
     return items
 
@@ -101,7 +101,7 @@ def _assignor_name(option_name: str, assignor: Any) -> str:
     """Return the name of a custom assignor (`GroupAssignor`)."""
     methods = (getattr(assignor, method, None) for method in ("assign", "user_data"))
     if isinstance(assignor, type) or not hasattr(assignor, "cooperative") or not all(map(callable, methods)):
-        raise ConfigTypeError(f"{option_name} must hold names or assignors (GroupAssignor), not {assignor!r}")
+        raise ConfigTypeError(f"{option_name} must contain names or assignors (GroupAssignor), not {assignor!r}")
     return short_text(f"{option_name}: an assignor's name", getattr(assignor, "name", None))
 
 
@@ -177,7 +177,7 @@ class ClientConfig(SecurityConfig):
         for name, value in options.items():
             field = cls.__dataclass_fields__.get(name)
             if name in shared and field is not None and field.metadata["check"](name, value) != shared[name]:
-                raise ConfigError(f"{name} belongs to the Client whose connections are shared, which has another")
+                raise ConfigError(f"{name} differs from the value of the shared Client: set it there")
         return cls._with_checked_files({"bootstrap_servers": servers, **options, **shared, **own, **more})
 
     @classmethod
@@ -225,7 +225,7 @@ class ClientConfig(SecurityConfig):
         self._first_at_most_longest("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms")
         self._check_security()
         if self.proxy_url is not None and self.connect is not None:
-            raise ConfigError("proxy_url and connect are two ways to brokers: give one of them")
+            raise ConfigError("proxy_url and connect exclude each other")
         self._first_at_most_longest("sasl_login_retry_backoff_ms", "sasl_login_retry_backoff_max_ms")
         if self.sasl_mechanism == "OAUTHBEARER":
             from ..oidc.flat import settle_provider
@@ -295,7 +295,7 @@ class ProducerConfig(ClientConfig):
         elif self.transactional_id is not None:
             raise ConfigError("enable_idempotence must not be False with transactional_id")
         if self.partitioner_rack_aware and not self.client_rack:
-            raise ConfigError("partitioner_rack_aware needs client_rack, the rack that this producer is in")
+            raise ConfigError("partitioner_rack_aware needs client_rack, the rack of this producer")
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
             raise ConfigError("delivery_timeout_ms must be at least linger_ms + request_timeout_ms")
 
@@ -345,8 +345,7 @@ class ConsumerConfig(ClientConfig):
         # Java ignores an option of the other protocol. Here it is an error, because the user relies on it.
         if given.get("group_protocol") == "consumer" and "partition_assignment_strategy" in given:
             raise ConfigError(
-                'partition_assignment_strategy has no effect with group_protocol="consumer": brokers assign, '
-                "by group_remote_assignor"
+                'partition_assignment_strategy has no effect with group_protocol="consumer": use group_remote_assignor'
             )
         return given
 
@@ -370,8 +369,8 @@ class ConsumerConfig(ClientConfig):
         for assignor in self.partition_assignment_strategy:
             if not isinstance(assignor, str):
                 raise ConfigError(
-                    'group_protocol="auto" needs assignors that brokers can stand in for: '
-                    f"partition_assignment_strategy must hold names, not {assignor!r}"
+                    'group_protocol="auto" needs assignors that brokers can replace: '
+                    f"partition_assignment_strategy must contain names, not {assignor!r}"
                 )
 
     @property

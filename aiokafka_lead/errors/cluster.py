@@ -329,7 +329,7 @@ class VoterNotFoundError(BrokerError):
 
 
 class RebootstrapRequiredError(BrokerError):
-    """The client's view of the cluster is too old: it must bootstrap again (KIP-1102)."""
+    """The client's metadata is too old, and the client must bootstrap again (KIP-1102)."""
 
     code = 129
 

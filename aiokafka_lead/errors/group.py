@@ -99,7 +99,7 @@ class InvalidGroupIdError(BrokerError):
 
 
 class UnknownMemberIdError(BrokerError):
-    """The coordinator knows no member with this id in the group."""
+    """The group has no member with this id."""
 
     code = 25
 

@@ -86,7 +86,7 @@ class LeaderNotAvailableError(InvalidMetadataError):
 
 
 class NotLeaderOrFollowerError(InvalidMetadataError):
-    """The broker is not the leader of this partition, nor a follower if the request allows one."""
+    """The broker is not the leader of this partition, or not a replica if any replica may serve the request."""
 
     code = 6
 
@@ -218,7 +218,7 @@ class InvalidFetchSessionEpochError(RetriableBrokerError):
 
 
 class ListenerNotFoundError(InvalidMetadataError):
-    """The leader has no listener of the name that this client uses."""
+    """The leader has no listener with the name of the listener that this client uses."""
 
     code = 72
 
@@ -248,7 +248,7 @@ class UnsupportedCompressionTypeError(BrokerError):
 
 
 class OffsetNotAvailableError(RetriableBrokerError):
-    """The new leader does not know its high watermark yet and cannot return an offset."""
+    """The new leader does not know its high watermark yet, so it cannot return an offset."""
 
     code = 78
 

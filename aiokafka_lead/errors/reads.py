@@ -75,11 +75,11 @@ class BatchTooLargeError(_BatchReadError):
 
 
 class FetchOffsetOutOfRangeError(PartitionReadError, OffsetOutOfRangeError):
-    """The position is not within the partition's log, and auto_offset_reset is "none"."""
+    """The position is outside the partition's log, and ``auto_offset_reset`` is "none"."""
 
 
 class LogTruncationError(FetchOffsetOutOfRangeError):
-    """Records before the position are no longer part of the log, and auto_offset_reset is "none" (KIP-320).
+    """Records before the position are no longer part of the log, and ``auto_offset_reset`` is "none" (KIP-320).
 
     This happens after an unclean leader election. ``diverging_offset`` is the first offset at which the log differs
     from the records already read. ``diverging_epoch`` is the leader epoch before it, if the broker returned it.
@@ -138,7 +138,7 @@ class SchemaRegistryError(KafkaError):
 
 
 class SchemaRegistryUnavailableError(SchemaRegistryError):
-    """No registry gave a usable answer within the time: the same call may succeed later."""
+    """No registry gave a usable answer in time. The same call may succeed later."""
 
     retriable = True
 
@@ -174,7 +174,7 @@ class IncompatibleSchemaError(SchemaRegistryError):
 
 
 class InvalidSchemaError(SchemaRegistryError, ValueError):
-    """The schema is invalid according to the registry or to a check of this client."""
+    """The registry, or this client, rejected the schema as invalid."""
 
     at_fault = False
 
@@ -182,7 +182,7 @@ class InvalidSchemaError(SchemaRegistryError, ValueError):
 class SchemaRulesError(SchemaRegistryError):
     """The schema has rules that this client cannot apply, for example field encryption.
 
-    This is not treated as a fault of the records: they wait, as when a registry refuses the client.
+    The records are not at fault: they wait, as when a registry refuses the client.
     """
 
 
@@ -197,7 +197,7 @@ class SchemaContentError(KafkaError, ValueError):
     """Id or GUID of the schema that the bytes name."""
 
     def __init__(self, message: str = "", quoting: str = "") -> None:
-        """Create the error with ``quoting``, which may repeat a part of the value, appended to the message."""
+        """Create the error. ``quoting`` is appended to the message, and may contain part of the value."""
         super().__init__(f"{message}: {quoting}" if quoting else message)
         self.unquoted = message
         """The message without any part of the value, for logs."""

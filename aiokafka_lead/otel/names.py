@@ -52,7 +52,7 @@ class Attribute(Enum):
 
 
 class Wording(NamedTuple):
-    """The selected names."""
+    """The selected versions of the semantic conventions."""
 
     old: bool
     new: bool
@@ -161,24 +161,24 @@ def _names() -> _Names:
 
 
 def injected(context: Context) -> Headers:
-    """Return the headers for a context."""
+    """Return the headers that carry a context."""
     carrier: list[Header] = []
     propagate.get_global_textmap().inject(carrier, context, _SETTER)
     return tuple(carrier)
 
 
 def extracted(headers: Sequence[Header], context: Context) -> Context:
-    """Return the context with the values from a record's headers added."""
+    """Return ``context`` with the values from a record's headers added."""
     return propagate.get_global_textmap().extract(headers, context, _GETTER)
 
 
 def read(headers: Sequence[Header]) -> Context:
-    """Return a context with only the values from a record's headers."""
+    """Return the context that a record's headers carry."""
     return extracted(headers, Context())
 
 
 def trace_header(headers: Sequence[Header]) -> bytes | None:
-    """Return the header that identifies the trace context, joined from several in formats such as B3."""
+    """Return the value of the trace header, or the joined values in formats with several headers, such as B3."""
     names = _names().trace
     found = {name: value for name, value in headers if name in names and value is not None}
     return b",".join([found[name] for name in names if name in found]) if found else None

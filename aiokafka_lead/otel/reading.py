@@ -63,11 +63,11 @@ class Run:
         return traced
 
     def together(self, records: Sequence[HandledRecord]) -> AbstractContextManager[object]:
-        """Return a context manager for a call of a handler with several records, which is one attempt at them."""
+        """Return a context manager for one call of a handler with several records."""
         return self._processes.during(self._processes.process_all(records))
 
     def retried(self, record: HandledRecord, error: BaseException, attempts: int) -> None:
-        """Record that the record's handler will be called again, within the same span."""
+        """Add an event for the failed attempt. The handler will be called again within the same span."""
         process = self._open.get(_key(record))
         if process is not None:
             self._processes.retry(process, error, attempts)
@@ -78,18 +78,18 @@ class Run:
         return nullcontext() if process is None else current(process.context)
 
     def dead_letter(self, record: HandledRecord, error: BaseException, topic: str) -> None:
-        """Record that the record was sent to this topic. The span of this send is a child of the record's span."""
+        """Add an event that names the dead-letter topic to the record's span, and end the span with the error."""
         process = self._open.get(_key(record))
         if process is not None and process.span is not None:
             process.span.add_event("dead letter", {Attribute.DESTINATION.value[0]: topic})
         self.failed(record, error)
 
     def failed(self, record: HandledRecord, error: BaseException) -> None:
-        """Record that the record is given up because of this error."""
+        """End the span of a record that was given up because of this error."""
         self._end(_key(record), error)
 
     def drop(self, partitions: Collection[TopicPartition] | None = None) -> None:
-        """End the spans of pending retries of these partitions, or of all at the end of the run."""
+        """End the spans of records that wait for a retry, in these partitions or (at the end of the run) in all."""
         for key, process in list(self._open.items()):
             if partitions is None or key[:2] in partitions:
                 self._end(key, process.error)
@@ -177,7 +177,7 @@ class Reads(Processes):
         self._settled("commit", topic, partition, (Attribute.OFFSET, one), context, began, error)
 
     def acknowledged(self, began: int, counts: Mapping[TopicPartition, int], error: BaseException | None) -> None:
-        """Record a request that acknowledged these numbers of records or failed."""
+        """Record a request with acknowledgements for these numbers of records, which succeeded or failed."""
         # Called by a connection, whose current context is the context in which the connection was created.
         context = Context()
         topic, partition = place_of(list(counts))

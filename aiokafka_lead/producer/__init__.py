@@ -349,7 +349,7 @@ class Producer(Facade, Generic[K, V]):
 
     def _own_transactions(self) -> Transactions:
         if self._transactions is None:
-            raise IllegalStateError("the producer has no transactions: it was made without transactional_id")
+            raise IllegalStateError("the producer has no transactions: it was created without transactional_id")
         self._transactions.check()
         return self._transactions
 

@@ -111,7 +111,7 @@ class ProducerEngine(Kind):
             await self.sender.flushing.wait(None if timeout_ms is None else timeout_ms / 1000)
         except TimeoutError:
             raise RequestTimedOutError(
-                f"flush: {self.accumulator.pending} batches are not acknowledged after {timeout_ms:g} ms"
+                f"flush: {self.accumulator.pending} batches were not acknowledged within {timeout_ms:g} ms"
             ) from None
         if self.client.fatal is not None:
             self.check()
@@ -192,7 +192,7 @@ async def within(timeout_ms: float, send: Callable[..., Awaitable[Delivery]], *r
         return await delivery
     if delivery.done():  # acknowledged while the loop was busy
         return delivery.result()
-    raise RequestTimedOutError(f"the record is not acknowledged after {timeout_ms:g} ms, and may still be written")
+    raise RequestTimedOutError(f"the record was not acknowledged within {timeout_ms:g} ms, and may still be written")
 
 
 def _raise_closed() -> None:
@@ -200,7 +200,9 @@ def _raise_closed() -> None:
 
 
 def _stopped_before(fate: str) -> KafkaError:
-    return ClientClosedError(f"the producer was stopped before the broker acknowledged; the records were {fate}")
+    return ClientClosedError(
+        f"the producer was stopped before a broker acknowledged the records; the records were {fate}"
+    )
 
 
 def _failed_with(error: BaseException, fate: str) -> KafkaError:

@@ -72,7 +72,7 @@ class TransactionPipeline(Generic[K, V]):
         more = {"key_serializer": key_serializer, "value_serializer": value_serializer}
         config, parent = configured(ProducerConfig, bootstrap_servers, client, options, **more)
         if config.transactional_id is None:
-            raise ConfigError("transactional_id is needed for transactions")
+            raise ConfigError("a TransactionPipeline needs a transactional_id")
         self._config = config
         self._client = Client(config, parent=parent)
         self._client.facade = type(self).__name__
@@ -219,5 +219,5 @@ class PipelinedTransaction(Transaction[K, V], Generic[K, V]):
 
     def _check(self) -> None:
         if self._chained is None:
-            raise IllegalStateError("no transaction is open: sends belong between its begin and its end")
+            raise IllegalStateError("no transaction is open: begin a transaction before you send")
         self._pipeline.check(self._chained)

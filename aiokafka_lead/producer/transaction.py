@@ -59,7 +59,7 @@ class Transaction(Generic[K, V]):
 
     async def __aenter__(self) -> Self:
         if self._number:
-            raise IllegalStateError("a transaction begins once: ask the producer for another one")
+            raise IllegalStateError("this transaction has already begun: call transaction() for another")
         await self._begin()
         self._fate = self._transactions.state.fate
         intake = self._transactions.intake_of_block()

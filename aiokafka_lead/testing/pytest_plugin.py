@@ -32,7 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def kafka_cluster_options() -> dict[str, Any]:
-    """Return the options of every cluster, by default none. Override this fixture to set options."""
+    """Return options for every `EmbeddedCluster`, by default none. Override this fixture to set them."""
     return {}
 
 

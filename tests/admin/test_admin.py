@@ -334,7 +334,7 @@ async def test_an_error_after_a_lost_answer_tells_of_it() -> None:
             await admin.create_topics([NewTopic("new"), NewTopic("old")])
         (lost, failed) = caught.value.__notes__
         assert lost.startswith(
-            "an earlier attempt got no answer and may have been executed: CreateTopics was in flight"
+            "an earlier attempt got no response, and may have been executed: CreateTopics was in flight"
         )
         assert failed == "failed: new, old (0 others succeeded)"
         assert caught.value.outcomes is not None

@@ -107,7 +107,7 @@ def test_hooks_that_wait_for_aiokafka_see_it() -> None:
 def test_aiokafka_itself_must_not_be_imported_yet() -> None:
     found = run(TOO_LATE)
     assert found.returncode == 1
-    assert "aiokafka is imported already" in found.stderr
+    assert "aiokafka is already imported" in found.stderr
 
 
 def names_of(module: str) -> set[str]:

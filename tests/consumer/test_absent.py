@@ -140,7 +140,7 @@ async def test_a_warning_of_many_partitions_names_some(
     consumer.assign([E0, *absent])
     async with consumer:
         names = ", ".join(map(str, absent[:5]))
-        expected = f"cannot read {names}, 85 more: the cluster does not have it; it is looked for again and again"
+        expected = f"cannot read {names}, 85 more: the cluster does not have it; the client keeps looking for it"
         assert expected in await warning(caplog)
         assert len(consumer.health().absent) == len(absent)
 

@@ -114,8 +114,8 @@ async def read_on_and_past(consumer: Consumer, cluster: EmbeddedCluster) -> None
                 failed.append(error)
     assert sorted((record.partition, record.offset) for record in found) == [(p, o) for p in (1, 2) for o in range(3)]
     for each in failed:
-        assert each.message.startswith("events-0 cannot be read at offset 0: a frame announces 3000")
-        assert "more than receive_max_bytes (2000000)" in each.message
+        assert each.message.startswith("events-0 cannot be read at offset 0: a frame of 3000")
+        assert "exceeds receive_max_bytes (2000000)" in each.message
     before = cluster.requests.count("ApiVersions")
     for _ in range(10):
         with pytest.raises(FrameTooLargeError):

@@ -422,7 +422,7 @@ def test_batch_that_was_filled_elsewhere_waits_for_memory_and_is_not_too_large()
     sim.accumulator.memory.release(claim)
     sim.run_until_done([new_delivery(outcome, 0, 7)])
     assert sim.accumulator.memory.used == 0
-    with pytest.raises(MessageTooLargeError, match=r"the batch takes 26.. bytes, more than max_request_size"):
+    with pytest.raises(MessageTooLargeError, match=r"the batch of 26.. bytes exceeds max_request_size"):
         sim.accumulator.append_built(topic, 0, built(sim, b"z" * 1300, b"z" * 1300), sim.now)
 
 

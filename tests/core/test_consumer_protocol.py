@@ -423,7 +423,7 @@ def test_a_new_member_without_partitions_asks_soon_whether_it_has_some_by_now(
     assert group.member.awaits == "an assignment from the coordinator"
     group.now += LONGEST_PROBE_S
     group.answer(group.beat(), 2, {EVENTS: [0]})
-    assert group.member.awaits == "the assignment to be carried out"
+    assert group.member.awaits == "the takeover of the assigned partitions"
     step = group.member.step(group.now)
     assert isinstance(step, Assign)
     group.member.done(step, group.now)

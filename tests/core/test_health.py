@@ -43,8 +43,8 @@ def test_a_consumer_that_makes_progress_is_healthy() -> None:
         ({"since_fetch_s": None}, "no broker has answered a fetch for 100.0 s"),
         ({"since_heartbeat_s": 46}, r"coordinator \(broker 3\) has not acknowledged a heartbeat for 46.0 s"),
         ({"since_heartbeat_s": None, "coordinator": None}, r"coordinator \(not found\)"),
-        ({"since_heartbeat_s": 46, "kept_out": "it is full"}, "not been let into its group for 46.0 s: it is full"),
-        ({"handler_s": 301}, "at work on what it got for 301.0 s"),
+        ({"since_heartbeat_s": 46, "kept_out": "it is full"}, "not been able to join its group for 46.0 s: it is full"),
+        ({"handler_s": 301}, "handling its records for 301.0 s"),
         ({"since_tick_s": 15}, "the event loop has been blocked for 15.0 s"),
     ],
 )
@@ -94,6 +94,6 @@ def test_a_coordinator_in_doubt_is_a_problem_when_it_lasts_and_none_of_this_proc
     health = judge(doubted, LIMITS)
     assert (health.healthy, health.coordinator_doubted_ms) == (True, 2000)
     health = judge(doubted._replace(doubted_s=31.0), LIMITS)
-    assert health.problems == ("no broker has done the group coordinator's work for 31.0 s: broker 1: it loads",)
+    assert health.problems == ("no broker has acted as group coordinator for 31.0 s: broker 1: it loads",)
     assert health.live
     assert judge(FINE, LIMITS).coordinator_doubted_ms is None

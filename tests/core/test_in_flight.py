@@ -44,13 +44,13 @@ def test_answers_match_in_order() -> None:
 def test_an_answer_out_of_order_is_a_protocol_error_that_keeps_the_ledger() -> None:
     ledger = InFlightLedger()
     first, second = send(ledger), send(ledger)
-    with pytest.raises(MalformedMessageError, match=r"1 where 0 \(Fetch\) was due"):
+    with pytest.raises(MalformedMessageError, match=r"1; expected 0 \(Fetch\)"):
         ledger.match(second)
     assert matched(ledger, first) == first
 
 
 def test_an_answer_to_nothing_is_a_protocol_error() -> None:
-    with pytest.raises(MalformedMessageError, match="to no request"):
+    with pytest.raises(MalformedMessageError, match="no request is in flight"):
         InFlightLedger().match(0)
 
 
@@ -101,16 +101,16 @@ def test_answers_to_requests_that_expect_none_are_ignored() -> None:
     ledger.skip()
     assert ledger.match(first) is ledger.oldest()
     for other in (2**31 - 1, 0, last, -1, -(2**31)):
-        with pytest.raises(MalformedMessageError, match="was due"):
+        with pytest.raises(MalformedMessageError, match="; expected"):
             ledger.match(other)
     ledger.pop()
     assert [ledger.match(2**31 - 1), ledger.match(0)] == [None, None]
     assert ledger.match(last) is ledger.oldest()
     for other in (first, 2, 3, -1, -(2**31)):
-        with pytest.raises(MalformedMessageError, match="was due"):
+        with pytest.raises(MalformedMessageError, match="; expected"):
             ledger.match(other)
     ledger.pop()
     assert [ledger.match(2), ledger.match(3)] == [None, None]
     for other in (0, last, 4, -1, 2 - 2**31):
-        with pytest.raises(MalformedMessageError, match="to no request"):
+        with pytest.raises(MalformedMessageError, match="no request is in flight"):
             ledger.match(other)

@@ -216,7 +216,7 @@ def test_a_topic_made_anew_is_said_without_a_reset_policy() -> None:
     world.learn(snapshot([(1, 0)], topic_id=UUID(int=8)))
     world.fetch(data(0, error=OffsetOutOfRangeError.code), topic_id=UUID(int=8))
     assert isinstance(world.state().error, FetchOffsetOutOfRangeError)
-    assert "offset 5 of t-0 is of a topic that was deleted and made anew" in str(world.state().error)
+    assert "offset 5 of t-0 belongs to a topic that was deleted and recreated" in str(world.state().error)
 
 
 def test_a_question_about_the_old_log_counts_no_more() -> None:

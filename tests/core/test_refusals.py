@@ -29,7 +29,7 @@ def test_they_are_borne_with_until_the_patience_is_used_up() -> None:
     bearing = refusals(60_000)
     assert bearing.bear(GroupAuthorizationFailedError("one"), 100.0) == pytest.approx(0.1, rel=0.3)
     assert bearing.bear(TopicAuthorizationFailedError("two"), 101.0) == pytest.approx(0.2, rel=0.3)
-    assert bearing.problem(103.0) == "brokers have refused requests of run() for 3.0 s, and it tries again: two"
+    assert bearing.problem(103.0) == "brokers have refused requests of run() for 3.0 s, and it retries: two"
     for at in range(102, 159, 3):
         assert bearing.bear(GroupAuthorizationFailedError(), at) <= 1.2
     assert bearing.bear(GroupAuthorizationFailedError(), 159.9) == pytest.approx(0.1)
@@ -53,8 +53,8 @@ def test_those_that_have_passed_do_not_count(caplog: pytest.LogCaptureFixture) -
     assert (
         said
         == [
-            "run() tolerates refusals for up to 60 s: now and then",
-            "run() is no longer refused: there were 2 refusals in 1.0 s",
+            "brokers refuse requests of run(), which retries for up to 60 s: now and then",
+            "brokers accept requests of run() again, after 2 refusals in 1.0 s",
         ]
         * 4
     )

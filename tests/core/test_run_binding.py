@@ -188,7 +188,7 @@ async def test_headers_as_text_or_as_they_are() -> None:
 async def test_a_key_that_is_no_text_is_a_record_that_cannot_be_read() -> None:
     async def handle(value: bytes, key: str) -> None: ...
 
-    with pytest.raises(RecordDeserializationError, match=r"the key of .* is no str") as caught:
+    with pytest.raises(RecordDeserializationError, match=r"the key of .* is not a valid str") as caught:
         await got(handle, record(key=b"\xff"))
     assert caught.value.part == "key"
 
@@ -252,7 +252,7 @@ def test_another_group_s_record_in_a_retry_topic_of_the_same_name_is_left_out() 
         letter = by.letter(record(topic=topic), LookupError(), 1, delays("d", ["1s"])[0], 0.0)
         waiting = record(topic=letter.topic, headers=tuple(letter.headers))
         assert by.origin(waiting).topic == topic
-        with pytest.raises(DropRecordError, match=f"it came from {topic}"):
+        with pytest.raises(DropRecordError, match=f"its original topic is {topic}"):
             (others if by is ours else ours).origin(waiting)
 
 
@@ -298,7 +298,7 @@ async def test_a_transaction_goes_where_it_is_asked_for() -> None:
     txn: Any = object()
     assert await bound(handle, transactional=True)(record(), txn) == (3, txn)
     assert await bound(without, transactional=True)(record(), txn) == 7
-    with pytest.raises(ConfigTypeError, match="there is a transaction only with exactly_once"):
+    with pytest.raises(ConfigTypeError, match="a transaction requires exactly_once"):
         bound(handle, transactional=False)
 
 
@@ -318,7 +318,7 @@ async def not_there(order: NotThere) -> None: ...  # type: ignore[name-defined] 
     ("handler", "why"),
     [
         (unknown, "handler unknown, parameter order: no record can be parsed as Odd"),
-        (two_values, "parameter other: another parameter gets the record's value already"),
+        (two_values, "parameter other: another parameter already receives the record's value"),
         (nothing_said, "parameter other: annotate it"),
         (not_there, "annotation 'NotThere' must exist at run time"),
     ],

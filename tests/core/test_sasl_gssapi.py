@@ -19,9 +19,9 @@ def test_no_layer_is_taken_where_it_is_offered(offer: bytes) -> None:
 @pytest.mark.parametrize(
     ("offer", "says"),
     [
-        (b"\x00\x00\x00\x00", r"insists on a security layer \(QOP bits 0\)"),
-        (b"\x02\x01\x00\x00", r"insists on a security layer \(QOP bits 2\)"),
-        (b"\x06\x01\x00\x00", r"insists on a security layer \(QOP bits 6\)"),
+        (b"\x00\x00\x00\x00", r"requires a security layer \(QOP bits 0\)"),
+        (b"\x02\x01\x00\x00", r"requires a security layer \(QOP bits 2\)"),
+        (b"\x06\x01\x00\x00", r"requires a security layer \(QOP bits 6\)"),
         (b"", "0 bytes long, not 4"),
         (b"\x01\x00\x00", "3 bytes long, not 4"),
         (b"\x01\x00\x00\x00x", "5 bytes long, not 4"),
@@ -56,7 +56,7 @@ def test_what_may_be_over_in_a_moment_is_retriable(unsigned: bool) -> None:
         (-1765328355, True, "not available"),
         (-1765328189, False, "run kinit, or set sasl_kerberos_keytab"),
         (-1765328352, False, "the ticket has expired"),
-        (-1765328360, False, "not the principal's any more"),
+        (-1765328360, False, "sasl_kerberos_keytab is outdated"),
         (-1765328377, False, "sasl_kerberos_service_name"),
         (39756033, False, "No key"),
     ):

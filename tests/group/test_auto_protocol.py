@@ -176,7 +176,7 @@ def config(**options: Any) -> ConsumerConfig:
 
 def test_an_assignor_of_the_application_has_no_place_in_both_protocols() -> None:
     config(group_protocol="classic", partition_assignment_strategy=[Own()])
-    with pytest.raises(ConfigError, match="must hold names"):
+    with pytest.raises(ConfigError, match="must contain names"):
         config(group_protocol="auto", partition_assignment_strategy=["range", Own()])
 
 

@@ -331,8 +331,8 @@ async def test_health_says_since_when_it_is_in_doubt(cluster: EmbeddedCluster) -
     options = {"group_id": GROUP, "request_timeout_ms": 1_000, **QUICK}
     async with starting(Consumer("events", bootstrap_servers=cluster.bootstrap_servers, **options)) as consumer:
         await until(lambda: (consumer.health().coordinator_doubted_ms or 0) > 0)
-        await until(lambda: any("coordinator's work" in problem for problem in consumer.health().problems))
-        [problem] = [problem for problem in consumer.health().problems if "coordinator's work" in problem]
+        await until(lambda: any("acted as group coordinator" in problem for problem in consumer.health().problems))
+        [problem] = [problem for problem in consumer.health().problems if "acted as group coordinator" in problem]
         assert f"broker {cluster.coordinator(GROUP)}" in problem
         fault.remove()
         await until(lambda: consumer.health().coordinator_doubted_ms is None)

@@ -210,7 +210,7 @@ async def test_run_says_what_it_could_not_commit(cluster: EmbeddedCluster, caplo
         await cluster.wait_for_requests("OffsetCommit")
         cluster.delete_topic("events")
         held.release()
-        await until(lambda: "does not have it any more" in caplog.text, SOON_S)
+        await until(lambda: "no longer has it" in caplog.text, SOON_S)
         tasks.cancel_scope.cancel()
 
 

@@ -134,7 +134,7 @@ async def test_tickets_are_renewed_without_kinit(realm: Realm, monkeypatch: pyte
         ({"sasl_kerberos_principal": "bob"}, "No principal in keytab matches desired name"),
         (
             {"sasl_kerberos_service_name": "mail"},
-            "does not know the broker's principal: see sasl_kerberos_service_name",
+            "does not know the broker's principal: check sasl_kerberos_service_name",
         ),
         ({"sasl_kerberos_domain_name": "elsewhere"}, "does not know the broker's principal"),
     ],
@@ -157,7 +157,7 @@ async def test_the_domain_name_stands_in_for_the_host(realm: Realm) -> None:
 @pytest.mark.parametrize(
     ("offer", "last", "says"),
     [
-        (b"\x02\x01\x00\x00", b"", "insists on a security layer"),
+        (b"\x02\x01\x00\x00", b"", "requires a security layer"),
         (b"\x01\x00", b"", "2 bytes long, not 4"),
         (OFFER, b"more", "goes on after the end"),
     ],
@@ -255,7 +255,7 @@ async def test_a_silent_kdc_holds_up_nothing_else(realm: Realm, tmp_path: Path) 
     ("options", "says"),
     [
         ({"sasl_kerberos_keytab": "/no/such"}, r"^sasl_kerberos_keytab \(/no/such\): No such file or directory"),
-        ({"sasl_mechanism": "PLAIN", "sasl_kerberos_principal": "a"}, "^sasl_kerberos_principal is for sasl_mechanism"),
+        ({"sasl_mechanism": "PLAIN", "sasl_kerberos_principal": "a"}, "^sasl_kerberos_principal needs sasl_mechanism"),
     ],
 )
 def test_options_that_cannot_be_used(options: dict[str, str], says: str) -> None:

@@ -108,8 +108,8 @@ async def test_records_for_a_topic_that_stays_unknown_are_not_given_up_silently(
                         await delivery
     texts = [record.getMessage() for record in lines(caplog) if record.levelno == logging.WARNING]
     assert len(texts) == 2
-    assert texts[0].startswith("me: gave up 3 records of nowhere, which is not known: ")
-    assert texts[1].startswith("me: gave up 3 records of secret, which is not known: ")
+    assert texts[0].startswith("me: dropped 3 records for the unknown topic nowhere: ")
+    assert texts[1].startswith("me: dropped 3 records for the unknown topic secret: ")
 
 
 def test_what_is_said_sparingly() -> None:

@@ -76,7 +76,7 @@ async def test_a_derivation_that_is_given_up_leaves_the_login_usable() -> None:
 def test_delegation_tokens_are_for_scram() -> None:
     options = {"security_protocol": "SASL_PLAINTEXT", "sasl_plain_username": "id", "sasl_plain_password": "hmac"}
     ClientConfig.from_options("a", options | {"sasl_mechanism": "SCRAM-SHA-512", "sasl_delegation_token": True})
-    with pytest.raises(ConfigError, match=r"^sasl_delegation_token is for SCRAM, not for sasl_mechanism PLAIN"):
+    with pytest.raises(ConfigError, match=r"^sasl_delegation_token needs SCRAM, not sasl_mechanism PLAIN"):
         ClientConfig.from_options("a", options | {"sasl_delegation_token": True})
-    with pytest.raises(ConfigError, match=r"^sasl_delegation_token is for SCRAM"):
+    with pytest.raises(ConfigError, match=r"^sasl_delegation_token needs SCRAM"):
         ClientConfig.from_options("a", {"sasl_delegation_token": True})

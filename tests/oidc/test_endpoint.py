@@ -389,5 +389,5 @@ def test_the_end_of_a_token_in_a_file_is_read_only_where_it_is_said_to_be_a_jwt(
     assert TokenFile(path, jwt=True).token().expires_at == 2_000_000_000
     assert TokenFile(path).token().expires_at is None
     path.write_text("opaque")
-    with pytest.raises(ConfigError, match="no JWT"):
+    with pytest.raises(ConfigError, match="not a JWT"):
         TokenFile(path, jwt=True).token()

@@ -62,7 +62,7 @@ async def test_the_log_says_soon_that_a_topic_is_not_there(
             for _ in range(3):
                 tasks.start_soon(WAYS[way], producer)
             said = await one_warning(caplog)
-            assert "cannot find nowhere: the cluster does not have it; it is looked for again and again" in said
+            assert "cannot find nowhere: the cluster does not have it; the client keeps looking for it" in said
             tasks.cancel_scope.cancel()
 
 

@@ -160,7 +160,7 @@ async def test_flush_ends_in_time(cluster: EmbeddedCluster) -> None:
     async with Producer(cluster.bootstrap_servers) as producer:
         delivery = await producer.send("events", b"v", partition=0)
         began = time.monotonic()
-        with pytest.raises(RequestTimedOutError, match="1 batches are not acknowledged after 100 ms"):
+        with pytest.raises(RequestTimedOutError, match="1 batches were not acknowledged within 100 ms"):
             await producer.flush(timeout_ms=100)
         assert time.monotonic() - began < 20
         await cluster.requests.wait_for("Produce")

@@ -62,7 +62,7 @@ async def test_before_the_cluster_was_reached(cluster: EmbeddedCluster) -> None:
         (FACTS, None),
         (
             FACTS._replace(pending_s=50.0),
-            "no broker has acknowledged records for 100.0 s, and one has waited for 50.0 s",
+            "no broker has acknowledged records for 100.0 s; a record has waited for 50.0 s",
         ),
         (FACTS._replace(pending_s=5.0), None),
         (FACTS._replace(pending_s=50.0, since_ack_s=1.0), None),

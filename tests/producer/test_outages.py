@@ -120,7 +120,7 @@ async def test_records_that_expire_without_a_producer_id_tell_why(cluster: Embed
         "delivery_timeout_ms": 300,
         "retry_backoff_ms": 20,
     }
-    why = "never sent; no producer id could be had: InitProducerId: "
+    why = "never sent; no producer id was obtained: InitProducerId: "
     async with Producer(cluster.bootstrap_servers, **short) as producer:
         with anyio.fail_after(20), pytest.raises(DeliveryTimeoutError, match=why):
             await producer.send_and_wait("events", b"v")

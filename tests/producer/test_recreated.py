@@ -56,7 +56,7 @@ async def test_those_whose_partition_the_application_has_named_fail(cluster: Emb
             await producer.send_and_wait("events", b"old", partition=partition)
         make_again(cluster, 2)
         with anyio.fail_after(SOON_S):
-            with pytest.raises(UnknownTopicOrPartitionError, match=r"events-2 is no more: .* with 2 partitions"):
+            with pytest.raises(UnknownTopicOrPartitionError, match=r"events-2 no longer exists: .* with 2 partitions"):
                 await producer.send_and_wait("events", b"new", partition=2)
             for partition in range(2):
                 await producer.send_and_wait("events", b"new", partition=partition)

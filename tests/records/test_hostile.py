@@ -98,8 +98,8 @@ def test_the_records_these_tests_bend_are_valid(codec: Any) -> None:
         (record(headers=ZERO + b"\x00"), "longer than its fields"),
         (record() + b"\x00", "longer than its records"),
         (record() + record(), "longer than its records"),
-        (b"", "announces 1 records"),
-        (record()[:-1], "announces 1 records"),
+        (b"", "invalid number of records: 1"),
+        (record()[:-1], "invalid number of records: 1"),
     ],
 )
 def test_bent_records(codec: Any, payload: bytes, text: str) -> None:
@@ -124,18 +124,18 @@ def test_records_missing(codec: Any) -> None:
 
 @pytest.mark.parametrize("count", [-1, -(2**31), 2, 2**31 - 1])
 def test_impossible_counts(codec: Any, count: int) -> None:
-    assert_corrupt(codec, batch_of(codec, record(), count), f"announces {count} records")
-    assert_corrupt(codec, batch_of(codec, record(), count, last_delta=2**31 - 1), f"announces {count} records")
+    assert_corrupt(codec, batch_of(codec, record(), count), f"invalid number of records: {count}")
+    assert_corrupt(codec, batch_of(codec, record(), count, last_delta=2**31 - 1), f"invalid number of records: {count}")
 
 
 @pytest.mark.parametrize(
     ("at", "field", "text"),
     [
-        (0, struct.pack(">q", -1), "impossible offsets"),
-        (0, struct.pack(">q", 2**63 - 1), "impossible offsets"),
+        (0, struct.pack(">q", -1), "invalid offsets"),
+        (0, struct.pack(">q", 2**63 - 1), "invalid offsets"),
         (8, struct.pack(">i", -1), "length of -1"),
         (8, struct.pack(">i", 48), "length of 48"),
-        (8, struct.pack(">i", 49), "announces 1 records"),
+        (8, struct.pack(">i", 49), "invalid number of records: 1"),
         (16, b"\x03", "unknown message format 3"),
         (16, b"\xff", "unknown message format 255"),
         (16, b"\x01", "longer than its fields|field of"),
@@ -146,8 +146,8 @@ def test_impossible_counts(codec: Any, count: int) -> None:
         (21, b"\x00\x02", "snappy"),
         (21, b"\x00\x03", "lz4"),
         (21, b"\x00\x04", "zstd"),
-        (23, struct.pack(">i", -1), "impossible offsets"),
-        (23, struct.pack(">i", -(2**31)), "impossible offsets"),
+        (23, struct.pack(">i", -1), "invalid offsets"),
+        (23, struct.pack(">i", -(2**31)), "invalid offsets"),
     ],
 )
 def test_bent_headers(codec: Any, at: int, field: bytes, text: str) -> None:

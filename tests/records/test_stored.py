@@ -69,7 +69,7 @@ def test_control_records_of_the_future(codec: Any) -> None:
 
 def test_a_batch_of_records_has_no_control_type(codec: Any) -> None:
     [view] = codec.read_batches(built(codec, SAMPLE[:1]))
-    with pytest.raises(ValueError, match="no control batch"):
+    with pytest.raises(ValueError, match="not a control batch"):
         view.control_type()
 
 

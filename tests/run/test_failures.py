@@ -383,7 +383,7 @@ async def test_a_record_that_fails_in_the_dead_letter_topic_ends_the_run(cluster
             run["retry_topics"] = ["50ms"]
         if how == "exactly once":
             run["exactly_once"] = producer
-        with anyio.fail_after(30), pytest.raises(HandlerError, match="it is in dead_letter_topic already") as caught:
+        with anyio.fail_after(30), pytest.raises(HandlerError, match="it already is in dead_letter_topic") as caught:
             await consumer.run(handle, **run)
     assert caught.value.record is not None
     assert caught.value.record.value == b"1"

@@ -201,13 +201,13 @@ async def test_a_slow_handler_is_named_once(cluster: EmbeddedCluster, caplog: py
 
         async def handle(record: Record) -> None:
             with anyio.fail_after(20):
-                while "has been at work" not in caplog.text:  # noqa: ASYNC110
+                while "has been running" not in caplog.text:  # noqa: ASYNC110
                     await anyio.sleep(0.01)
                 await anyio.sleep(0.05)
             done()
 
         await consumer.run(handle, slow_handler_ms=10)
-    assert caplog.text.count("the handler of the record at offset 0 of events-0 has been at work") == 1
+    assert caplog.text.count("the handler of the record at offset 0 of events-0 has been running") == 1
 
 
 async def never(record: Record) -> None:

@@ -98,14 +98,14 @@ async def test_handlers_and_topics_have_to_agree(cluster: EmbeddedCluster) -> No
         with pytest.raises(ConfigError, match="no handler for failed"):
             await consumer.run(handlers)
     async with member(cluster, "failed") as consumer:
-        with pytest.raises(ConfigError, match="handlers of topics that the consumer does not read: events"):
+        with pytest.raises(ConfigError, match="registered for topics that the consumer does not read: events"):
             await consumer.run(handlers)
 
 
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"key": str}, "key needs to"),
+        ({"key": str}, "key needs the option to"),
         ({"max_records": 0}, "max_records"),
         ({"max_wait_ms": -1}, "max_wait_ms"),
         ({"in_thread": "yes"}, "in_thread"),
@@ -315,7 +315,7 @@ def test_a_function_that_a_thread_would_not_run_is_refused() -> None:
         yield record
 
     for wrong in (handle, generate):
-        with pytest.raises(ConfigTypeError, match="in_thread is for a plain function"):
+        with pytest.raises(ConfigTypeError, match="in_thread needs a plain function"):
             Handlers().on("events", in_thread=True)(wrong)
 
 

@@ -47,7 +47,7 @@ async def test_a_port_that_is_taken_is_named(cluster: EmbeddedCluster) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         async with runner_of(cluster) as consumer:
-            with pytest.raises(OSError, match=f"cannot listen at port {port}: "):
+            with pytest.raises(OSError, match=f"cannot listen on port {port}: "):
                 await consumer.run(anyio.sleep, health_port=port, health_host="127.0.0.1")
 
 
@@ -126,7 +126,7 @@ async def test_a_handler_that_is_stuck_is_a_problem(cluster: EmbeddedCluster) ->
         with anyio.fail_after(20):
             await until_unhealthy(consumer)
         health = consumer.health()
-        assert "at work" in health.problems[0]
+        assert "handling its records" in health.problems[0]
         assert health.handler_ms is not None
         assert health.handler_ms >= 100
         tasks.cancel_scope.cancel()
@@ -164,7 +164,7 @@ async def test_an_application_that_does_not_come_back_is_a_problem(cluster: Embe
                 assert consumer.health().healthy
                 with anyio.fail_after(20):
                     await until_unhealthy(consumer)
-                assert "at work" in consumer.health().problems[0]
+                assert "handling its records" in consumer.health().problems[0]
                 break
 
 

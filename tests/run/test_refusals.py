@@ -226,7 +226,7 @@ async def test_health_says_so_meanwhile(cluster: EmbeddedCluster, caplog: pytest
         assert "events-0 cannot be read" in health.problems[0]
         assert not health.healthy
         assert health.live
-    assert caplog.text.count("run() tolerates refusals for up to 60 s") == 1
+    assert caplog.text.count("which retries for up to 60 s") == 1
 
 
 async def test_a_login_that_a_broker_refuses_for_longer_than_a_request_may_take() -> None:

@@ -166,7 +166,7 @@ async def test_a_second_call_of_run_leaves_the_first_as_it_is(cluster: EmbeddedC
             if len(tries) == 2:
                 done()
                 return
-            with pytest.raises(IllegalStateError, match="under way already"):
+            with pytest.raises(IllegalStateError, match="already running"):
                 await consumer.run(handle, **LATER)
             raise LookupError("not yet")
 
@@ -192,9 +192,9 @@ async def test_topics_that_were_chosen_meanwhile_stay(cluster: EmbeddedCluster) 
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        ({"retry_topics": ["soon"]}, "retry_topics must be delays like"),
-        ({"retry_topics": "10s"}, "retry_topics must be delays like"),
-        ({"retry_topics": ["10s", "10s"]}, "must not name a delay twice"),
+        ({"retry_topics": ["soon"]}, "retry_topics must contain delays"),
+        ({"retry_topics": "10s"}, "retry_topics must be a list of delays"),
+        ({"retry_topics": ["10s", "10s"]}, "must not contain a delay twice"),
     ],
 )
 async def test_delays_are_checked(cluster: EmbeddedCluster, given: Any, error: str) -> None:
@@ -206,14 +206,14 @@ async def test_delays_are_checked(cluster: EmbeddedCluster, given: Any, error: s
 async def test_a_pattern_is_not_enough(cluster: EmbeddedCluster) -> None:
     async with Consumer(bootstrap_servers=cluster.bootstrap_servers, group_id="g") as consumer:
         consumer.subscribe(pattern="ev.*")
-        with pytest.raises(ConfigError, match="retry_topics need topics that are named"):
+        with pytest.raises(ConfigError, match="retry_topics need a subscription to topics by name"):
             await consumer.run(never, **LATER)
 
 
 @pytest.mark.parametrize("group_id", ["billing:eu", "team/a", "bänk", "g" * 240])
 async def test_a_group_that_fits_into_no_topic_name_is_told(cluster: EmbeddedCluster, group_id: str) -> None:
     async with runner_of(cluster, group_id=group_id) as consumer:
-        with pytest.raises(ConfigError, match="retry_topics need a group_id that fits into the names of topics"):
+        with pytest.raises(ConfigError, match="retry_topics need a group_id that is valid in topic names"):
             await consumer.run(never, **LATER)
 
 

@@ -402,7 +402,7 @@ async def test_wrong_use_is_told(cluster: EmbeddedCluster) -> None:
     async with runner_of(cluster) as consumer, until(consumer) as done:
 
         async def handle(record: Record) -> None:
-            with pytest.raises(IllegalStateError, match="under way"):
+            with pytest.raises(IllegalStateError, match="already running"):
                 await consumer.run(handle)
             done()
 

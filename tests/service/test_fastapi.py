@@ -341,7 +341,7 @@ async def test_what_cannot_be_right_raises_at_once(cluster: EmbeddedCluster) -> 
     kafka = Kafka(cluster.bootstrap_servers)
     with pytest.raises(ConfigTypeError, match="lingerms"):
         kafka.producer(lingerms=1)  # type: ignore[call-arg]
-    with pytest.raises(ConfigError, match="retry_backoff_ms belongs to the Client"):
+    with pytest.raises(ConfigError, match="retry_backoff_ms differs from the value of the shared Client"):
         kafka.admin(retry_backoff_ms=7)
     with pytest.raises(ConfigError, match="group_instance_id"):
         kafka.consumer("orders", group_instance_id="a")

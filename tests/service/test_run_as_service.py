@@ -108,7 +108,7 @@ def test_a_second_signal_gives_up_what_is_in_hand(cluster: ClusterThread, ports:
     with service(cluster, port, backend, "stuck") as process:
         process.read_until("^handling 1$")
         process.send_signal(signal.SIGTERM)
-        process.read_until("aiokafka-lead: SIGTERM: the consumer stops")
+        process.read_until("aiokafka-lead: SIGTERM: stopping the consumer")
         assert ask(port, "/health/ready")[0] == 503
         assert ask(port, "/health/live")[0] == 200  # not to be killed before it has finished
         process.send_signal(signal.SIGTERM)
@@ -128,7 +128,7 @@ def test_a_share_consumer_gives_back_what_it_had_not_begun(cluster: ClusterThrea
         assert (status, said["healthy"]) == (200, True)
         assert isinstance(said["since_heartbeat_ms"], float)
         process.send_signal(signal.SIGTERM)
-        process.read_until("aiokafka-lead: SIGTERM: the consumer stops")
+        process.read_until("aiokafka-lead: SIGTERM: stopping the consumer")
         assert ask(port, "/health/ready")[0] == 503
         assert ask(port, "/health/live")[0] == 200
         process.send_signal(signal.SIGTERM)

@@ -235,7 +235,7 @@ async def test_options_of_the_connections_are_the_client_s(cluster: EmbeddedClus
     client.producer(client_id="orders", request_timeout_ms=5000.0, close_timeout_ms=2000, linger_ms=1)
     makes: list[Any] = [client.producer, client.consumer, client.admin]
     for make in makes:
-        with pytest.raises(ConfigError, match="retry_backoff_ms belongs to the Client"):
+        with pytest.raises(ConfigError, match="retry_backoff_ms differs from the value of the shared Client"):
             make(retry_backoff_ms=7)
         assert make()._client.config.client_id == "orders"
         assert make(client_id="mine")._client.config.client_id == "mine"
@@ -261,7 +261,7 @@ async def test_constructors_take_a_client(cluster: EmbeddedCluster) -> None:
         assert repr(client) == "<Client client_id='orders' clients=2>"
         makes: list[Any] = [Producer, Consumer, ShareConsumer, TransactionPipeline]
         for make in makes:
-            with pytest.raises(ConfigError, match="bootstrap_servers belongs to the Client"):
+            with pytest.raises(ConfigError, match="bootstrap_servers is an option of the shared Client"):
                 make(client=client, bootstrap_servers="elsewhere:9092")
             with pytest.raises(ConfigTypeError, match="client must be a Client, not Producer"):
                 make(client=producer)
@@ -560,7 +560,7 @@ async def test_the_client_s_end_commits_what_pipelines_have_in_flight(cluster: E
     assert txn.outcome == "committed"
     with pytest.raises(ClientClosedError):
         await pipeline.settle()
-    with pytest.raises(ConfigError, match="retry_backoff_ms belongs to the Client"):
+    with pytest.raises(ConfigError, match="retry_backoff_ms differs from the value of the shared Client"):
         client.transaction_pipeline(transactional_id="p", retry_backoff_ms=7)
 
 

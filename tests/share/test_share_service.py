@@ -95,7 +95,7 @@ async def test_the_shared_client_s_end_gives_records_back(cluster: EmbeddedClust
 
 async def test_options_of_the_connections_are_the_shared_client_s(cluster: EmbeddedCluster) -> None:
     client = Client(cluster.bootstrap_servers, client_id="jobs-api", close_timeout_ms=500)
-    with pytest.raises(ConfigError, match="retry_backoff_ms belongs to the Client"):
+    with pytest.raises(ConfigError, match="retry_backoff_ms differs from the value of the shared Client"):
         member(client, retry_backoff_ms=7)
     assert member(client).client_id == "jobs-api"
     assert member(client, client_id="mine").client_id == "mine"

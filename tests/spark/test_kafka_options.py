@@ -191,7 +191,7 @@ def test_a_key_with_a_password(tmp_path: Path) -> None:
             client_options(_tls(**store, ssl__key__password="wrong"), ConsumerConfig)
     other = trustme.CA().issue_cert("localhost").cert_chain_pems[0].bytes().decode()
     pair = {"ssl__keystore__certificate__chain": other, "ssl__keystore__key": key, "ssl__key__password": "right"}
-    with pytest.raises(ValueError, match="the key is not that of the certificate"):
+    with pytest.raises(ValueError, match="the key does not belong to the certificate"):
         client_options(_tls(**pair), ConsumerConfig)
 
 
@@ -210,12 +210,15 @@ def test_errors_of_certificates_name_option_and_file(tmp_path: Path) -> None:
             {"ssl__keystore__type": "JKS", "ssl__keystore__location": str(junk)},
             "this is a Java key store .JKS., convert",
         ),
-        ({"ssl__truststore__certificates": "junk"}, "'kafka.ssl.truststore.certificates': there is no cert"),
+        ({"ssl__truststore__certificates": "junk"}, "'kafka.ssl.truststore.certificates': it contains no valid cert"),
         ({"ssl__keystore__location": "/no/such/file"}, r"keystore.location' \(/no/such/file\): No such file"),
         ({"ssl__keystore__location": str(junk)}, "convert it: keytool"),
         ({"ssl__keystore__key": key}, "'kafka.ssl.keystore.certificate.chain' is missing"),
         ({"ssl__keystore__certificate__chain": chain}, "'kafka.ssl.keystore.key' is missing"),
-        ({"ssl__keystore__certificate__chain": chain, "ssl__keystore__key": key}, "key is not that of the certificate"),
+        (
+            {"ssl__keystore__certificate__chain": chain, "ssl__keystore__key": key},
+            "key does not belong to the certificate",
+        ),
         ({"ssl__keystore__location": str(junk), "ssl__keystore__key": key}, "exclude each other"),
         ({"ssl__truststore__location": "x", "ssl__truststore__certificates": chain}, "exclude each other"),
     ]:

@@ -109,7 +109,7 @@ REFUSED_BY_BOTH = [
     ({"kafka.heartbeat.interval.ms": "90000"}, "kafka.heartbeat.interval.ms .* kafka.session.timeout.ms"),
     (
         {"kafka.bootstrap.servers": "a://b"},
-        "^kafka.bootstrap.servers takes host:port; name .* with kafka.security.prot",
+        "^kafka.bootstrap.servers must be host:port, not .*: set .* kafka.security.prot",
     ),
     ({"kafka.security.protocol": "SASL_SSL"}, "kafka.sasl.plain.username is required for kafka.sasl.mechanism PLAIN"),
     ({"kafka.auto.offset.reset": "earliest"}, "'kafka.auto.offset.reset' is not supported: .*startingOffsets"),

@@ -126,7 +126,7 @@ async def test_an_aborted_batch_that_is_kept_cannot_be_committed(filled: Embedde
 
         with pytest.raises(ZeroDivisionError):
             await copy(fail=True)
-        with pytest.raises(CommitFailedError, match="come again"):
+        with pytest.raises(CommitFailedError, match="will be delivered again"):
             await copy(fail=False)
         await by_batches(consumer, producer, lambda: False)
     assert await committed(filled, "copies") == EXPECTED
@@ -146,7 +146,7 @@ async def test_aborted_records_that_are_kept_cannot_be_committed(filled: Embedde
 
         with pytest.raises(ZeroDivisionError):
             await copy(fail=True)
-        with pytest.raises(CommitFailedError, match="come again"):
+        with pytest.raises(CommitFailedError, match="will be delivered again"):
             await copy(fail=False)
         await by_reads(consumer, producer, lambda: False)
     assert await committed(filled, "copies") == EXPECTED

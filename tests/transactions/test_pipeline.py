@@ -119,7 +119,7 @@ async def test_the_open_one_learns_of_it_at_its_next_call(cluster: EmbeddedClust
                 while True:
                     await txn.send_and_wait("events", b"b", partition=1)
 
-        with pytest.raises(TransactionAbortedError, match="block had ended"):
+        with pytest.raises(TransactionAbortedError, match="an earlier transaction was aborted"):
             await fill()
         assert first.outcome == "aborted"
         await pipeline.settle()  # raised already
@@ -279,7 +279,7 @@ async def test_what_it_refuses(cluster: EmbeddedCluster) -> None:
                 await pipeline.settle()
         with pytest.raises(IllegalStateError):
             await txn.send("events", b"late")
-        with pytest.raises(IllegalStateError, match="begins once"):
+        with pytest.raises(IllegalStateError, match="has already begun"):
             await txn.__aenter__()
 
 

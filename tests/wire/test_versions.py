@@ -35,16 +35,16 @@ def test_the_highest_that_both_know() -> None:
 @pytest.mark.parametrize(
     ("ranges", "lowest", "highest", "message"),
     [
-        ({}, None, None, "The broker does not offer Produce; this client needs version 3 to 13."),
-        ({0: (0, 2)}, None, None, "The broker offers Produce in versions 0 to 2; this client needs version 3 to 13."),
+        ({}, None, None, "The broker does not support Produce; this client needs version 3 to 13."),
+        ({0: (0, 2)}, None, None, "The broker supports Produce in versions 0 to 2; this client needs version 3 to 13."),
         (
             {0: (14, 15)},
             None,
             None,
-            "The broker offers Produce in versions 14 to 15; this client needs version 3 to 13.",
+            "The broker supports Produce in versions 14 to 15; this client needs version 3 to 13.",
         ),
-        ({0: (0, 9)}, 10, None, "The broker offers Produce in versions 0 to 9; this client needs version 10 to 13."),
-        ({0: (9, 9)}, None, 8, "The broker offers Produce in versions 9 to 9; this client needs version 3 to 8."),
+        ({0: (0, 9)}, 10, None, "The broker supports Produce in versions 0 to 9; this client needs version 10 to 13."),
+        ({0: (9, 9)}, None, 8, "The broker supports Produce in versions 9 to 9; this client needs version 3 to 8."),
     ],
 )
 def test_nothing_in_common(

@@ -39,7 +39,7 @@ def recognise(head: bytes) -> str | None:
         if head.startswith(greeting):
             return f"the answer {_shown(head)} comes from {server}: check host and port in bootstrap_servers"
     if len(head) >= 4 and all(32 <= byte < 127 or byte in b"\r\n\t" for byte in head[:16]):
-        return f"the answer {_shown(head)} is text and no Kafka frame: check host and port in bootstrap_servers"
+        return f"the answer {_shown(head)} is text, not a Kafka frame: check host and port in bootstrap_servers"
     return None
 
 
@@ -49,13 +49,13 @@ def frame_length_error(head: bytes, length: int, max_bytes: int) -> KafkaError:
     if foreign is not None:
         return NotKafkaError(foreign)
     if length < 0:
-        return MalformedMessageError(f"a frame announces {length} bytes; the stream begins with {_hex(head)}")
+        return MalformedMessageError(f"a frame has the length {length}; the stream begins with {_hex(head)}")
     if max_bytes <= HANDSHAKE_MAX_BYTES:
         return NotKafkaError(
-            f"the first answer announces {length} bytes, which no Kafka broker does; it begins with {_hex(head)}: "
-            "check host and port in bootstrap_servers"
+            f"the server is not a Kafka broker: its first response has the length {length} and begins with "
+            f"{_hex(head)}: check host and port in bootstrap_servers"
         )
-    return FrameTooLargeError(f"a frame announces {length} bytes, more than receive_max_bytes ({max_bytes})")
+    return FrameTooLargeError(f"a frame of {length} bytes exceeds receive_max_bytes ({max_bytes})")
 
 
 def _shown(head: bytes) -> str:

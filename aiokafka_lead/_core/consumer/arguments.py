@@ -22,11 +22,11 @@ WAIT = milliseconds()
 def pattern(name: str, value: Any) -> re.Pattern[str]:
     """Return a regular expression for topic names, compiled."""
     if not isinstance(value, str) and not (isinstance(value, re.Pattern) and isinstance(value.pattern, str)):
-        raise ConfigTypeError(f"{name} must be a str or a compiled one of str, not {type(value).__name__}")
+        raise ConfigTypeError(f"{name} must be a str or a compiled pattern of str, not {type(value).__name__}")
     try:
         compiled = re.compile(value)
     except re.error as error:
-        raise ConfigError(f"{name} is no regular expression: {error}") from None
+        raise ConfigError(f"{name} is not a valid regular expression: {error}") from None
     encodable(name, compiled.pattern)
     return compiled
 

@@ -15,7 +15,7 @@ from ...types import Headers, SerializationContext
 
 Record = ConsumerRecord[Any, Any]
 
-SEEK_ON = "; seek past it to go on"
+SEEK_ON = "; seek past it to continue"
 """Advice about a record at which a partition stops."""
 
 
@@ -80,7 +80,7 @@ def never_awaited(contents: Iterable[Any]) -> TypeError:
     for content in contents:
         if isinstance(content, CoroutineType):
             content.close()
-    return TypeError("it returned a coroutine, but is no async function that could be awaited")
+    return TypeError("it returned a coroutine, but is not an async function")
 
 
 def bound(one: Function | None, topic: str, headers: Headers, *, is_key: bool) -> Callable[[bytes], Any] | None:

@@ -267,7 +267,7 @@ class AnswerReader:
         assert isinstance(records, memoryview)  # as the codec decodes it
         span = scan_batches(records)
         if span.next_offset < 0:
-            self._unreadable(state, "the broker answered with no complete batch")
+            self._unreadable(state, "the response contains no complete batch")
             return
         if span.next_offset <= asked.fetch_offset:
             # No data at or after the requested offset: fetching again immediately would loop without end.
@@ -315,7 +315,7 @@ class AnswerReader:
     def _unreadable(self, state: PartitionState, why: str) -> None:
         if self._believe(state):
             error = CorruptBatchError(
-                f"{state.tp} cannot be read at offset {state.fetch_offset}: {why}; seek past it to go on",
+                f"{state.tp} cannot be read at offset {state.fetch_offset}: {why}; seek past it to continue",
                 topic=state.tp.topic,
                 partition=state.tp.partition,
                 offset=state.fetch_offset,
@@ -326,7 +326,7 @@ class AnswerReader:
         """Handle a partition whose data is too large to be read."""
         if state.state is FetchState.FETCHING and not self._is_stale(state, asked, snapshot) and self._believe(state):
             what = f"{state.tp} cannot be read at offset {state.fetch_offset}"
-            error = FrameTooLargeError(f"{what}: {why}; raise receive_max_bytes, or seek past the batch to go on")
+            error = FrameTooLargeError(f"{what}: {why}; increase receive_max_bytes, or seek past the batch to continue")
             self._prefetch.fail(state, error)
 
     def _believe(self, state: PartitionState) -> bool:
@@ -366,8 +366,8 @@ class AnswerReader:
             self._prefetch.fail(
                 state,
                 LogTruncationError(
-                    f"the log of {tp} was truncated before offset {offset}, it differs from offset {end_offset} on"
-                    '; auto_offset_reset is "none", so seek to go on',
+                    f"the log of {tp} was truncated before offset {offset}, and diverges at offset {end_offset}"
+                    '; auto_offset_reset is "none", so seek to continue',
                     topic=tp.topic,
                     partition=tp.partition,
                     offset=offset,
@@ -377,7 +377,9 @@ class AnswerReader:
             )
             return
         self._prefetch.drop(state)
-        self._log.warning("the log of %s was truncated before offset %d: going on from %d", tp, offset, end_offset)
+        self._log.warning(
+            "the log of %s was truncated before offset %d: continuing at offset %d", tp, offset, end_offset
+        )
         state.move(end_offset, epoch)
 
     # --- errors ------------------------------------------------------------------------------------------------------
@@ -433,7 +435,7 @@ class AnswerReader:
         if offset == BEYOND_ANY_LOG:
             position = state.position
             offset = -1 if position is None else position.offset
-            why = f"offset {offset} of {tp} is of a topic that was deleted and made anew"
+            why = f"offset {offset} of {tp} belongs to a topic that was deleted and recreated"
         policy = self._positions.policy_of(state, self._options.reset_policy)
         if policy is not None:
             self._log.info(
@@ -447,7 +449,7 @@ class AnswerReader:
         self._prefetch.fail(
             state,
             FetchOffsetOutOfRangeError(
-                f'{why}{known}; auto_offset_reset is "none", so seek to go on',
+                f'{why}{known}; auto_offset_reset is "none", so seek to continue',
                 topic=tp.topic,
                 partition=tp.partition,
                 offset=offset,

@@ -331,13 +331,13 @@ class FetchedData:
         kind: type[BatchTooLargeError | CorruptBatchError]
         if isinstance(error, BatchTooLargeError):
             kind, next_offset = BatchTooLargeError, error.next_offset
-            text += "; set max_decompressed_batch_bytes higher to read it, or"
+            text += "; increase max_decompressed_batch_bytes to read it, or"
         else:
             kind, next_offset = CorruptBatchError, offset_past(self._records, offset)
             text += ";"
         past = "past it" if next_offset < 0 else f"to offset {next_offset}"
         self._error = kind(
-            f"{text} seek {past} to go on", topic=topic, partition=partition, offset=offset, next_offset=next_offset
+            f"{text} seek {past} to continue", topic=topic, partition=partition, offset=offset, next_offset=next_offset
         )
         return own_copy(self._error)
 

@@ -73,7 +73,7 @@ def judge(facts: Facts, limits: Limits) -> ConsumerHealth:
     else:
         unanswered = _unanswered(facts, limits)
         if facts.handler_s is not None and facts.handler_s > limits.handler_s:
-            own.append(f"the application has been at work on what it got for {facts.handler_s:.1f} s")
+            own.append(f"the application has been handling its records for {facts.handler_s:.1f} s")
         if facts.since_tick_s > limits.tick_s:
             own.append(f"the event loop has been blocked for {facts.since_tick_s:.1f} s")
     stuck = list(facts.stuck.values()) if facts.reachable else []  # else there is one reason for all of them
@@ -81,9 +81,7 @@ def judge(facts: Facts, limits: Limits) -> ConsumerHealth:
         stuck[NAMED_AT_MOST:] = [f"{len(stuck) - NAMED_AT_MOST} more partitions have not advanced"]
     refused = () if facts.refused is None else (facts.refused,)
     if facts.doubted_s is not None and facts.doubted_s > limits.fetch_s and facts.reachable:
-        stuck.append(
-            f"no broker has done the group coordinator's work for {facts.doubted_s:.1f} s: {facts.doubted_for}"
-        )
+        stuck.append(f"no broker has acted as group coordinator for {facts.doubted_s:.1f} s: {facts.doubted_for}")
     problems = (*unanswered, *own)
     return ConsumerHealth(
         problems=(*refused, *problems, *stuck),
@@ -113,7 +111,7 @@ def _unanswered(facts: Facts, limits: Limits) -> list[str]:
     if not facts.grouped or heartbeat_s <= limits.heartbeat_s:
         return problems
     if facts.kept_out is not None:
-        problems.append(f"the consumer has not been let into its group for {heartbeat_s:.1f} s: {facts.kept_out}")
+        problems.append(f"the consumer has not been able to join its group for {heartbeat_s:.1f} s: {facts.kept_out}")
     else:
         who = "not found" if facts.coordinator is None else f"broker {facts.coordinator}"
         problems.append(f"the group coordinator ({who}) has not acknowledged a heartbeat for {heartbeat_s:.1f} s")
@@ -183,7 +181,7 @@ class Standstill:
     def _trouble(self, state: PartitionState, snapshot: ClusterSnapshot) -> str | None:
         leader = snapshot.leader(*state.tp)[0]
         if leader == NO_LEADER or leader not in snapshot.brokers:
-            return "it has no leader that is known"
+            return "it has no known leader"
         node_id = leader if state.preferred_replica < 0 else state.preferred_replica
         error = self._explain(node_id)
         return None if error is None else f"broker {node_id} cannot be reached: {error}"
@@ -197,9 +195,9 @@ class Standstill:
         patience = state.patience
         leader = snapshot.leader(*state.tp)[0]
         if patience.refusals:
-            last = "" if state.failure is None else f", the last time with {type(state.failure).__name__}"
+            last = "" if state.failure is None else f", most recently with {type(state.failure).__name__}"
             return (
-                f"broker {leader} is in doubt: it has refused {patience.refusals} times in "
+                f"broker {leader} has refused {patience.refusals} requests in "
                 f"{now - patience.refused_since:.1f} s{last}"
             )
-        return f"broker {leader} answers without records, though the log goes on to {self._end_of(state)}"
+        return f"broker {leader} returns no records, although the log ends at offset {self._end_of(state)}"

@@ -56,8 +56,10 @@ def parse_reset_policy(text: str) -> ResetPolicy | None:
     found = re.fullmatch(_DURATION, duration)  # compiled here: few consumers need it
     parts = {} if found is None else {unit: value for unit, value in found.groupdict().items() if value is not None}
     if not parts or duration[-1] in "Tt":
-        raise ConfigError(f"auto_offset_reset has a duration that is not ISO 8601 like PT1H or P1DT12H: {duration!r}")
+        raise ConfigError(
+            f"the duration of auto_offset_reset must be ISO 8601, such as PT1H or P1DT12H, not {duration!r}"
+        )
     total_ms = sum(float(value.replace(",", ".")) * _UNIT_MS[unit] for unit, value in parts.items())
     if total_ms >= 2**63:
-        raise ConfigError(f"auto_offset_reset has a duration that is too long: {duration!r}")
+        raise ConfigError(f"the duration of auto_offset_reset is too long: {duration!r}")
     return ResetPolicy(text, duration_ms=int(total_ms))

@@ -141,7 +141,7 @@ class Subscription:
             tell_at = former.get(name, now + patience_s)
             if now >= tell_at:
                 tell_at = now + apart_s
-                waited = f" (it was waited for {patience_s:g} s)" if patience_s else ""
+                waited = f" (after waiting {patience_s:g} s)" if patience_s else ""
                 found.append((name, kind(f"{name} cannot be read: {kind.__doc__}{waited}")))
             self._tell_at[name] = tell_at
         return found

@@ -54,7 +54,7 @@ class AutoProtocolMember:
         if not self._refused or not self._member.out:
             return
         self._log.info(
-            "joining group %r by the classic protocol, since the new one was refused: %s",
+            "joining group %r with the classic protocol, because the brokers refused the protocol of KIP-848: %s",
             self._config.group_id,
             self._member.error,
         )

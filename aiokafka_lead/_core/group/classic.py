@@ -327,7 +327,7 @@ class ClassicMember:
             self._adopt_unless(self._fit.nobodys(response), Event.CHECKED)
             return
         if response is not None:
-            error = refusal(response, "join" if isinstance(response, JoinGroupResponse) else "synchronise with")
+            error = refusal(response, "join" if isinstance(response, JoinGroupResponse) else "synchronize with")
         if isinstance(response, JoinGroupResponse) and isinstance(error, MemberIdRequiredError):
             self._member_id = response.member_id  # KIP-394: join again with this id
         elif error is not None:
@@ -398,16 +398,16 @@ class ClassicMember:
             return True  # the request in flight brings the present state; this error may concern an earlier state
         if isinstance(error, UnknownMemberIdError):
             self._member_id = ""
-            self._lose(Event.LOST, f"the coordinator does not know this member any more: {error.message}")
+            self._lose(Event.LOST, f"the coordinator no longer knows this member: {error.message}")
         elif isinstance(error, IllegalGenerationError):
             # The id stays valid (KAFKA-13419). Without it the group would wait for this member's session to end.
-            self._lose(Event.LOST, f"the generation is over: {error.message}")
+            self._lose(Event.LOST, f"the generation has ended: {error.message}")
         elif self._phase is Phase.SYNCING:
             self._news.possible()
             self._take(Event.REBALANCE)
         else:
             self._news.possible()
-            self._rejoin = self._rejoin or "the group rebalances"
+            self._rejoin = self._rejoin or "the group is rebalancing"
         return True
 
     def _take(self, event: Event) -> None:

@@ -95,16 +95,16 @@ TRANSITIONS = Transitions(
 )
 
 AWAITS = {
-    Phase.OUT: "to join again",
-    Phase.JOINING: "the answer to JoinGroup, which comes when all members of the group have joined",
-    Phase.SYNCING: "the answer to SyncGroup, which comes when the group's leader has assigned",
-    Phase.CHECKING: "the answer to DescribeGroups, which shows what others have",
-    Phase.ADOPTING: "the assignment to be carried out",
-    Phase.STABLE: "a rebalance, since the subscription changed",
-    Phase.LEAVING: "to leave, and to join again",
+    Phase.OUT: "another attempt to join",
+    Phase.JOINING: "a response to JoinGroup, once all members have joined",
+    Phase.SYNCING: "a response to SyncGroup, once the group leader has assigned partitions",
+    Phase.CHECKING: "a response to DescribeGroups, with the partitions of the other members",
+    Phase.ADOPTING: "the takeover of the assigned partitions",
+    Phase.STABLE: "a rebalance, because the subscription changed",
+    Phase.LEAVING: "leaving the group and joining again",
 }
 """For each phase, the event that the first assignment for the present subscription waits for."""
-AWAITS_AS_LEADER = "metadata of the subscribed topics, whose partitions it assigns as the group's leader"
+AWAITS_AS_LEADER = "metadata of the subscribed topics, whose partitions this member assigns as the group leader"
 """Event that a leader's first assignment waits for before it has assigned."""
 
 
@@ -204,7 +204,7 @@ def _user_data(
     try:
         found: object = assignor.user_data(topics, owned, generation)
     except Exception as cause:
-        raise AssignorError(f"user_data() of the assignor {assignor.name!r} has failed: {cause!r}") from cause
+        raise AssignorError(f"user_data() of the assignor {assignor.name!r} failed: {cause!r}") from cause
     if found is None or isinstance(found, bytes):
         return found
     raise AssignorError(f"user_data() of the assignor {assignor.name!r} must return bytes or None, not {found!r}")

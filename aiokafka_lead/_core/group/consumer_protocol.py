@@ -164,7 +164,7 @@ class ConsumerProtocolMember(HeartbeatMember):
     Invariant: ``epoch`` is positive exactly in JOINED and RELEASING.
     """
 
-    _unserved = 'the brokers do not speak group_protocol="consumer" (KIP-848, Apache Kafka 4.0): use "auto"'
+    _unserved = 'the brokers do not support group_protocol="consumer" (KIP-848, Apache Kafka 4.0): use "auto"'
 
     def __init__(self, config: ConsumerConfig, rng: Callable[[], float] = random) -> None:
         super().__init__(OWNING, HeartbeatSchedule(config, rng, config.session_timeout_ms))
@@ -213,13 +213,13 @@ class ConsumerProtocolMember(HeartbeatMember):
                 return "an assignment from the coordinator"
             if self._answered <= self._gave_up_at and self._resolved() == self._owned:
                 # Its answer assigns other partitions, which it holds back until these have been given up.
-                return "the coordinator to learn that partitions were given up"
+                return "a response to the heartbeat that reports the partitions given up"
             if self._target.unnamed:
-                return "metadata of the topics that it was assigned"
-            return None if self._resolved() == self._owned else "the assignment to be carried out"
+                return "metadata of the assigned topics"
+            return None if self._resolved() == self._owned else "the takeover of the assigned partitions"
         if self._phase is Phase.JOINING and not self._may_join():
             return None
-        return self.kept_out or "the coordinator's answer to its first heartbeat"
+        return self.kept_out or "a response to the first heartbeat"
 
     @property
     def stable(self) -> bool:
@@ -395,8 +395,8 @@ class ConsumerProtocolMember(HeartbeatMember):
         if self._unreleased_since is None:
             self._unreleased_since = now
             self._log.warning(
-                "the consumer cannot join yet: %s. It waits until that member leaves or its session ends, up to %g s. "
-                "If both have to run, each needs its own group_instance_id",
+                "the consumer cannot join yet: %s. It waits until that member leaves or its session expires, at most "
+                "%g s. If both must run, give each a different group_instance_id",
                 self.kept_out,
                 wait_s,
             )
@@ -423,7 +423,7 @@ class ConsumerProtocolMember(HeartbeatMember):
         self._forget_membership()
         self._take(Event.FENCED)
         if self._owned:
-            self._lost = f"the coordinator has put this member out: {error}"
+            self._lost = f"the coordinator has removed this member: {error}"
         else:
             self._after_loss(now)
 

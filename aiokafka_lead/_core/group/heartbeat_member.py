@@ -135,7 +135,7 @@ The shortest session of a group is much longer."""
 def refusal(response: Any, error: KafkaError | None) -> KafkaError | None:
     """Return the reason that a heartbeat was not accepted, or None. ``error`` explains a missing answer."""
     if response is None:
-        return error or KafkaError("a heartbeat of the group was not answered")
+        return error or KafkaError("no response to a heartbeat of the group")
     if not response.error_code:
         return None
     return error_for_code(response.error_code)(shown(response.error_message or ""))

@@ -58,14 +58,14 @@ class Fit:
             return None
         if self._tried_for == self.topics:
             self._log.warning(
-                "the leader of group %r assigns partitions of %s, to which this member is not subscribed: no member "
-                "reads these partitions",
+                "the leader of group %r assigns this member partitions of %s, which it does not subscribe to: "
+                "no member reads them",
                 self._group_id,
                 ", ".join(sorted(unwanted)),
             )
             return None
         self._tried_for = self.topics
-        return f"the assignment is that of another subscription, with {', '.join(sorted(unwanted))}"
+        return f"the assignment is for another subscription, with {', '.join(sorted(unwanted))}"
 
     def doubts(self, assigned: Iterable[TopicPartition], snapshot: ClusterSnapshot) -> bool:
         """Return True if a returning member got no partition of a topic, so that it should ask `question`."""
@@ -89,7 +89,7 @@ class Fit:
         except MalformedMessageError:
             return None  # from another kind of client, so its partitions are unknown
         lacking = self._lacks - held
-        return f"no member was assigned anything of {', '.join(sorted(lacking))}" if lacking else None
+        return f"no member was assigned a partition of {', '.join(sorted(lacking))}" if lacking else None
 
 
 def _may_exist(topic: str, snapshot: ClusterSnapshot) -> bool:
@@ -194,5 +194,7 @@ def _subscription(member: JoinGroupResponseMember, log: ClientLog) -> MemberSubs
     try:
         return decode_subscription(member.metadata, member.member_id, member.group_instance_id)
     except MalformedMessageError as error:
-        log.warning("member %s gets no partitions, since its subscription cannot be read: %s", member.member_id, error)
+        log.warning(
+            "member %s gets no partitions, because its subscription cannot be read: %s", member.member_id, error
+        )
         return MemberSubscription(member.member_id, ())

@@ -125,7 +125,7 @@ def read_commit(
 
 
 def _unanswered(tp: TopicPartition) -> KafkaError:
-    return KafkaError(f"the coordinator's answer lacks {tp}")
+    return KafkaError(f"the coordinator's response lacks {tp}")
 
 
 def committed_request(

@@ -117,7 +117,7 @@ class MetadataState:
         """
         raise_for_code(answer.error_code)
         if not answer.brokers:
-            raise KafkaConnectionError("the cluster's metadata names no broker yet")
+            raise KafkaConnectionError("the metadata response contains no brokers yet")
         former = self._check_cluster(answer.cluster_id)
         brokers = answer.brokers
         counted = [topic for topic in answer.topics if not (beside and topic.error_code)]
@@ -209,7 +209,7 @@ class MetadataState:
         if not self.may_change_cluster:
             raise ClusterIdMismatchError(
                 f"this is cluster {cluster_id}, but the client was connected to cluster {former}: the addresses now "
-                f"belong to another cluster (cluster_id_mismatch says what to do about it)"
+                f"belong to another cluster (see the option cluster_id_mismatch)"
             )
         # Epochs and ids mean nothing in another cluster; the numbers of partitions are kept, so that senders are not
         # blocked before the first answer about each topic.

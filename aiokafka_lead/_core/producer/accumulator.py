@@ -147,7 +147,7 @@ class Accumulator:
         return size
 
     def _too_large(self, what: str, size: int, option: str, limit: int) -> MessageTooLargeError:
-        error = MessageTooLargeError(f"the {what} takes {size} bytes, more than {option} ({limit})")
+        error = MessageTooLargeError(f"the {what} of {size} bytes exceeds {option} ({limit})")
         self.given_up(error)
         return error
 

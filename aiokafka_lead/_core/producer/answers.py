@@ -168,11 +168,14 @@ class BatchAnswers:
         queue, topic = batch.queue, batch.queue.topic
         where = f"{topic.name}-{queue.partition}"
         if batch.outcome.done or (queue.named if queue.open is batch else batch.named):
-            text = f"{where} is no more: the topic was made again, with {topic.count} partitions; the records were"
+            text = f"{where} no longer exists: the topic was recreated with {topic.count} partitions; the records were"
             self._give_up(batch, UnknownTopicOrPartitionError(f"{text} {_fate(batch)}"), now)
             return
         self._log.info(
-            "%s is no more: %d records go to other partitions", where, batch.builder.record_count, extra=_fields(queue)
+            "%s no longer exists: %d records go to other partitions",
+            where,
+            batch.builder.record_count,
+            extra=_fields(queue),
         )
         parts: list[Part] = []
         for index, read in enumerate(batch.builder.records()):
@@ -318,7 +321,7 @@ class BatchAnswers:
         wanted = isinstance(error, TransactionAbortedError)
         self._log.log(
             logging.DEBUG if wanted else logging.WARNING,
-            "%s-%d: gave up %d records: %s",
+            "%s-%d: dropped %d records: %s",
             queue.topic.name,
             queue.partition,
             batch.builder.record_count,
@@ -347,7 +350,7 @@ class BatchAnswers:
         """After any change to the partition, restart its sequences if due and schedule its next batch."""
         if self._sequencing.restart_if_due(queue):
             self._log.info(
-                "%s-%d: sequences start over with producer epoch %d",
+                "%s-%d: sequence numbers restart with producer epoch %d",
                 queue.topic.name, queue.partition, queue.producer_epoch, extra=_fields(queue),
             )  # fmt: skip
         self._schedule.evaluate(queue, now)
@@ -368,7 +371,7 @@ class BatchAnswers:
             return f"{text}; the partition has no known leader"
         if self._accumulator.identity is not None and self._accumulator.identity.producer_id < 0:
             why = self._explain(NO_LEADER)
-            return f"{text}; no producer id could be had" + (f": {why}" if why else "")
+            return f"{text}; no producer id was obtained" + (f": {why}" if why else "")
         why = self._explain(queue.leader_id)
         return f"{text}; {why}" if why else text
 

@@ -26,7 +26,7 @@ class TopicCounters:
 
 
 class ProducerCounters:
-    """Counts since the producer was created; `ProducerMetrics` describes them under the same names."""
+    """Counts and latencies since the producer was created. `ProducerMetrics` documents them."""
 
     def __init__(self) -> None:
         self.batches_acked = 0
@@ -56,7 +56,7 @@ class ProducerCounters:
         """Called for each batch with topic, number of records, seconds since its first record, and error."""
 
     def answered(self, node_id: int, seconds: float, throttle_time_ms: float) -> None:
-        """Count an answer, with its latency in seconds and the broker's throttle time in milliseconds."""
+        """Count a response, with its latency in seconds and the broker's throttle time in milliseconds."""
         latencies = self.request_latency[node_id]
         latencies.add(seconds)
         self.throttle_time.add(throttle_time_ms / 1000)

@@ -134,7 +134,7 @@ class Delivery:
 
 
 class _Callback:
-    """A function that waits for a delivery."""
+    """A function to call when a delivery is done."""
 
     __slots__ = ("context", "delivery", "fn")
 
@@ -151,7 +151,7 @@ class _Callback:
 
 
 class _BatchCallback:
-    """A function that waits for all deliveries of a batch in turn."""
+    """A function to call when all deliveries of a batch are done. It waits for one after another."""
 
     __slots__ = ("at", "batch", "context", "fn")
 
@@ -203,7 +203,7 @@ def _is_done(one: Any) -> bool:
 def _take(one: Any) -> RecordMetadata:
     delivery: Delivery = one
     if not delivery._outcome.done:
-        raise TypeError("a delivery is no iterator: await it")
+        raise TypeError("a Delivery is not an iterator: await it")
     return delivery._result(delivery._outcome)
 
 
@@ -264,7 +264,7 @@ def _collect(entry: Any, results: list[RecordMetadata | KafkaError]) -> None:
 
 
 def _failure(entry: Any) -> KafkaError | None:
-    """Return the error of the first failed record of a finished `Delivery` or `RecordRun`."""
+    """Return the error of the first failed record of a finished `Delivery` or `RecordRun`, or None."""
     if type(entry) is Delivery:
         delivery = entry
         return delivery.exception()

@@ -29,7 +29,7 @@ def judge_producer(facts: ProducerFacts, patience_s: float) -> ProducerHealth:
         problems.append(facts.unusable)
     elif facts.pending_s is not None and min(facts.pending_s, silence_s) > patience_s:
         problems.append(
-            f"no broker has acknowledged records for {silence_s:.1f} s, and one has waited for {facts.pending_s:.1f} s"
+            f"no broker has acknowledged records for {silence_s:.1f} s; a record has waited for {facts.pending_s:.1f} s"
         )
     elif not facts.connected and facts.since_start_s > patience_s:
         problems.append(f"the cluster could not be reached in {facts.since_start_s:.1f} s")

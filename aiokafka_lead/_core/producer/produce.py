@@ -194,7 +194,7 @@ def read_answers(sent: SentBatches, response: ProduceResponse) -> list[Partition
         name = queue.topic.name
         answer = found.get((sent.topic_ids[name] if by_id else name, queue.partition))
         if answer is None:
-            lacking = f"{name}-{queue.partition}: the broker's answer does not mention this partition"
+            lacking = f"{name}-{queue.partition}: the broker's response lacks this partition"
             answers.append(PartitionAnswer(batch, KafkaConnectionError(lacking, broker=sent.label)))
         elif answer.error_code == 0:
             answers.append(PartitionAnswer(batch, None, answer.base_offset, answer.log_append_time_ms))
@@ -229,6 +229,6 @@ def _refusal(sent: SentBatches, batch: ProducerBatch, answer: PartitionProduceRe
             for entry in answer.record_errors
         }
         wrong = len(record_errors)
-        error = kind(f"{where}: not written, since {wrong} record(s) of the batch are wrong", broker=sent.label)
+        error = kind(f"{where}: not written, because {wrong} record(s) of the batch are invalid", broker=sent.label)
         error.collateral = True
     return PartitionAnswer(batch, error, log_start_offset=answer.log_start_offset, record_errors=record_errors)

@@ -27,7 +27,7 @@ def check_partition(partition: object) -> int:
     if isinstance(partition, bool) or not isinstance(partition, int):
         raise ConfigTypeError(f"partition must be an int or None, not {type(partition).__name__}")
     if not 0 <= partition <= INT32_MAX:
-        raise ConfigError(f"partition must not be negative or beyond {INT32_MAX}, not {partition}")
+        raise ConfigError(f"partition must be from 0 to {INT32_MAX}, not {partition}")
     return partition
 
 

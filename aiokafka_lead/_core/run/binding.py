@@ -53,7 +53,7 @@ def bound(handler: Handler, *, transactional: bool, model: Any = None) -> Handle
         get = _getter(parameter, role, what, transactional, None if values else model)
         values += role is None or role == "value"
         if values > 1:
-            raise ConfigTypeError(f"{what}: another parameter gets the record's value already")
+            raise ConfigTypeError(f"{what}: another parameter already receives the record's value")
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
             named[parameter.name] = get
         else:
@@ -77,12 +77,12 @@ def bound_to_batch(handler: Handler, *, transactional: bool, model: Any = None) 
     what = f"handler {name_of(handler)}, parameter {first.name}"
     origin, arguments = typing.get_origin(first.annotation) or first.annotation, typing.get_args(first.annotation)
     if origin not in (_MISSING, Any, object, list, Sequence):
-        raise ConfigTypeError(f"{what}: max_records makes batches; annotate it as a list of something")
+        raise ConfigTypeError(f"{what}: with max_records the handler receives batches, so annotate it as a list")
     rest = [each for each in rest if each.default is _MISSING or _role(each) == "txn"]
     by_name = [each.kind is inspect.Parameter.KEYWORD_ONLY or each is not wanted[1] for each in rest]
     rest = [each.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in rest]
     if len(rest) > transactional or not all(map(_is_plain, rest)):
-        raise ConfigTypeError(f"handler {name_of(handler)}: a handler of batches takes the list, and a transaction")
+        raise ConfigTypeError(f"handler {name_of(handler)}: a handler of batches takes only a list, and a transaction")
     kind = model if model is not None else arguments[0] if arguments else Any
     call = _taking_list(checked, rest[0].name if rest else None, by_name=any(by_name))
     if kind in (Any, object) or _is_record(kind):
@@ -154,7 +154,7 @@ def _parameters(handler: Handler, *, transactional: bool, model: Any) -> list[in
             kind = each.kind if len(wanted) == number else inspect.Parameter.KEYWORD_ONLY
             if kind is not each.kind and each.kind is inspect.Parameter.POSITIONAL_ONLY:
                 raise ConfigTypeError(
-                    f"handler {name_of(handler)}, parameter {each.name}: it cannot be passed by name, and "
+                    f"handler {name_of(handler)}, parameter {each.name}: it is positional-only, but "
                     f"{found[number - 1].name} before it keeps its default"
                 )
             wanted.append(each.replace(kind=kind, annotation=_evaluated(each, function)))
@@ -261,7 +261,7 @@ def _getter(parameter: inspect.Parameter, role: str | None, what: str, transacti
         return lambda record, txn: record
     if role == "txn":
         if not transactional:
-            raise ConfigTypeError(f"{what}: there is a transaction only with exactly_once")
+            raise ConfigTypeError(f"{what}: a transaction requires exactly_once")
         return lambda record, txn: txn
     if role == "headers":
         return _headers(_kind(annotation), what)
@@ -270,7 +270,7 @@ def _getter(parameter: inspect.Parameter, role: str | None, what: str, transacti
     if role == "key":
         return _content("key", annotation, what, default)
     if annotation is _MISSING and model is None and role is None:
-        raise ConfigTypeError(f"{what}: annotate it, or call it record, value, key or headers")
+        raise ConfigTypeError(f"{what}: annotate it, or name it record, value, key or headers")
     return _content("value", annotation if model is None else model, what, default)
 
 
@@ -295,7 +295,7 @@ def _parsed_part(part: str, annotation: Any, what: str, *, or_none: bool) -> Get
         try:
             return parse(record.value if of_value else record.key)
         except Exception as cause:
-            text = f"the {part} of {place_of(record)} is no {wanted}: {reason_of(cause)}"
+            text = f"the {part} of {place_of(record)} is not a valid {wanted}: {reason_of(cause)}"
             raise RecordDeserializationError(text, record=_raw(record), part=part) from cause
 
     return get
@@ -310,7 +310,7 @@ def _headers(annotation: Any, what: str) -> Get:
     if origin in (_MISSING, Any, object, tuple, list, Sequence):
         return lambda record, txn: record.headers
     if origin not in (dict, Mapping):
-        raise ConfigTypeError(f"{what}: headers are a tuple of pairs, or a dict")
+        raise ConfigTypeError(f"{what}: headers must be annotated as a tuple of pairs, or a dict")
     if str in typing.get_args(annotation)[1:]:
         return lambda record, txn: {name: (content or b"").decode(errors="replace") for name, content in record.headers}
     return lambda record, txn: dict(record.headers)

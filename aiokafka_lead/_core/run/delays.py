@@ -30,15 +30,15 @@ class Delay(NamedTuple):
 def delays(name: str, value: Any) -> tuple[Delay, ...]:
     """Parse delays such as "10s"."""
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise ConfigTypeError(f'{name} must be delays like ["10s", "1m"], not {value!r}')
+        raise ConfigTypeError(f'{name} must be a list of delays such as ["10s", "1m"], not {value!r}')
     found: list[Delay] = []
     for text in value:
         match = _DELAY.fullmatch(text) if isinstance(text, str) else None
         if match is None:
-            raise ConfigError(f'{name} must be delays like "10s", "1m" or "2h", not {text!r}')
+            raise ConfigError(f'{name} must contain delays such as "10s", "1m" or "2h", not {text!r}')
         found.append(Delay(text, int(match[1]) * _UNITS_MS[match[2]]))
     if len({delay.text for delay in found}) < len(found):
-        raise ConfigError(f"{name} must not name a delay twice: each has a topic of its own")
+        raise ConfigError(f"{name} must not contain a delay twice: each delay has a separate topic")
     return tuple(found)
 
 

@@ -49,13 +49,15 @@ def checked_producer(producer: Any, config: RunConfig) -> TransactionalProducer:
     if producer.transactional_id is None:
         raise ConfigError("exactly_once needs a Producer with a transactional_id")
     if config.dead_letter_producer is not None:
-        raise ConfigError("dead_letter_producer is not for exactly_once: dead letters are part of the transaction")
+        raise ConfigError(
+            "dead_letter_producer and exactly_once exclude each other: dead letters are part of the transaction"
+        )
     if config.dead_letter_topic is not None and not producer._takes_bytes:
         raise ConfigError(
-            "dead_letter_topic needs an exactly_once producer without serializers: it sends bytes as they are"
+            "dead_letter_topic needs an exactly_once producer without serializers: dead letters are sent as bytes"
         )
     if config.retry_topics and not producer._takes_bytes:
-        raise ConfigError("retry_topics need an exactly_once producer without serializers: they get bytes as they are")
+        raise ConfigError("retry_topics need an exactly_once producer without serializers: retries are sent as bytes")
     checked: TransactionalProducer = producer
     return checked
 
@@ -76,7 +78,7 @@ class CallTransaction:
     def __getattr__(self, name: str) -> Any:
         if name != "outcome":
             if self._over:
-                raise IllegalStateError("the handler's call has failed, so that it cannot send any more")
+                raise IllegalStateError("the handler's call has failed, so it can no longer use the transaction")
             self._used = True
         return getattr(self._txn, name)
 

@@ -56,11 +56,13 @@ def checked_handler(handler: Handler) -> Handler:
     if inspect.iscoroutinefunction(function):
         return handler
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise ConfigTypeError(f"handler must be an async function: {name_of(handler)} yields, and is a generator")
+        raise ConfigTypeError(f"handler must be an async function: {name_of(handler)} is a generator")
     if isinstance(function, type) and not issubclass(function, Awaitable):
         raise ConfigTypeError(f"handler must be an async function, not the class {name_of(handler)}")
     if isinstance(function, FunctionType) and _returns_nothing(function):
-        raise ConfigTypeError(f"handler must be an async function: {name_of(handler)} is not, and only returns None")
+        raise ConfigTypeError(
+            f"handler must be an async function: {name_of(handler)} is a plain function that returns None"
+        )
 
     def handle(*arguments: Any, **named: Any) -> Awaitable[object]:
         outcome = handler(*arguments, **named)

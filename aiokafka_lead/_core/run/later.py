@@ -81,9 +81,7 @@ class RetryTopics:
                 try:
                     topic_name("a retry topic", name)
                 except ConfigError as error:
-                    raise ConfigError(
-                        f"retry_topics need a group_id that fits into the names of topics: {error}"
-                    ) from None
+                    raise ConfigError(f"retry_topics need a group_id that is valid in topic names: {error}") from None
             self.names[topic] = names
             self._levels.update(zip(names, range(1, len(names) + 1), strict=True))
             self._origins.update(dict.fromkeys(names, topic))
@@ -133,7 +131,7 @@ class RetryTopics:
             return record
         found = self._restored(record)
         if found.topic != self._origins[record.topic]:
-            raise DropRecordError(f"it came from {found.topic}, and waits for another group")
+            raise DropRecordError(f"its original topic is {found.topic}: it belongs to another group")
         return found
 
     def named(self, record: Record) -> Record:
@@ -219,7 +217,7 @@ class RetryTopics:
             topic = said[_TOPIC].decode(errors="replace")
             place = topic, int(said[_PARTITION]), int(said[_OFFSET]), int(said[_TIMESTAMP])
         except (KeyError, ValueError) as error:
-            text = f"{place_of(record)} does not say where it came from: {error!r}"
+            text = f"{place_of(record)} has no valid headers of a retry: {error!r}"
             raise RecordDeserializationError(text, record=record, part="headers") from None
         return ConsumerRecord(*place, TimestampType.CREATE_TIME, record.key, record.value, tuple(own), None)
 

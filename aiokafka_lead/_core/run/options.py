@@ -177,12 +177,12 @@ class RunConfig(HandlingConfig):
             if delay.text == chosen:
                 return delay
         if chosen is not None:
-            raise ConfigError(f"retry_delay must return one of retry_topics, or None, and not {chosen!r}")
+            raise ConfigError(f"retry_delay must return one of retry_topics, or None, not {chosen!r}")
         return None
 
     def _check(self) -> None:
         super()._check()
         if self.retry_delay is not None and not self.retry_topics:
-            raise ConfigError("retry_delay chooses from retry_topics, which are missing")
+            raise ConfigError("retry_delay needs retry_topics")
         if self.retry_order == "key" and not (self.retry_topics and self.order == "key"):
             raise ConfigError('retry_order="key" needs retry_topics, and order="key"')

@@ -70,14 +70,18 @@ class Refusals:
         self._latest = now
         self._text = str(error)
         if self._count == 1:
-            self._log.warning("run() tolerates refusals for up to %g s: %s", self._patience_s, error)
+            self._log.warning(
+                "brokers refuse requests of run(), which retries for up to %g s: %s", self._patience_s, error
+            )
         return min(left_s, self._backoff.delay_s(self._count))
 
     def passed(self, now: float) -> None:
         """Note a success: the refusals have passed if the last refusal is `CALM_S` ago."""
         if self._count and now >= self._latest + CALM_S:
             lasted_s = self._latest - self._since
-            self._log.warning("run() is no longer refused: there were %d refusals in %.1f s", self._count, lasted_s)
+            self._log.warning(
+                "brokers accept requests of run() again, after %d refusals in %.1f s", self._count, lasted_s
+            )
             self._count = 0
 
     def look_ms(self, most_ms: float, now: float) -> float:
@@ -88,7 +92,7 @@ class Refusals:
         """Describe the refusals for a probe, or return None."""
         if not self._count or now >= self._latest + CALM_S:
             return None
-        return f"brokers have refused requests of run() for {now - self._since:.1f} s, and it tries again: {self._text}"
+        return f"brokers have refused requests of run() for {now - self._since:.1f} s, and it retries: {self._text}"
 
 
 class Outages:
@@ -119,7 +123,7 @@ class Outages:
         self.passed(now)
         if not self._waiting:
             self._since, self._tries, self._next_at = now, 0, now
-            self._log.warning("records wait for a schema registry, and are tried again: %s", shown_cause(error, str))
+            self._log.warning("records wait for a schema registry, and will be retried: %s", shown_cause(error, str))
         self._waiting.append(record)
         self._text = shown_cause(error, str)
         until = self._since + self._patience_s
@@ -135,7 +139,7 @@ class Outages:
         """Check if records still wait, and log the end of the outage if none does."""
         if self._waiting and not any(map(self._waits, self._waiting)):
             self._waiting = []
-            self._log.warning("records no longer wait for a schema registry: it took %.1f s", now - self._since)
+            self._log.warning("records no longer wait for a schema registry, after %.1f s", now - self._since)
 
     def problem(self, now: float) -> str | None:
         """Describe the outage for a probe, or return None."""

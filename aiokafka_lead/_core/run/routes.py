@@ -41,11 +41,11 @@ def checked_route(route: Route) -> Route:
     if not callable(route.handler):
         raise ConfigTypeError(f"a handler must be a function, not {type(route.handler).__name__}")
     if route.in_thread and not _is_done_when_called(function_of(route.handler)):
-        raise ConfigTypeError("in_thread is for a plain function, and neither for an async one nor for a generator")
+        raise ConfigTypeError("in_thread needs a plain function, not an async function or a generator")
     if route.key is not None and route.to is None:
-        raise ConfigError("key needs to, the topic that results are sent to")
+        raise ConfigError("key needs the option to, the topic of the results")
     if route.key is not None and not callable(route.key):
-        raise ConfigTypeError(f"key must be a function of what the handler returns, not {type(route.key).__name__}")
+        raise ConfigTypeError(f"key must be a function of the handler's result, not {type(route.key).__name__}")
     if route.max_records is not None:
         _RECORDS("max_records", route.max_records)
     _WAIT("max_wait_ms", route.max_wait_ms)
@@ -66,7 +66,7 @@ def check_topics(routes: Mapping[str | None, Route], read: Iterable[str]) -> Non
     read = frozenset(read)
     unread = [topic for topic in routes if topic is not None and topic not in read]
     if unread:
-        raise ConfigError(f"there are handlers of topics that the consumer does not read: {', '.join(unread)}")
+        raise ConfigError(f"handlers are registered for topics that the consumer does not read: {', '.join(unread)}")
     without = sorted(read - routes.keys())
     if without and None not in routes:
         raise ConfigError(f"no handler for {', '.join(without)}: name them with on(), or all others with on() alone")
@@ -122,4 +122,4 @@ def _plain(content: Any) -> Any:
         return content.decode()
     if hasattr(content, "isoformat"):
         return content.isoformat()
-    raise TypeError(f"{type(content).__name__} cannot be sent: return bytes, str, a model, or what JSON takes")
+    raise TypeError(f"{type(content).__name__} cannot be sent: return bytes, str, a model, or a JSON value")

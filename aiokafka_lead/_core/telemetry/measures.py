@@ -159,10 +159,10 @@ def metric_name(name: str, value: Any) -> str:
         raise ConfigTypeError(f"{name} must be a str, not {type(value).__name__}")
     if _NAME.fullmatch(value) is None:
         raise ConfigError(
-            f"{name} must be a letter, and up to 237 of ASCII letters, digits, '_', '.', '-' and '/', not {value!r}"
+            f"{name} must be a letter and up to 237 ASCII letters, digits, '_', '.', '-' and '/', not {value!r}"
         )
     if value.startswith(_OWN):
-        raise ConfigError(f"{name} must not begin with {' or '.join(_OWN)}, as clients' own metrics do, not {value!r}")
+        raise ConfigError(f"{name} must not begin with {' or '.join(_OWN)}, which clients' metrics use, not {value!r}")
     return value
 
 
@@ -184,7 +184,7 @@ def metric_attributes(name: str, value: Any) -> Attributes:
 def metric_measure(name: str, value: Any) -> Any:
     """Check a function that returns a value; it must not be a coroutine function."""
     if iscoroutinefunction(function_of(function(name, value))):
-        raise ConfigTypeError(f"{name} must not be a coroutine function: a push does not wait")
+        raise ConfigTypeError(f"{name} must not be a coroutine function: a push does not await it")
     return value
 
 

@@ -237,7 +237,7 @@ class TelemetryState:
         if response.client_instance_id != _NO_ID:
             self.client_instance_id = response.client_instance_id
         elif self.client_instance_id is None:
-            self.failed(InvalidRequestError("the broker gave no client instance id"), now)
+            self.failed(InvalidRequestError("the broker returned no client instance id"), now)
             return _FINE
         self._failures = 0
         self.subscription = found = Subscription.from_response(response)

@@ -169,4 +169,4 @@ def read_offsets(
 
 
 def _not_mentioned(tp: TopicPartition) -> KafkaError:
-    return KafkaConnectionError(f"the coordinator's answer does not mention {tp}")
+    return KafkaConnectionError(f"the coordinator's response lacks {tp}")

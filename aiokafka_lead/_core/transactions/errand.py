@@ -192,7 +192,7 @@ class Errand:
         if self.call is Call.COMMIT or self.call is Call.ABORT:
             self._ended(response.producer_id, response.producer_epoch)
         elif response.producer_id < 0:
-            return self.failed(UnknownServerError(f"{self._name}: the answer has no producer id"))
+            return self.failed(UnknownServerError(f"{self._name}: the response has no producer id"))
         else:
             self.producer_id, self.epoch = response.producer_id, response.producer_epoch
             self.call = None
@@ -270,7 +270,7 @@ class Errand:
         """
         found = next((s for s in response.transaction_states if s.transactional_id == self.transactional_id), None)
         if found is None:
-            return self.failed(TransactionalIdNotFoundError(f"{self._name}: the answer does not name the id"))
+            return self.failed(TransactionalIdNotFoundError(f"{self._name}: the response lacks the transactional id"))
         if found.error_code:
             kind = error_for_code(found.error_code)
             return self.failed(kind(f"{self._name}: {kind().message}"))
@@ -292,9 +292,10 @@ class Errand:
         if own and found.transaction_state == _INITIALIZED and self.in_doubt:
             self.outcome = self._fate_in(found.transaction_state)
         rival = (
-            f"it is {found.transaction_state} under producer id {found.producer_id} and epoch {found.producer_epoch}"
+            f"its state is {found.transaction_state}, with producer id {found.producer_id} and epoch "
+            f"{found.producer_epoch}; this producer has {self.producer_id} and {self.epoch}"
         )
-        self._fence(ProducerFencedError(), f"{rival}, while this producer has {self.producer_id} and {self.epoch}")
+        self._fence(ProducerFencedError(), rival)
         return None
 
     def _fate_in(self, state: str) -> Outcome:

@@ -177,11 +177,11 @@ class TransactionState:
         """Raise if no transaction can begin, even once the work in progress has ended."""
         self.check_fenced()
         if self.phase is Phase.HANDED_OVER:
-            raise IllegalStateError("the transaction was handed over: this producer begins no other one")
+            raise IllegalStateError("the transaction was handed over: this producer cannot begin another")
         if self.phase in (Phase.OPEN, Phase.FAILED, Phase.STORED):
-            raise IllegalStateError("a transaction is open: commit or abort it before the next one begins")
+            raise IllegalStateError("a transaction is open: commit or abort it before you begin another")
         if self.phase is Phase.COMMITTING and not self._asked:
-            raise IllegalStateError("another task is committing the open transaction: wait for it before the next one")
+            raise IllegalStateError("another task is committing the open transaction: wait before you begin another")
 
     def check_open(self, number: int) -> None:
         """Raise unless this transaction accepts records and offsets."""
@@ -189,10 +189,10 @@ class TransactionState:
             return
         self.check_fenced()
         if self.number == number and self.phase is Phase.FAILED:
-            raise self.aborted("the transaction has failed, and can only be aborted")
+            raise self.aborted("the transaction has failed: abort it")
         if self.number == number and self.phase in (Phase.STORED, Phase.COMMITTING, Phase.ABORTING):
-            raise IllegalStateError("the transaction is being ended")
-        raise IllegalStateError("no transaction is open: sends belong between its begin and its end")
+            raise IllegalStateError("the transaction is ending")
+        raise IllegalStateError("no transaction is open: begin a transaction before you send")
 
     def check_fenced(self) -> None:
         """Raise `ProducerFencedError` once another producer has taken over the transactional id."""
@@ -316,7 +316,7 @@ class TransactionState:
             text = f"{text}: {self.error}"
         if isinstance(self.error, _PERHAPS_TIMED_OUT):
             text += (
-                f" (a coordinator does that to a transaction older than transaction_timeout_ms, {self.timeout_ms:g})"
+                f" (coordinators abort transactions that are older than transaction_timeout_ms, {self.timeout_ms:g})"
             )
         failure = TransactionAbortedError(text)
         failure.__cause__ = self.error

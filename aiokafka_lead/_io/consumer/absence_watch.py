@@ -70,7 +70,7 @@ class AbsenceWatch:
             metadata.request_update()
         if look.warn_of:
             self._log.warning(
-                "cannot read %s: the cluster does not have it; it is looked for again and again",
+                "cannot read %s: the cluster does not have it; the client keeps looking for it",
                 some_of(sorted(map(str, look.warn_of))),
             )
         return look.until

@@ -212,7 +212,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
         finally:
             self.progress.progressed(time.monotonic())
         if missing is not None:
-            self._log.warning("the consumer has started, but goes on to wait in the background for %s", missing)
+            self._log.warning("the consumer has started, but is still waiting for %s", missing)
 
     async def wait_ready(self, timeout_ms: float) -> None:
         """Wait for the starting positions. Raises the errors of `Readiness.wait` and `RequestTimedOutError`."""
@@ -221,7 +221,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
             self.membership.task.check_wait()
         missing = await self._missing(Deadline(timeout_ms))
         if missing is not None:
-            raise RequestTimedOutError(f"not ready in {timeout_ms:g} ms: still waiting for {missing}")
+            raise RequestTimedOutError(f"not ready within {timeout_ms:g} ms: still waiting for {missing}")
 
     async def _missing(self, deadline: Deadline) -> str | None:
         missing = await self.readiness.wait(deadline)

@@ -132,7 +132,7 @@ class Fetcher:
                 self._send(channel, node_id, now, beside=beside and not recalled)
         for node_id, sent_at in self._sent_to_followers():
             if now >= self._followers.late_at(sent_at):
-                self._leave(node_id, "it does not answer", now)
+                self._leave(node_id, "no response", now)
 
     def _unreachable(self, node_id: int, now: float) -> None:
         """Handle a broker without a connection, whose partitions may have other leaders."""
@@ -160,7 +160,9 @@ class Fetcher:
         followed = self._followed(node_id)
         if followed:
             self._followers.leave(node_id, now)
-            self._log.warning("%d partitions are read from their leaders, not from %d: %s", len(followed), node_id, why)
+            self._log.warning(
+                "reading %d partitions from their leaders, not from broker %d: %s", len(followed), node_id, why
+            )
             for state in followed:
                 state.read_from_leader()
 

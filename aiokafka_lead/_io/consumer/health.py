@@ -180,7 +180,7 @@ class HealthWatch:
         group = self._group
         if group is not None and group.wanted:
             acknowledged = f"no heartbeat was acknowledged for {late_s if heartbeat_s is None else heartbeat_s:.1f} s"
-            what += f" and {acknowledged} of the session's {group.session_s:g} s"
+            what += f" and {acknowledged} (session timeout: {group.session_s:g} s)"
         return what
 
 
@@ -231,7 +231,7 @@ class LoopWatch:
             if late_s >= self.warn_after_s:
                 self.blocked_s, self.blocked_until = late_s, now
                 self._log.warning(
-                    "the event loop was blocked for %.1f s; %s. Some code ran for that long without awaiting: run it "
+                    "the event loop was blocked for %.1f s; %s. Run code that takes this long without awaiting "
                     "in a thread",
                     late_s,
                     self._starved(late_s, now),

@@ -74,9 +74,9 @@ class OffsetQueries:
                     await self._pause(query)
         if query.left:
             names = ", ".join(str(tp) for tp in sorted(query.left))
-            why = "" if query.last is None else f"; the last try: {query.last}"
+            why = "" if query.last is None else f"; the last error: {query.last}"
             kind = type(query.last) if isinstance(query.last, UnknownTopicOrPartitionError) else RequestTimedOutError
-            raise kind(f"no offsets of {names} in {timeout_ms:g} ms{why}") from query.last
+            raise kind(f"no offsets of {names} within {timeout_ms:g} ms{why}") from query.last
         return query.found
 
     async def _know(self, name: str, deadline: Deadline) -> None:

@@ -115,7 +115,7 @@ class PositionKeeper:
         if policy is not None:
             state.reset(EARLIEST if state.is_late and policy is LATEST else policy)
             return
-        text = f'{state.tp} has no position and auto_offset_reset is "none": seek to start'
+        text = f'{state.tp} has no position and auto_offset_reset is "none": seek to continue'
         topic, partition = state.tp
         self._prefetch.fail(state, NoOffsetForPartitionError(text, topic=topic, partition=partition))
 
@@ -177,7 +177,7 @@ class PositionKeeper:
         self._refresh(answer, node_id)
 
     def _unanswered(self, state: PartitionState, answer: LookupAnswer[Any], node_id: int) -> None:
-        error = answer.failed.get(state.tp, KafkaError(f"the broker did not answer about {state.tp}"))
+        error = answer.failed.get(state.tp, KafkaError(f"the broker's response lacks {state.tp}"))
         self._failed(state, error, node_id)
 
     def _refresh(self, answer: LookupAnswer[Any], node_id: int) -> None:

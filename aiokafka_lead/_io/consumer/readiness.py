@@ -78,7 +78,7 @@ class Readiness:
                     if absent:
                         raise _unknown(absent[0], snapshot) from None
                     names = _names(waiting, snapshot)
-                    raise RequestTimedOutError(f"no position for {names} in {timeout_ms:g} ms") from None
+                    raise RequestTimedOutError(f"no position for {names} within {timeout_ms:g} ms") from None
 
     async def wait(self, deadline: Deadline, *, positions: bool = True) -> str | None:
         """Wait for the starting positions; return None, or a description of the missing step at the deadline.
@@ -142,7 +142,7 @@ class Readiness:
             unknown = sorted(subscription.topics - metadata.snapshot.topics.keys())
             return f"metadata of topic {unknown[0]!r}" if unknown else None
         if subscription.kind is SubscriptionKind.ASSIGNED and not self._is_assigned():
-            return "the group to be left"
+            return "the consumer to leave its group"
         return None
 
     def _is_assigned(self) -> bool:
@@ -185,5 +185,5 @@ def _why(state: PartitionState, snapshot: ClusterSnapshot) -> str:
     if state.failure is not None:
         return f" ({state.failure})"
     if snapshot.leader(*state.tp)[0] == NO_LEADER:
-        return " (no leader is known)"
+        return " (no known leader)"
     return ""

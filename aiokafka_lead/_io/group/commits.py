@@ -112,7 +112,7 @@ class Commits:
         offsets, raises `CommitFailedError` if the consumer has lost partitions with unfinished records.
         """
         if self._run.work is not None and self._run.work.transactional:
-            raise IllegalStateError("run() commits in its transactions, and nothing else may while it does")
+            raise IllegalStateError("run() commits offsets in its transactions: do not commit while it runs")
         offsets = self.handed_out() if given is None else given
         missing = await self.store(offsets, timeout_ms)
         self._in_hand.committed(offsets, self._positions)
@@ -120,7 +120,8 @@ class Commits:
             raise gone(missing)
         if given is None and (lost := self._in_hand.lost):
             raise CommitFailedError(
-                f"{some_of(sorted(lost), PARTITIONS_NAMED)} were taken away while records were in hand: they come again"
+                f"{some_of(sorted(lost), PARTITIONS_NAMED)} were lost while records were in hand: these will be "
+                "delivered again"
             )
 
     async def commit_done(self, states: Iterable[PartitionState], last: Offsets) -> None:
@@ -179,10 +180,13 @@ class Commits:
             self._in_hand.went_back()
             self._reading.go_back(state for state in self._positions if state.is_ahead)
             raise CommitFailedError(
-                f"{some_of(lost, PARTITIONS_NAMED)} were taken away after records had been handed out: they come again"
+                f"{some_of(lost, PARTITIONS_NAMED)} were lost after records were handed out: these will be delivered "
+                "again"
             )
         if given is None and self._in_hand.comes_again:
-            raise CommitFailedError("a transaction was aborted, and its records come again: nothing was read since")
+            raise CommitFailedError(
+                "a transaction was aborted, and its records will be delivered again: no record was read since"
+            )
         self._in_hand.in_transaction(part, offsets)
         return offsets
 
@@ -260,8 +264,8 @@ class Commits:
                 missing |= await self._group_offsets.commit(left, NOT_A_MEMBER, timeout_ms)
             except UnknownMemberIdError as error:
                 raise CommitFailedError(
-                    f"the offsets of {some_of(left, PARTITIONS_NAMED)} were not committed: other consumers are members "
-                    f"of group {self._group_offsets.group_id!r}, and only members may commit then: subscribe, or use "
+                    f"the offsets of {some_of(left, PARTITIONS_NAMED)} were not committed: group "
+                    f"{self._group_offsets.group_id!r} has members, so only members may commit: subscribe, or use "
                     f"another group_id ({error.message})"
                 ) from error
         while left:
@@ -295,9 +299,7 @@ class Commits:
         """
         gone = [tp for tp in partitions if tp not in self._positions]
         if gone:
-            raise CommitFailedError(
-                f"{some_of(gone, PARTITIONS_NAMED)} do not belong to this member of the group, or no longer"
-            )
+            raise CommitFailedError(f"{some_of(gone, PARTITIONS_NAMED)} are not assigned to this member of the group")
 
 
 class GroupPart:

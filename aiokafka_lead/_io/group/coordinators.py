@@ -286,7 +286,7 @@ class Coordinators:
         try:
             return await asking.wait(deadline.left_s())
         except TimeoutError:
-            raise RequestTimedOutError("no broker has said in time who the coordinator is") from None
+            raise RequestTimedOutError("no broker named the coordinator in time") from None
 
     async def _ask(self, kind: CoordinatorKind, key: str, asking: Waiter[int]) -> None:
         try:
@@ -319,7 +319,7 @@ async def _find(sought: Key, connection: Connection) -> Broker:
     response = await connection.request(request, version=version)
     found = next((entry for entry in response.coordinators if entry.key == key), None) if several else response
     if found is None:
-        raise _refusal(key, NOT_AVAILABLE, "the answer does not mention it")
+        raise _refusal(key, NOT_AVAILABLE, "the response lacks it")
     if found.error_code or found.node_id < 0:
         raise _refusal(key, found.error_code or NOT_AVAILABLE, found.error_message)
     return Broker(found.node_id, found.host, found.port)
@@ -327,7 +327,7 @@ async def _find(sought: Key, connection: Connection) -> Broker:
 
 def moved(node_id: int) -> KafkaError:
     """Return the error that ends the wait for a response."""
-    return NotCoordinatorError(f"broker {node_id} does not answer, and another one is the coordinator by now")
+    return NotCoordinatorError(f"broker {node_id} did not respond, and another broker is now the coordinator")
 
 
 def _refusal(key: str, code: int, message: str | None) -> KafkaError:

@@ -98,15 +98,15 @@ class Handover:
         self._in_hand.note_lost(self._drop(partitions))
         if work is not None:
             work.forget(partitions)
-        self._log.info("gave up %s", some_of(sorted(step.partitions), PARTITIONS_NAMED))
+        self._log.info("revoked %s", some_of(sorted(step.partitions), PARTITIONS_NAMED))
         return True
 
     async def _wait_for_hands(self, partitions: Partitions, deadline: float, still: Callable[[], bool]) -> None:
         while self._in_hand.may_be_working_on(partitions) and still() and self.hurry_until is None:
             if not await self._wake.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
                 self._log.warning(
-                    "the rebalance goes on without the records in hand of %s: the application took too long "
-                    "(rebalance_timeout_ms); they come again elsewhere",
+                    "the rebalance continues without the records in hand of %s: the application took longer than "
+                    "rebalance_timeout_ms; the records will be delivered again",
                     some_of(sorted(partitions), PARTITIONS_NAMED),
                 )
                 return
@@ -133,7 +133,7 @@ class Handover:
     async def assign(self, step: Assign) -> None:
         """Begin to read new partitions. Retained partitions are not affected."""
         self._log.info(
-            "took over %s; %d partitions are assigned",
+            "assigned %s; %d partitions in total",
             some_of(sorted(step.added), PARTITIONS_NAMED) or "nothing",
             len(step.partitions),
         )
@@ -173,16 +173,16 @@ class Handover:
                     await result
                 await face_cancellation()
             except Exception as cause:
-                self._failed(f"{names[0]} of the listener has failed: {cause!r}", cause)
+                self._failed(f"{names[0]} of the listener failed: {cause!r}", cause)
             except asyncio.CancelledError as cause:
                 if not await outlives_cancellation():
                     raise
-                self._failed(f"{names[0]} of the listener has failed: {cause!r}", cause)
+                self._failed(f"{names[0]} of the listener failed: {cause!r}", cause)
             finally:
                 self.tells = False
         if scope.cancelled_caught:
             within_s = time.monotonic() - began_at
-            self._failed(f"{names[0]} of the listener did not end within {within_s:.3g} s", None)
+            self._failed(f"{names[0]} of the listener did not return within {within_s:.3g} s", None)
 
     def _failed(self, text: str, cause: BaseException | None) -> None:
         error = RebalanceListenerError(text)

@@ -95,11 +95,11 @@ class Leases:
         if times_back != self._in_hand.times_back:
             raise CommitFailedError(
                 f"a transaction was aborted after the batch of {state.tp} before offset {end.offset} was handed out: "
-                "its records come again"
+                "its records will be delivered again"
             )
         if not self._reading.positions.owns(state) or self._is_another(state, topic_id):
             raise CommitFailedError(
-                f"the batch of {state.tp} before offset {end.offset} was taken away: its records come again"
+                f"{state.tp} is no longer assigned: the batch before offset {end.offset} will be delivered again"
             )
         return GroupPart(self._commits, {state.tp: end.to_commit()})
 
@@ -222,7 +222,7 @@ class AutoCommit:
             async with self._one_at_a_time:
                 await self._commit(partitions, {})
         if scope.cancelled_caught:
-            text = "offsets were not committed within %.3g s: what was read since the commit before comes again"
+            text = "offsets were not committed within %.3g s: records since the last commit will be delivered again"
             self._log.warning(text, time.monotonic() - began_at, extra=_COMMIT)
 
     def hurry(self, until: float) -> None:

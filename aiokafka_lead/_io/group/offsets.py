@@ -71,7 +71,7 @@ class Missing:
 def gone(partitions: Collection[TopicPartition]) -> KafkaError:
     """Return the error for offsets that were not committed, because their partitions no longer exist."""
     names = some_of(sorted(partitions), PARTITIONS_NAMED)
-    return UnknownTopicOrPartitionError(f"no offset of {names} was committed: the cluster does not have it any more")
+    return UnknownTopicOrPartitionError(f"no offset of {names} was committed: the cluster no longer has it")
 
 
 class GroupOffsets:
@@ -199,7 +199,7 @@ class GroupOffsets:
             if retry_at >= deadline.at:
                 said, reason = coordinators.said(*key), deadline.failure
                 raise RequestTimedOutError(
-                    f"could not {what} of group {self.group_id!r} in {timeout_ms:g} ms; the last try: {reason}"
+                    f"could not {what} of group {self.group_id!r} within {timeout_ms:g} ms; the last error: {reason}"
                     + (f"; {said}" if said else ""),
                     broker=connection.label,
                 ) from reason

@@ -87,8 +87,8 @@ class Standing:
         """Step for which the first assignment waits; None once there is an assignment, even if empty."""
         if not self.subscribed or self.member.awaits is None:
             return None
-        what = self.member.awaits if self.joined or self.coordinator is not None else "its coordinator to be found"
-        return f"a first assignment of the group, which waits for {what}"
+        what = self.member.awaits if self.joined or self.coordinator is not None else "the look-up of its coordinator"
+        return f"the first assignment of its group (pending: {what})"
 
     @property
     def stable(self) -> bool:
@@ -157,7 +157,7 @@ class Standing:
         identity = self.member.identity
         if identity is None:
             why = self._out_for or "it has not joined yet, or has to join again"
-            raise CommitFailedError(f"the consumer is not a member of its group now: {why}")
+            raise CommitFailedError(f"the consumer is currently not a member of its group: {why}")
         return identity
 
     async def refused(self, identity: GroupIdentity, error: KafkaError, times: int, deadline: Deadline) -> bool:

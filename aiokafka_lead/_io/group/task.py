@@ -93,21 +93,19 @@ class GroupTask:
     def check_stop(self) -> None:
         """Raise if the consumer's listener stops it, since leaving the group waits for the listener."""
         if self._in_listener():
-            raise IllegalStateError(
-                "a listener's callback cannot stop its consumer: let it return, and another task stop"
-            )
+            raise IllegalStateError("a listener's callback cannot stop its consumer: stop it in another task")
 
     def check_wait(self) -> None:
         """Raise if a listener's callback waits for the assignment, which waits for the callback."""
         if self._in_listener():
-            raise IllegalStateError("a listener's callback is part of the assignment, and cannot wait for it")
+            raise IllegalStateError(
+                "a listener's callback cannot wait for the assignment, which waits for the callback"
+            )
 
     def check_read(self) -> None:
         """Raise if a listener's callback reads, since no records of new and revoked partitions are available. Cheap."""
         if self._in_listener():
-            raise IllegalStateError(
-                "a listener's callback is part of the rebalance, and cannot read: let it return, and read then"
-            )
+            raise IllegalStateError("a listener's callback cannot read records: read after it has returned")
 
     def _in_listener(self) -> bool:
         return self._handover.tells and in_task() and anyio.get_current_task().id == self._rebalancing
@@ -203,8 +201,8 @@ class GroupTask:
         if expires_at is None or time.monotonic() < expires_at:
             return
         reason = (
-            f"the application did not come back for records within {self._poll.interval_s:g} s "
-            "(max_poll_interval_ms): handle fewer at a time, or allow more time"
+            f"the application did not request records for {self._poll.interval_s:g} s (max_poll_interval_ms): "
+            "request fewer records at a time, or increase the limit"
         )
         self._log.warning("leaving the group: %s", reason)
         self._standing.put_out(reason)

@@ -120,7 +120,10 @@ class MetadataActor:
             if not (self.snapshot.has_rivals or (self._policy.enabled and self._state.outsiders())):
                 return  # no other broker could be leader
             if reason.node_id not in self._schedule.doubted:
-                self._log.warning("broker %s keeps refusing: others are asked who leads its partitions", reason.node_id)
+                self._log.warning(
+                    "broker %s keeps refusing requests: other brokers are asked for the leaders of its partitions",
+                    reason.node_id,
+                )
         self._schedule.request(reason)
         self._wake.set()
 
@@ -412,7 +415,7 @@ class MetadataActor:
         left = in_vain and self._brokers.look_further(answer.node_id, self._schedule.loss_s(now))
         if applied.other_cluster is not None:
             ids = (answer.cluster.cluster_id, applied.other_cluster)
-            self._log.log(self._cluster_change_level, "now at cluster %s, formerly at %s", *ids)
+            self._log.log(self._cluster_change_level, "connected to cluster %s, formerly to cluster %s", *ids)
         self._errors = {}
         self._policy.answered(by_bootstrap_server=answer.node_id < 0)
         leading = self._state.snapshot.leading(suspects.difference(applied.moved))

@@ -153,7 +153,7 @@ def unusable(servers: Mapping[int, Broker], errors: Mapping[int, KafkaError]) ->
     """Return the error of a bootstrap without an answer, for these errors of the servers that were asked."""
     text = f"no bootstrap server could be used: {describe(errors, servers)}"
     if others := [f"{server.host}:{server.port}" for node_id, server in servers.items() if node_id not in errors]:
-        text += f"; there was no time to ask {', '.join(others)}"
+        text += f"; no time was left to try {', '.join(others)}"
     if errors and all(isinstance(error, UnresolvedHostError) for error in errors.values()):
         return BootstrapResolutionError(text)
     final = final_error(errors)
@@ -221,7 +221,7 @@ class TopicLookups:
             why = "the cluster does not have it" if unknown else error_for_code(code)().message
             fields = {"topic": lacking[0]} if len(lacking) == 1 else None
             self._log.warning(
-                "cannot find %s: %s; it is looked for again and again", some_of(sorted(lacking)), why, extra=fields
+                "cannot find %s: %s; the client keeps looking for it", some_of(sorted(lacking)), why, extra=fields
             )
 
     def fail(self, error: KafkaError) -> None:

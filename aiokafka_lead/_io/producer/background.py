@@ -96,12 +96,12 @@ async def _ask(connection: Connection) -> InitProducerIdResponse:
         kind = error_for_code(response.error_code)
         raise kind(f"InitProducerId: {kind().message}")
     if response.producer_id < 0:
-        raise UnknownServerError("InitProducerId: the answer has no producer id")
+        raise UnknownServerError("InitProducerId: the response has no producer id")
     return response
 
 
 def _no_producer_id(error: KafkaError, fate: str) -> KafkaError:
-    return type(error)(f"no producer id could be had, so the records were {fate}: {error.message}")
+    return type(error)(f"no producer id was obtained, so the records were {fate}: {error.message}")
 
 
 _WARN_EVERY_S = 60.0
@@ -139,7 +139,7 @@ class TopicLookups:
             failure = error
             count = self.unknown.drop(topic, lambda fate: type(failure)(f"{failure.message}; the records were {fate}"))
             if count and self._warnings.allow(topic, time.monotonic()):
-                text = "gave up %d records of %s, which is not known: %s"
+                text = "dropped %d records for the unknown topic %s: %s"
                 self._log.warning(text, count, topic, failure, extra={"topic": topic})
 
 

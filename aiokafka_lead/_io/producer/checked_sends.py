@@ -93,7 +93,7 @@ class CheckedSends:
         admission = self._intake.admission
         admission.check()
         if self._awaited:
-            raise IllegalStateError(f"send_nowait cannot wait for {self._awaited}, a coroutine function: await send")
+            raise IllegalStateError(f"send_nowait cannot await {self._awaited}, a coroutine function: use send")
         try:
             delivery = self._intake.put_nowait(self._record(topic, value, key, partition, timestamp_ms, headers))
         except KafkaError as error:

@@ -373,7 +373,7 @@ class Intake:
             return False
         except BaseException:
             if len(batch):
-                admission.incomplete(KafkaError(f"send_many has ended between its records: {left} were not taken"))
+                admission.incomplete(KafkaError(f"send_many was interrupted: {left} records were not accepted"))
             raise
         batch.add_delivery(delivery)
         return True

@@ -195,8 +195,8 @@ class Sender:
     def no_room(self, size: int, deadline: Deadline) -> BufferFull:
         """Return the error of a send that has waited too long for memory or for earlier sends."""
         return BufferFull(
-            f"no room for {size} bytes within {deadline.timeout_ms:g} ms (max_block_ms, or the call's timeout_ms): "
-            f"buffer_memory ({self._config.buffer_memory}) is full of records that are not acknowledged"
+            f"no memory for {size} bytes within {deadline.timeout_ms:g} ms (max_block_ms, or the call's timeout_ms): "
+            f"buffer_memory ({self._config.buffer_memory}) is full of unacknowledged records"
         )
 
     async def answered(self, timeout_s: float) -> bool:
@@ -483,4 +483,4 @@ class Sender:
             return f"broker {node_id} cannot be reached: {error}"
         connection = self._brokers.ready(node_id)
         muted_s = 0.0 if connection is None else connection.muted_s
-        return f"broker {node_id} throttles this client for {muted_s:.0f} s more" if muted_s else ""
+        return f"broker {node_id} throttles this client for another {muted_s:.0f} s" if muted_s else ""

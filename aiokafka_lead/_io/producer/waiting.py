@@ -176,4 +176,4 @@ def _call(fn: Callable[..., object], args: tuple[Any, ...]) -> None:
     try:
         fn(*args)
     except Exception:
-        _log.exception("a callback of a delivery has failed")
+        _log.exception("a callback of a delivery failed")

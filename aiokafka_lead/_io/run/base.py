@@ -209,7 +209,7 @@ class WorkersRun(ABC, Generic[S, R]):
             await self._ended.wait(max(0.0, end_by - time.monotonic()))
         except TimeoutError:
             for worker in self._workers.busy:
-                self._log.warning("the handler of %s does not end, though it was cancelled", worker.place)
+                self._log.warning("the handler of %s was cancelled, but has not ended", worker.place)
 
     async def _until_ended(
         self, workers: Callable[[], list[Worker[S]]], sending: Callable[[], object], deadline: float
@@ -224,7 +224,7 @@ class WorkersRun(ABC, Generic[S, R]):
 
         await self._until_calm(unfinished, deadline)
         for worker in workers():
-            self._log.warning("the handler of %s took too long, and is cancelled", worker.place)
+            self._log.warning("the handler of %s took too long, and is being cancelled", worker.place)
             worker.scope.cancel()
         now = time.monotonic()
         # Half of the remaining time is left for the commit.

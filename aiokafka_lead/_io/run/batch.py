@@ -300,6 +300,6 @@ class Batch:
             self.commits_unchanged = bool(found)
         for partition, position in self._work.done():
             if not self._reading.positions.owns(partition.state):
-                raise CommitFailedError(f"{partition.state.tp} was taken away while its records were handled")
+                raise CommitFailedError(f"{partition.state.tp} was lost while its records were being handled")
             found[partition.state.tp] = position.to_commit()
         return found

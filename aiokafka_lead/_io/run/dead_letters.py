@@ -132,4 +132,4 @@ def check_rights(found: MetadataResponseTopic, *wanted: int) -> None:
     operations = found.topic_authorized_operations
     if operations != NOT_SAID and not all(operations >> right & 1 for right in wanted):
         rights = " and ".join(_NAMES[right] for right in wanted)
-        raise TopicAuthorizationFailedError(f"run() may not {rights} {found.name}")
+        raise TopicAuthorizationFailedError(f"run() is not authorized to {rights} {found.name}")

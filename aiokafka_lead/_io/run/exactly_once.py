@@ -170,7 +170,7 @@ class ExactlyOnceRun:
                     raise error
                 await self._pause(self._judge.refusals.bear(error, time.monotonic()))
                 return
-            self._log.warning("a transaction was aborted, and its records are delivered again: %s", error)
+            self._log.warning("a transaction was aborted, and its records will be delivered again: %s", error)
             await self._pause(self._backoff.delay_s(self._aborted))
 
     async def _end_in_flight(self) -> None:
@@ -181,7 +181,7 @@ class ExactlyOnceRun:
         failure = self._producer._take_failure()
         if failure is not None:
             self._log.warning(
-                "the latest transactions were aborted, and their records are delivered again: %s", failure
+                "the latest transactions were aborted, and their records will be delivered again: %s", failure
             )
 
     def _over(self) -> bool:
@@ -411,7 +411,7 @@ class ExactlyOnceRun:
         try:
             await self._ended.wait(max(0.0, end_by - time.monotonic()))
         except TimeoutError:
-            self._log.warning("a handler does not end, though it was cancelled")
+            self._log.warning("a handler was cancelled, but has not ended")
 
     async def _end_batch(self, batch: Batch, deadline: float) -> None:
         """Wait until the batch is committed; abort it at the deadline, unless its commit has been requested."""
@@ -423,8 +423,8 @@ class ExactlyOnceRun:
             except TimeoutError:
                 if batch.scope.cancel_called or batch is not self._batch:
                     return
-                at_work = some_of([worker.place for worker in batch.busy]) or "no handler"
-                self._log.warning("a transaction took too long, and is aborted; at work: %s", at_work)
+                at_work = some_of([worker.place for worker in batch.busy]) or "none"
+                self._log.warning("a transaction took too long, and is being aborted; running handlers: %s", at_work)
                 batch.scope.cancel()
 
 

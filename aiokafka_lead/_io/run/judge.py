@@ -31,12 +31,12 @@ SENT: tuple[Fate, ...] = ("dead_letter", "later")
 """Fates of records that are sent to another topic."""
 
 _SAYS: dict[Fate, tuple[int, str]] = {
-    "retry": (logging.INFO, "will be again"),
-    "later": (logging.WARNING, "waits in a retry topic"),
-    "dead_letter": (logging.WARNING, "went to the dead letters"),
-    "skip": (logging.WARNING, "is left out"),
-    "drop": (logging.INFO, "is left out"),
-    "reject": (logging.ERROR, "is rejected"),
+    "retry": (logging.INFO, "will be retried"),
+    "later": (logging.WARNING, "was sent to a retry topic"),
+    "dead_letter": (logging.WARNING, "was sent to the dead-letter topic"),
+    "skip": (logging.WARNING, "was skipped"),
+    "drop": (logging.INFO, "was skipped"),
+    "reject": (logging.ERROR, "was rejected"),
 }
 """Log level and text of a failure, by the decision about its record."""
 
@@ -124,9 +124,9 @@ class Judge(Generic[R]):
             self._give_up(record, error)
             text = self._text(record, error, attempts)
             if own:
-                text = f"{text}; it is in dead_letter_topic already"
+                text = f"{text}; it already is in dead_letter_topic"
             elif failed is not None:
-                text = f"{text}; retry_delay has failed: {failed!r}"
+                text = f"{text}; retry_delay failed: {failed!r}"
             return Verdict(fate, failure=_failure(text, record, failed or error, attempts))
         if fate in SENT:
             return verdict
@@ -157,7 +157,7 @@ class Judge(Generic[R]):
         why = "retry topic did not accept it"
         if verdict.fate == "dead_letter":
             why = f"dead letter was not accepted by {self.config.dead_letter_topic}"
-        text = f"{place_of(record)} has to follow another one of its key"
+        text = f"{place_of(record)} must follow an earlier record of its key"
         if error is not None:
             self._give_up(record, error)
             text = self._text(record, error, attempts)

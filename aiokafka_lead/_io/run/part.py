@@ -45,7 +45,9 @@ class BatchPart:
     def _transaction_part(self) -> BatchPart:
         """Take the offsets after all records of the batch, which are handled."""
         if self._times_back != self._commits.times_back:
-            raise CommitFailedError("a transaction was aborted after records had been taken: they are delivered again")
+            raise CommitFailedError(
+                "a transaction was aborted after the records had been handed out: they will be delivered again"
+            )
         self.offsets = self._commits.begin_part(self, self.batch.offsets())
         self.group = self._commits.membership({tp.topic for tp in self.offsets}, self._snapshot)
         return self

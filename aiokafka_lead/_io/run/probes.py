@@ -64,7 +64,7 @@ async def serve_pages(
     try:
         listener = await anyio.create_tcp_listener(local_host=host, local_port=port)
     except OSError as error:
-        raise OSError(error.errno, f"cannot listen at port {port}: {error.strerror or error}") from error
+        raise OSError(error.errno, f"cannot listen on port {port}: {error.strerror or error}") from error
     async with listener:
         task_status.started()
 

@@ -50,9 +50,7 @@ class Service:
         """Run ``work`` until it ends, or a signal has stopped the consumer."""
         config, failure = self._config, None
         if config.stop_on_signals and threading.current_thread() is not threading.main_thread():
-            raise IllegalStateError(
-                "stop_on_signals needs the main thread: the operating system's signals arrive there"
-            )
+            raise IllegalStateError("stop_on_signals needs the main thread, because only that thread receives signals")
         try:
             async with self._tasks as tasks:
                 if config.health_port is not None:
@@ -78,10 +76,12 @@ class Service:
             while True:
                 number = await signals.next()
                 if self._stopping:
-                    self._log.warning("%s again: unfinished records are given up, and delivered again", number.name)
+                    self._log.warning(
+                        "%s again: stopping at once; unfinished records will be delivered again", number.name
+                    )
                     self._tasks.cancel_scope.cancel()
                     return
-                self._log.info("%s: the consumer stops", number.name)
+                self._log.info("%s: stopping the consumer", number.name)
                 self._stopping = True
                 self._tasks.start_soon(self._stop_it, name="kafka stop at a signal")
 

@@ -194,7 +194,7 @@ class Workers(Generic[S, R]):
             for worker in self.busy:
                 if now - worker.began_at >= self._slow_s and worker.named_at != worker.began_at:
                     worker.named_at = worker.began_at
-                    log.warning("the handler of %s has been at work for %.1f s", worker.place, now - worker.began_at)
+                    log.warning("the handler of %s has been running for %.1f s", worker.place, now - worker.began_at)
 
     async def _serve_once(self, worker: Worker[S], handle: Callable[[Worker[S]], Awaitable[None]]) -> None:
         try:

@@ -107,7 +107,7 @@ class MetricsPush:
                 self._add_source(self._pusher, client)
             await self._pusher.run()
         except Exception:  # a bug, which must not stop the application
-            self._log.exception("metrics are pushed no more")
+            self._log.exception("metrics are no longer pushed")
         finally:
             self._done.set_result(None)
             self._news.tell()
@@ -119,7 +119,7 @@ class MetricsPush:
         try:
             await self._done.wait(within_s)
         except TimeoutError:
-            self._log.debug("the last metrics were not pushed in %.1f s", within_s)
+            self._log.debug("the last metrics were not pushed within %.1f s", within_s)
 
     def close(self, error: KafkaError) -> None:
         """Raise this error from calls that wait for the id."""
@@ -147,13 +147,15 @@ class MetricsPush:
             try:
                 await self._news.wait(deadline.left_s())
             except TimeoutError:
-                raise RequestTimedOutError(f"no broker gave a client instance id within {timeout_ms:g} ms") from None
+                raise RequestTimedOutError(
+                    f"no broker returned a client instance id within {timeout_ms:g} ms"
+                ) from None
 
     def _check(self) -> None:
         if self._closed_by is not None:
             raise own_copy(self._closed_by)
         if not self._begun and self._brokers.last_offer is not None and not self._served():
-            raise UnsupportedVersionError("the brokers take no metrics of clients: that needs a plugin (KIP-714)")
+            raise UnsupportedVersionError("the brokers do not accept metrics of clients: that needs a plugin (KIP-714)")
         if self._done.done:
             refusal = None if self._pusher is None else self._pusher.refusal
             raise ClientClosedError if refusal is None else own_copy(refusal)

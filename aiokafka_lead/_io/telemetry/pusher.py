@@ -142,13 +142,15 @@ class Pusher:
     def _note(self, outcome: Outcome) -> None:
         if outcome.ended:
             self.refusal = outcome.error
-            self._log.warning("the broker takes no metrics of this client any more: %s", outcome.error)
+            self._log.warning("the broker no longer accepts metrics of this client: %s", outcome.error)
         elif isinstance(outcome.error, TelemetryTooLargeError):
-            self._log.warning("the broker takes no metrics as large as these: %s", outcome.error)
+            self._log.warning("the metrics are too large for the broker: %s", outcome.error)
         elif outcome.error is not None:
             self._log.debug("metrics: %s", outcome.error)
 
     def _warn_of_dropped(self, payload: Payload, max_bytes: int) -> None:
         if payload.dropped and not self._dropped:
-            self._log.warning("%d metrics are not pushed: the broker takes %d bytes", payload.dropped, max_bytes)
+            self._log.warning(
+                "%d metrics are not pushed: the broker accepts at most %d bytes", payload.dropped, max_bytes
+            )
         self._dropped = payload.dropped

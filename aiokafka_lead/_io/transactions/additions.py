@@ -235,7 +235,7 @@ class Additions:
                 error = await self._take(number, dict(offsets), group)
         except BaseException:
             if self._goes_on(number):
-                self._failed(KafkaError("a call that sent offsets to the transaction did not come to its end"))
+                self._failed(KafkaError("a call that adds offsets to the transaction was interrupted"))
             raise
         finally:
             self._done()
@@ -244,7 +244,7 @@ class Additions:
         if self._goes_on(number):
             self._failed(error)
         if isinstance(error, _NOT_A_MEMBER):
-            raise CommitFailedError(f"the offsets are not those of a member any more: {error}") from error
+            raise CommitFailedError(f"the consumer is no longer a member of its group: {error}") from error
         raise error
 
     async def _take(

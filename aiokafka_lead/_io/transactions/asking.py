@@ -1,4 +1,4 @@
-"""Sends requests to a coordinator, with retries. A wait blocks only the call that waits."""
+"""Sends requests to coordinators, with retries. Each wait blocks only its caller."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Shape = Callable[[ApiVersions], tuple[Request[Any], int]]
 
 
 def soon_s(passed_s: float) -> float:
-    """Return the wait before repeating a request that was refused for ``passed_s`` by the end of a transaction."""
+    """Return the wait in seconds before a request is repeated after ``passed_s`` of `ConcurrentTransactionsError`."""
     return min(LONGEST_MS / 1000, max(SOON_MS / 1000, passed_s / 2))
 
 
@@ -49,9 +49,9 @@ class Asking:
         self._longest_s = config.retry_backoff_ms / 1000
 
     def at_once(self, errand: Errand, answered: Callable[[Verdict | None], None]) -> bool:
-        """Send the errand's first request now, without a task; return False if that would have to wait.
+        """Send the errand's first request now, without a task. Return False if that is not possible without waiting.
 
-        ``answered`` is called with the argument with which `run` continues the errand: None after a step, or a verdict.
+        ``answered`` is called with the verdict (None after a step), with which `run` continues the errand.
         """
         node_id = self._coordinators.known(*self._own)
         if node_id is None:
@@ -79,7 +79,7 @@ class Asking:
         return True
 
     def submit(self, shape: Shape, on_done: OnDone) -> int | None:
-        """Send a request to the transaction's coordinator now; return its node id, or None if that is impossible."""
+        """Send a request to the transaction coordinator now. Return its node id, or None if that is not possible."""
         connection = self._coordinators.ready(*self._own)
         if connection is None:
             return None
@@ -91,9 +91,9 @@ class Asking:
         return connection.node_id
 
     async def run(self, errand: Errand, advanced: Callable[[Errand], None], verdict: Verdict | None = None) -> None:
-        """Carry an errand out to its end. ``advanced`` is called after each step; ``verdict`` is the latest verdict."""
+        """Complete an errand. ``advanced`` is called after each step. ``verdict`` is the verdict from `at_once`."""
         failures, since = 0, time.monotonic()
-        node_id = None  # the coordinator asked by `at_once` is unknown here, so that any may be the next
+        node_id = None  # `at_once` does not return the coordinator that it asked, so any coordinator may be next
         while errand.call is not None:
             if verdict is not None:
                 failures += 1
@@ -104,7 +104,7 @@ class Asking:
                 advanced(errand)
 
     async def _ask(self, errand: Errand) -> tuple[int | None, Verdict | None]:
-        """Send the next request. Return the coordinator if it was reached, and the verdict (None after a step)."""
+        """Send the next request. Return the reached coordinator's node id, if any, and the verdict."""
         try:
             connection = await self._coordinator(self._own)
         except KafkaError as error:
@@ -152,7 +152,7 @@ class Asking:
     async def _ask_once(
         self, key: Key, shape: Shape, read: Callable[[Any], KafkaError | None], lost: Callable[[], None]
     ) -> tuple[int | None, KafkaError | None]:
-        """Send a request. Return the coordinator if it was reached, and the error."""
+        """Send a request. Return the node id of the coordinator, if reached, and the error, if any."""
         try:
             connection = await self._coordinator(key)
         except KafkaError as failure:

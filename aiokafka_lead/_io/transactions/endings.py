@@ -63,7 +63,7 @@ class Endings:
         finally:
             self._stopped = True
             if self.current is not None:
-                closed = ClientClosedError("the producer was stopped before the answer came")
+                closed = ClientClosedError("the producer was stopped before the coordinator responded")
                 self.current.refusal = self.current.refusal or closed
                 self._over(self.current)
 
@@ -138,7 +138,9 @@ async def warn_of_age(state: TransactionState, log: ClientLog) -> None:
         if health.age_ms is not None and state.number != warned:
             if health.late:
                 warned = state.number
-                text = "the transaction of %r (%s) is %.0f ms old: after transaction_timeout_ms, %.0f, it is aborted"
+                text = (
+                    "the transaction of %r (%s) is %.0f ms old: it will be aborted after transaction_timeout_ms (%.0f)"
+                )
                 log.warning(text, state.transactional_id, health.phase, health.age_ms, health.timeout_ms)
             else:
                 wait_s = half_s - health.age_ms / 1000
@@ -167,7 +169,7 @@ class ConsumedParts:
             self._sources.add(part.source)
             if part.source.read_before(self._aborted_at):
                 raise CommitFailedError(
-                    "a transaction was aborted that may have had records of this consumer: they come again"
+                    "an aborted transaction may have had records of this consumer: they will be delivered again"
                 )
         return part
 

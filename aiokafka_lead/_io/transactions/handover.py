@@ -92,7 +92,7 @@ class TransactionEnds:
                     await Asking(self._client, self._coordinators, name).run(errand, _stop_when_known)
             error = errand.refusal or errand.reason
             if errand.call is not None:
-                error = errand.latest or RequestTimedOutError(f"{errand.call.value} of {name!r} was not answered")
+                error = errand.latest or RequestTimedOutError(f"{errand.call.value} of {name!r} got no response")
             ended[name] = Ended(errand.outcome, error)
 
         deadline = anyio.current_time() + within_ms / 1000

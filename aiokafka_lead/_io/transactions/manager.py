@@ -166,7 +166,7 @@ class Transactions:
         """Abort the open transaction, and give up after this time (`ABORT_WITHIN_S`)."""
         timeout_s = ABORT_WITHIN_S if timeout_s is None else timeout_s
         if self.state.phase in _ENDABLE:
-            self._log.warning("the producer is stopped in a transaction, which is aborted")
+            self._log.warning("the producer was stopped during a transaction, which is aborted")
             self._begin_abort()
         if self._endings.current is not None and self.state.phase in (Phase.COMMITTING, Phase.ABORTING):
             await self._endings.current.over.done_within(timeout_s)
@@ -306,7 +306,7 @@ class Transactions:
             await self._additions.idle(deadline.left_s())
         except TimeoutError:
             if self._unlearnt is None:
-                self._failed(RequestTimedOutError(f"records were not acknowledged in {_time(deadline.timeout_ms)}"))
+                self._failed(RequestTimedOutError(f"records were not acknowledged within {_time(deadline.timeout_ms)}"))
         except BaseException:
             if self._unlearnt is not None:
                 await outlast_cancellation(self._unlearnt.settled, deadline.left_s())
@@ -342,7 +342,7 @@ class Transactions:
         if state.phase in _ENDABLE:
             self._begin_abort()
         elif state.phase is Phase.COMMITTING:
-            raise IllegalStateError("the transaction is being committed: commit_transaction() tells what became of it")
+            raise IllegalStateError("the transaction is being committed: call commit_transaction() for its outcome")
         elif state.fate.outcome is not Outcome.ABORTED and state.phase is not Phase.ABORTING:
             raise IllegalStateError("no transaction is open")
         ending = self._endings.current
@@ -351,7 +351,7 @@ class Transactions:
         within_s = self._within_s(timeout_s)
         if not await ending.settled.done_within(within_s):
             raise TransactionTimedOutError(
-                f"the coordinator has not aborted the transaction in {_time(within_s * 1000)}"
+                f"the coordinator has not aborted the transaction within {_time(within_s * 1000)}"
             )
         if ending.refusal is not None:
             raise own_copy(ending.refusal)
@@ -365,7 +365,7 @@ class Transactions:
         except ClientClosedError:
             return  # the coordinator aborts it after its timeout
         if not await outlast_cancellation(ending.settled, ABORT_WITHIN_S):
-            self._log.warning("the transaction is not aborted yet; that goes on")
+            self._log.warning("the transaction is not aborted yet; the abort continues in the background")
 
     async def send_offsets(
         self,
@@ -382,8 +382,7 @@ class Transactions:
             await self._additions.offsets(offsets, group)
             return
         raise TransactionTimedOutError(
-            f"the offsets of group {group.group_id!r} did not become part of the transaction in "
-            f"{_time(within_s * 1000)}"
+            f"the offsets of group {group.group_id!r} were not added to the transaction within {_time(within_s * 1000)}"
         )
 
     async def send_part(self, consumed: Consumed, timeout_s: float | None = None) -> None:
@@ -477,7 +476,7 @@ class Transactions:
                 ending = self._endings.carry_out(self.state.start())
             if not await ending.over.done_within(deadline.left_s()):
                 raise TransactionTimedOutError(
-                    f"transactional id {self.state.transactional_id!r}: the coordinator has not answered in "
+                    f"transactional id {self.state.transactional_id!r}: the coordinator has not responded within "
                     f"{_time(deadline.timeout_ms)}; the producer is {self.state.phase.value}"
                 )
             if ending.refusal is not None:
@@ -497,7 +496,9 @@ class Transactions:
         if ending.refusal is not None:
             raise own_copy(ending.refusal)
         if state.fate.outcome is Outcome.UNKNOWN:
-            raise CommitOutcomeUnknownError("the answer to the commit was lost, and the coordinator has forgotten it")
+            raise CommitOutcomeUnknownError(
+                "the response to the commit was lost, and the coordinator no longer has the transaction"
+            )
         raise state.aborted("the transaction was aborted")
 
     async def _abort_failed(self, deadline: Deadline) -> None:

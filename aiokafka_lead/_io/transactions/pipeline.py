@@ -89,7 +89,7 @@ class Pipeline(Kind):
         Raises the error of an earlier uncommitted transaction, and the errors of `Transactions.begin`.
         """
         if self._open is not None:
-            raise IllegalStateError("a transaction is open: its block ends before the next one begins")
+            raise IllegalStateError("a transaction is open: end its block before you begin another")
         if self._beginning:
             raise IllegalStateError("another task is beginning a transaction")
         self._beginning = True
@@ -146,7 +146,7 @@ class Pipeline(Kind):
         """Wait until no transaction is in flight. Raises the error of an uncommitted transaction. Can be cancelled
         without effect."""
         if self._open is not None:
-            raise IllegalStateError("a transaction is open: its block ends first")
+            raise IllegalStateError("a transaction is open: end its block first")
         deadline = Deadline(timeout_ms)
         try:
             while len(self._chain):
@@ -299,5 +299,7 @@ def _failure_of(chained: ChainedTransaction) -> KafkaError:
     if chained.fate.outcome is None and state.phase is not Phase.FAILED:
         return CommitOutcomeUnknownError()
     if chained.fate.outcome is Outcome.UNKNOWN:
-        return CommitOutcomeUnknownError("the answer to the commit was lost, and the coordinator has forgotten it")
-    return state.aborted("a transaction whose block had ended was aborted, and with it all that began after it")
+        return CommitOutcomeUnknownError(
+            "the response to the commit was lost, and the coordinator no longer has the transaction"
+        )
+    return state.aborted("an earlier transaction was aborted, and all transactions after it")

@@ -61,9 +61,9 @@ def pem_blocks(name: str, data: bytes) -> bytes:
     """
     blocks = _BLOCK.findall(data)
     if len(blocks) != data.count(_BEGIN):
-        raise ConfigError(f"{name}: a block of its PEM has no end (-----END ...)")
+        raise ConfigError(f"{name}: a PEM block has no end (-----END ...)")
     if any(b"\\n" in body for _, body in blocks):
-        text = f"{name}: the line ends of its PEM are the two characters \\n: replace each by a line end"
+        text = f"{name}: the PEM has the two characters \\n instead of line breaks: replace them"
         raise ConfigError(text)
     return b"".join(b"-----BEGIN %b-----\n%b\n-----END %b-----\n" % (kind, _lines(body), kind) for kind, body in blocks)
 
@@ -105,7 +105,7 @@ def authorities_of(name: str, data: bytes, password_name: str, password: str | N
 
     found = [*([store.cert] if store.cert is not None else []), *store.additional_certs]
     if not found:
-        raise ConfigError(f"{name}: the PKCS #12 store holds no certificate")
+        raise ConfigError(f"{name}: the PKCS #12 store contains no certificate")
     return b"".join(each.certificate.public_bytes(Encoding.DER) for each in found)
 
 
@@ -122,7 +122,7 @@ def _opened(name: str, data: bytes, password_name: str, password: str | None) ->
         raise ConfigError(f"{name}: the PKCS #12 store is encrypted in a way that is not supported ({error})") from None
     except ValueError as error:
         if "password" not in str(error).lower():
-            raise ConfigError(f"{name}: this is no PKCS #12 store that can be read") from None
+            raise ConfigError(f"{name}: this is not a readable PKCS #12 store") from None
         if password is None:
             raise ConfigError(f"{password_name} is missing: {name} is a PKCS #12 store with a password") from None
         text = f"{password_name} is wrong for the PKCS #12 store of {name}, or the store is damaged"
@@ -233,17 +233,17 @@ class TlsMaterial:
         separate = self._source("ssl_key")
         if self._kind(where, chain) is Kind.PKCS12:
             if separate is not None:
-                raise ConfigError(f"{self._name(separate[0])}: {where} is a PKCS #12 store, which has its own key")
+                raise ConfigError(f"{self._name(separate[0])}: {where} is a PKCS #12 store, which contains the key")
             pem, password = pem_of(where, chain, self._name("ssl_password"), self.ssl_password)
             key_name = name
         else:
             key_name, key = (name, b"") if separate is None else separate
             if b"PRIVATE KEY-----" not in (key or chain):
                 if separate is None:
-                    raise ConfigError(f"{self._name('ssl_keyfile')} is missing: {where} holds no private key")
-                raise ConfigError(f"{self._where(key_name)}: this is no private key in PEM")
+                    raise ConfigError(f"{self._name('ssl_keyfile')} is missing: {where} contains no private key")
+                raise ConfigError(f"{self._where(key_name)}: this is not a private key in PEM")
             if b"-----BEGIN CERTIFICATE-----" not in chain:
-                raise ConfigError(f"{where}: there is no certificate in it")
+                raise ConfigError(f"{where}: it contains no certificate")
             pem, password = (key + b"\n" + chain if key else chain), self.ssl_password or ""
             if password == "" and any(mark in (key or chain) for mark in _ENCRYPTED):
                 text = f"{self._name('ssl_password')} is missing: the key of {self._where(key_name)} is encrypted"
@@ -264,12 +264,12 @@ class TlsMaterial:
                 context.load_cert_chain(path, password=answer)
             except ssl.SSLError as error:
                 if error.reason == "KEY_VALUES_MISMATCH":
-                    text = f"{self._where(key_name)}: the key is not that of the certificate of {where}"
+                    text = f"{self._where(key_name)}: the key does not belong to the certificate of {where}"
                 elif asked:
                     text = f"{self._name('ssl_password')} is wrong: the key of {self._where(key_name)} is encrypted"
                 else:
                     at_fault = where if _is_broken(certificates_in(pem)) else self._where(key_name)
-                    text = f"{at_fault}: this is not PEM that can be used ({error.reason or error})"
+                    text = f"{at_fault}: this is not valid PEM ({error.reason or error})"
                 raise ConfigError(text) from None
             except ValueError:
                 raise ConfigError(f"{self._name('ssl_password')} is longer than OpenSSL accepts") from None
@@ -317,7 +317,7 @@ class TlsMaterial:
             yield
         except (ssl.SSLError, TypeError, ValueError) as error:
             reason = getattr(error, "reason", None) or error
-            raise ConfigError(f"{where}: there is no certificate in it that can be used ({reason})") from None
+            raise ConfigError(f"{where}: it contains no valid certificate ({reason})") from None
 
 
 def _is_broken(certificates: str) -> bool:

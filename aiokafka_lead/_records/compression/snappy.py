@@ -62,7 +62,7 @@ def _decompress_block(block: memoryview, room: int, max_bytes: int) -> bytes:
         raise truncated("snappy")
     size = cramjam.snappy.decompress_raw_len(block)
     if size > len(block) * _MAX_RATIO:
-        raise CorruptRecordError(f"a snappy block of {len(block)} bytes claims to hold {size}")
+        raise CorruptRecordError(f"a snappy block of {len(block)} bytes has an invalid decompressed size of {size}")
     if size > room:
         raise too_large("snappy", max_bytes)
     return bytes(cramjam.snappy.decompress_raw(block))

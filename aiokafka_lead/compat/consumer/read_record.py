@@ -142,7 +142,7 @@ def _read(native: Any, key: Any, value: Any) -> ReadRecord:
 
 
 class Converter:
-    """Converts native records to aiokafka's. Deserializers are called for every key and value, including None."""
+    """Converts native records to `ReadRecord`. Deserializers are called for every key and value, including None."""
 
     __slots__ = ("_key_deserializer", "_plain", "_value_deserializer")
 
@@ -152,7 +152,7 @@ class Converter:
         self._plain = key_deserializer is None and value_deserializer is None
 
     def one(self, native: Any) -> Any:
-        """Convert a record. Raises any error of a deserializer."""
+        """Convert a record. Errors of a deserializer propagate."""
         key, value = native.key, native.value
         if self._plain:
             record = _read(native, key, value)

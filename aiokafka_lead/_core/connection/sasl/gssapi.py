@@ -62,7 +62,7 @@ def layer_answer(offer: bytes, principal: str) -> bytes:
         raise SaslAuthenticationFailedError(f"the broker's offer of security layers is {len(offer)} bytes long, not 4")
     if not offer[0] & NO_LAYER:
         raise SaslAuthenticationFailedError(
-            f"the broker insists on a security layer (QOP bits {offer[0]}), which Kafka does not have"
+            f"the broker requires a security layer (QOP bits {offer[0]}), which Kafka does not support"
         )
     return bytes([NO_LAYER, 0, 0, 0]) + principal.encode()
 
@@ -71,20 +71,20 @@ def layer_answer(offer: bytes, principal: str) -> bytes:
 _BASE = -1765328384
 _CURES = {
     _BASE + 6: "the KDC does not know sasl_kerberos_principal",
-    _BASE + 7: "the KDC does not know the broker's principal: see sasl_kerberos_service_name, and the name that the "
-    "broker advertises (or sasl_kerberos_domain_name)",
+    _BASE + 7: "the KDC does not know the broker's principal: check sasl_kerberos_service_name, and the host name that "
+    "the broker advertises (or sasl_kerberos_domain_name)",
     _BASE + 18: "the principal is locked or has expired",
     _BASE + 23: "the password has expired: renew the principal's key and the keytab",
-    _BASE + 24: "the key in sasl_kerberos_keytab is not the principal's any more, or the password was wrong",
-    _BASE + 31: "the broker's key has changed, or another host answers by its name",
+    _BASE + 24: "the key in sasl_kerberos_keytab is outdated, or the password is wrong",
+    _BASE + 31: "the broker's key has changed, or its host name leads to another host",
     _BASE + 32: "the ticket has expired: run kinit, or set sasl_kerberos_keytab",
     _BASE + 141: "there is no ticket: run kinit, or set sasl_kerberos_keytab",
     _BASE + 195: "there is no ticket: run kinit, or set sasl_kerberos_keytab",
 }
 _PASSING = {
     _BASE + 29: "a service of the KDC is not available",
-    _BASE + 37: "the clocks of this machine, the KDC and the broker are too far apart",
-    _BASE + 52: "the KDC's answer was cut short",
+    _BASE + 37: "the clocks of this machine, the KDC and the broker differ too much",
+    _BASE + 52: "the KDC's response was truncated",
     _BASE + 154: "the KDC's realm or address cannot be found",
     _BASE + 156: "no KDC can be reached",
 }

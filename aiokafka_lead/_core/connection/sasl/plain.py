@@ -17,7 +17,7 @@ class Plain:
         """Return NUL, name, NUL, password."""
         name, password = self._credentials.username, self._credentials.password
         if "\0" in name or "\0" in password:
-            raise SaslAuthenticationFailedError("PLAIN cannot carry a NUL character in name or password")
+            raise SaslAuthenticationFailedError("PLAIN does not allow a NUL character in the user name or password")
         return f"\0{name}\0{password}".encode()
 
     def respond(self, challenge: bytes) -> bytes:

@@ -86,12 +86,14 @@ class Scram:
     def _server_first(self, server_first: str) -> tuple[str, SaltedPassword]:
         fields = _fields(server_first)
         if fields[0][0] == "m":
-            raise SaslAuthenticationFailedError("the server asks for a SCRAM extension that this client lacks")
+            raise SaslAuthenticationFailedError(
+                "the server requires a SCRAM extension that this client does not support"
+            )
         if [name for name, _ in fields[:3]] != ["r", "s", "i"]:
             raise SaslAuthenticationFailedError("the server's first SCRAM message lacks nonce, salt or iterations")
         nonce, salt, iterations = fields[0][1], _base64(fields[1][1]), _iterations(fields[2][1])
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
-            raise SaslAuthenticationFailedError("the server's SCRAM nonce does not extend the client's")
+            raise SaslAuthenticationFailedError("the server's SCRAM nonce does not begin with the client's")
         if not salt:
             raise SaslAuthenticationFailedError("the server's SCRAM salt is empty")
         return nonce, SaltedPassword(self._hash_name, salt, iterations)
@@ -118,7 +120,7 @@ class Scram:
             raise SaslAuthenticationFailedError(f"the server refused the SCRAM proof: {reason}")
         if name != "v" or not hmac.compare_digest(_base64(value), expected):
             raise SaslAuthenticationFailedError(
-                "the server could not prove that it knows the password: it may not be who it claims to be"
+                "the server's SCRAM signature is wrong: the server may not be a Kafka broker of this cluster"
             )
 
     def _hmac(self, key: bytes, message: bytes) -> bytes:
@@ -151,15 +153,15 @@ def _base64(text: str) -> bytes:
     try:
         return b64decode(text, validate=True)
     except ValueError:
-        raise SaslAuthenticationFailedError("the server's SCRAM message holds malformed base64") from None
+        raise SaslAuthenticationFailedError("the server's SCRAM message contains invalid base64") from None
 
 
 def _iterations(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 9):
-        raise SaslAuthenticationFailedError("the server's SCRAM iteration count is no number")
+        raise SaslAuthenticationFailedError("the server's SCRAM iteration count is not a number")
     count = int(text)
     if not MIN_ITERATIONS <= count <= MAX_ITERATIONS:
         raise SaslAuthenticationFailedError(
-            f"the server asks for {count} SCRAM iterations; this client accepts {MIN_ITERATIONS} to {MAX_ITERATIONS}"
+            f"the server requires {count} SCRAM iterations; this client accepts {MIN_ITERATIONS} to {MAX_ITERATIONS}"
         )
     return count

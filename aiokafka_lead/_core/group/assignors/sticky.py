@@ -334,7 +334,7 @@ class Balance:
                         best = rank
             elif best is None or (len(held) == owned, -surplus, topic) < best[1:4]:
                 best = (False, len(held) == owned, -surplus, topic, len(held) - 1)
-        assert best is not None, "a chain leads only where there is something to give"
+        assert best is not None, "the giver has no partition that the taker wants"
         return best[3], best[4]
 
 

@@ -122,7 +122,7 @@ class Exchange:
 
     def __init__(self, ssl_context: SSLContext | None, most_bytes: int) -> None:
         self._most_bytes = most_bytes
-        handlers = (_NoRedirect(), _Http(), _Https(context=ssl_context))
+        handlers = (_NoRedirect(), _Proxy(), _Http(), _Https(context=ssl_context))
         self._opener = urllib.request.build_opener(*handlers)
         self._addresses: dict[tuple[str, int], Addresses[str]] = {}
 
@@ -343,6 +343,15 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_args: Any, **_kwargs: Any) -> None:
         return None
+
+
+class _Proxy(urllib.request.ProxyHandler):
+    """Uses the proxies of the environment (``HTTPS_PROXY``), except for addresses of this machine, as Go does."""
+
+    def proxy_open(self, req: Any, proxy: str, type: str) -> Any:
+        if urllib.parse.urlsplit(req.full_url).hostname in _LOOPBACK:
+            return None
+        return super().proxy_open(req, proxy, type)
 
 
 def _parts(body: bytes) -> int:

@@ -27,6 +27,9 @@ __all__ = ["Scrapes"]
 ANSWER_WITHIN_S = 2.0
 """A slower worker is missing from the page; its series continue at the next scrape."""
 
+_END = b"# EOF\n"
+"""Last line of a worker's page. Without it, the page is cut short, and its last number may lack digits."""
+
 _log = logging.getLogger("aiokafka_lead.fastapi")
 
 
@@ -66,7 +69,7 @@ class Scrapes:
     async def _answer(self, stream: ByteStream) -> None:
         async with stream:
             with anyio.move_on_after(ANSWER_WITHIN_S), suppress(anyio.BrokenResourceError, OSError):
-                await stream.send(self._page().encode())
+                await stream.send(self._page().encode() + _END)
 
     async def workers(self) -> Workers:
         """Return the series of every worker that answers."""
@@ -76,7 +79,9 @@ class Scrapes:
             with anyio.move_on_after(ANSWER_WITHIN_S):
                 try:
                     async with await anyio.connect_unix(path) as stream:
-                        pages[path.stem.removeprefix(self._stem)] = b"".join([part async for part in stream]).decode()
+                        page = b"".join([part async for part in stream])
+                    if page.endswith(_END):
+                        pages[path.stem.removeprefix(self._stem)] = page.decode()
                 except ConnectionRefusedError:
                     _forget(path)
                 except (anyio.BrokenResourceError, OSError):

@@ -6,14 +6,14 @@ import logging
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response, WebSocket, WebSocketDisconnect
 from fastapi.responses import JSONResponse
 
 from ._core.run.exactly_once import checked_producer
@@ -66,6 +66,9 @@ _HAS_PROMETHEUS = find_spec("prometheus_client") is not None
 
 RETRY_AFTER_S = 5
 """Value of Retry-After in seconds, in responses to requests that fail because Kafka is unreachable."""
+
+_CLOSE_CODES = {413: 1009, 500: 1011, 503: 1013}
+"""Codes with which a WebSocket is closed in place of a response (RFC 6455 and IANA's registry)."""
 
 _log = logging.getLogger("aiokafka_lead.fastapi")
 
@@ -277,6 +280,7 @@ class Kafka:
             return Relay(outbox, database, client, **options)
 
         make(self._new_client())  # to report errors in the options now
+        self._check_not_running()
         self._relaying.append(_Relaying(make))
         return self._relaying[-1].dependency
 
@@ -296,6 +300,7 @@ class Kafka:
             several: object = handler
             if not topics and not isinstance(several, Handlers):
                 raise ConfigError("there is nothing to read: name topics, or register Handlers, which name theirs")
+            self._check_not_running()
             if exactly_once is not None and any(each.exactly_once is exactly_once for each in self._consuming):
                 raise ConfigError("another consumer has this exactly_once client already: each needs one of its own")
             routing_of(handler, transactional=exactly_once is not None, read=topics, subscribe=lambda names: None)
@@ -315,8 +320,14 @@ class Kafka:
         base = self._client_id
         return {"client_id": base if number == 1 else f"{base}-{number}", **options}
 
+    def _check_not_running(self) -> None:
+        """Raise `IllegalStateError` while the app runs, since it starts its clients together."""
+        if self._client is not None:
+            raise IllegalStateError("the app runs: add its clients and handlers before it starts")
+
     def _dependency(self, make: Callable[[Client], T]) -> Dependency[T]:
         make(self._new_client())
+        self._check_not_running()
         dependency = Dependency(make)
         self._dependencies.append(dependency)
         return dependency
@@ -445,10 +456,12 @@ class Kafka:
         - 503: any other error, also if a serializer cannot reach the schema registry. The record may or may not be
           stored, so clients should send an id with it.
 
+        A WebSocket is closed with code 1009, 1011 or 1013 instead; if it was not accepted yet, the server answers 403.
         Brokers' texts, which name hosts and principals, are only logged.
         """
-        app.add_exception_handler(MessageTooLargeError, _too_large)
-        app.add_exception_handler(KafkaError, _unavailable)
+        # Starlette's types have handlers of requests, or of WebSockets, which get no response.
+        app.add_exception_handler(MessageTooLargeError, _too_large)  # type: ignore[arg-type]
+        app.add_exception_handler(KafkaError, _unavailable)  # type: ignore[arg-type]
 
     def _problems(self) -> list[str]:
         if self._client is None:
@@ -486,17 +499,29 @@ async def _tasks() -> AsyncIterator[TaskGroup]:
         raise failure
 
 
-async def _too_large(request: Request, error: Exception) -> JSONResponse:
-    return JSONResponse({"detail": "too large"}, 413)
+async def _too_large(request: Request | WebSocket, error: Exception) -> Response | None:
+    return await _refused(request, 413, "too large")
 
 
-async def _unavailable(request: Request, error: Exception) -> JSONResponse:
+async def _unavailable(request: Request | WebSocket, error: Exception) -> Response | None:
+    method = request.method if isinstance(request, Request) else "WebSocket"
     if not _is_mistake(error):
-        _log.warning("%s %s: %s", request.method, request.url.path, described(error))
-        return JSONResponse({"detail": "try again later"}, 503, headers={"Retry-After": str(RETRY_AFTER_S)})
+        _log.warning("%s %s: %s", method, request.url.path, described(error))
+        return await _refused(request, 503, "try again later", {"Retry-After": str(RETRY_AFTER_S)})
     shown = None if quotes_input(error) else error
-    _log.error("%s %s: %s", request.method, request.url.path, described(error), exc_info=shown)
-    return JSONResponse({"detail": "internal error"}, 500)
+    _log.error("%s %s: %s", method, request.url.path, described(error), exc_info=shown)
+    return await _refused(request, 500, "internal error")
+
+
+async def _refused(
+    request: Request | WebSocket, status: int, detail: str, headers: Mapping[str, str] | None = None
+) -> Response | None:
+    """Return the response to a request. Close a WebSocket, which gets no response."""
+    if isinstance(request, Request):
+        return JSONResponse({"detail": detail}, status, headers)
+    with suppress(RuntimeError, WebSocketDisconnect):  # it is closed already
+        await request.close(_CLOSE_CODES[status], detail)
+    return None
 
 
 def _is_mistake(error: Exception) -> bool:

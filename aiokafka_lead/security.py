@@ -234,6 +234,8 @@ class KerberosConfig(Checked):
                 'sasl_mechanism GSSAPI needs the extra "gssapi", and the system\'s Kerberos library: '
                 f'pip install "aiokafka-lead[gssapi]" ({error})'
             ) from None
+
+    def _check_keytab(self) -> None:
         if self.sasl_kerberos_keytab is not None:
             try:
                 with open(self.sasl_kerberos_keytab, "rb"):
@@ -285,6 +287,12 @@ class SecurityConfig(KerberosConfig, OAuthConfig):
             raise ConfigError(f"sasl_delegation_token needs SCRAM, not sasl_mechanism {self.sasl_mechanism}")
         self._check_tls()
 
+    def _check_files(self) -> None:
+        """Read the files of certificates and the keytab. Raises `ConfigError`, which names the option and the file."""
+        self._check_keytab()
+        if self._tls_options():
+            self.tls_material.context()
+
     @property
     def tls_material(self) -> TlsMaterial:
         """Authorities and certificate from the ``ssl_*`` options other than ``ssl_context``."""
@@ -294,13 +302,15 @@ class SecurityConfig(KerberosConfig, OAuthConfig):
 
         return TlsMaterial(**{name: getattr(self, name) for name in _MATERIAL})
 
+    def _tls_options(self) -> list[str]:
+        """Return the names of the given options of `TlsMaterial`."""
+        return [name for name in _MATERIAL if getattr(self, name) != self.__dataclass_fields__[name].default]
+
     def _check_tls(self) -> None:
-        given = [name for name in _MATERIAL if getattr(self, name) != self.__dataclass_fields__[name].default]
+        given = self._tls_options()
         if self.ssl_context is not None:
             given.append("ssl_context")
         if given and not self.security_protocol.endswith("SSL"):
             raise ConfigError(f"security_protocol {self.security_protocol} does not use the {given[0]} given")
         if self.ssl_context is not None and len(given) > 1:
             raise ConfigError(f"ssl_context excludes {given[0]}: load it into the context instead")
-        if given and self.ssl_context is None:
-            self.tls_material.context()

@@ -1,8 +1,8 @@
 """Payments that are booked exactly once, although the workers that book them are killed repeatedly.
 
-    python -m examples.payments # on an embedded cluster, about ten seconds python -m examples.payments --bootstrap
-    localhost:9092 # on a real cluster: creates topics "payments-...", and keeps them python -m examples.payments
-    --outage 300 # the embedded cluster is down for five minutes meanwhile
+    python -m examples.payments                                # on an embedded cluster, about ten seconds
+    python -m examples.payments --bootstrap localhost:9092     # on a real cluster: keeps its topics "payments-..."
+    python -m examples.payments --outage 300                   # the embedded cluster is down for five minutes
 
 Accounts are spread over partitions. A worker books the payments of its accounts: it takes the money from the payer's
 balance, and sends a credit to the payee's partition, whose worker adds it to the payee's balance. It refuses payments

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
+import tempfile
+from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 import anyio
@@ -16,6 +20,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from aiokafka_lead import Consumer, Producer, ShareConsumer, TransactionPipeline
+from aiokafka_lead._scrapes import Scrapes
 from aiokafka_lead.errors import ConfigTypeError
 from aiokafka_lead.prometheus import METRICS, KafkaCollector
 from tests.embedded import cluster_with
@@ -203,3 +208,23 @@ async def test_clients_of_one_client_id_have_series_of_their_own(cluster: Any) -
         collector.add(first)
         found = await scrape(registry)
         assert found[key("kafka_producer_records_acked_total", client_id="app", topic="events")] == 3
+
+
+async def test_a_page_that_is_cut_short_is_left_out() -> None:
+    with tempfile.TemporaryDirectory() as folder:  # the path of a socket has at most 107 bytes
+        here = Scrapes(folder, "app", lambda: "# TYPE kafka_consumer_lag gauge\nkafka_consumer_lag 1\n")
+        whole, short = (f"{folder}/{here._stem}{pid}.sock" for pid in (1, 2))
+
+        async def answer(page: bytes, stream: Any) -> None:
+            async with stream:
+                await stream.send(page)
+
+        found: list[Any] = []
+        pages = {whole: b"kafka_consumer_lag 12\n# EOF\n", short: b"kafka_consumer_lag 1"}
+        async with AsyncExitStack() as listeners, anyio.create_task_group() as tasks:
+            for path, page in pages.items():
+                listener = await listeners.enter_async_context(await anyio.create_unix_listener(path))
+                tasks.start_soon(listener.serve, partial(answer, page))
+            found += [sample for metric in (await here.workers()).collect() for sample in metric.samples]
+            tasks.cancel_scope.cancel()
+    assert {sample.labels["pid"]: sample.value for sample in found} == {"1": 12, str(os.getpid()): 1}

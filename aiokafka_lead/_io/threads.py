@@ -39,18 +39,13 @@ class BlockingCalls:
         self.running = 0
         """Number of calls that have not returned, including abandoned calls."""
 
-    @property
-    def full(self) -> bool:
-        """True if too many calls have not returned, so that the next call is refused."""
-        return self.running >= self._most
-
     async def run(self, call: Callable[[], T]) -> T:
         """Return the result of a call. Raises its error. If the caller is cancelled, the call is abandoned.
 
-        Raises `KafkaConnectionError` if too many earlier calls are still running.
+        Raises `KafkaConnectionError` if too many earlier calls are still running, or no thread can be started.
         """
         async with self._turn:
-            if self.full:
+            if self.running >= self._most:
                 raise KafkaConnectionError(f"{self.running} calls are stuck: {self._called}")
             outcome: Waiter[_Outcome] = Waiter()
             call_in_loop = loop_caller()
@@ -60,7 +55,10 @@ class BlockingCalls:
                 outcome.set_result(found)
 
             context = contextvars.copy_context()
-            self._threads.do(partial(context.run, call), partial(call_in_loop, settle))
+            try:
+                self._threads.do(partial(context.run, call), partial(call_in_loop, settle))
+            except RuntimeError as refusal:  # for example, because the container has a limit
+                raise KafkaConnectionError(f"no thread can be started: {self._called} ({refusal})") from refusal
             self.running += 1
             result, error = await outcome.wait()
         if error is not None:

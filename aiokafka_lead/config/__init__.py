@@ -158,8 +158,9 @@ class ClientConfig(SecurityConfig):
         Raises `ConfigError` (a ValueError) or `ConfigTypeError` (a TypeError), which names the option.
         """
         hide_secrets(cls, options)
-        given = {"bootstrap_servers": bootstrap_servers, **options, **more}
-        return build(cls, cls._settle(given))
+        config = build(cls, cls._settle({"bootstrap_servers": bootstrap_servers, **options, **more}))
+        config._check_files()
+        return config
 
     @classmethod
     def on_connections_of(cls, parent: ClientConfig, options: Mapping[str, Any], **more: Any) -> Self:
@@ -177,7 +178,19 @@ class ClientConfig(SecurityConfig):
             field = cls.__dataclass_fields__.get(name)
             if name in shared and field is not None and field.metadata["check"](name, value) != shared[name]:
                 raise ConfigError(f"{name} differs from the value of the shared Client: set it there")
-        return cls.from_options(servers, {**options, **shared, **own}, **more)
+        return cls._with_checked_files({"bootstrap_servers": servers, **options, **shared, **own, **more})
+
+    @classmethod
+    def beside(cls, other: ClientConfig, options: Mapping[str, Any]) -> Self:
+        """Check the options of a client with the connection options of an existing client, but its own connections."""
+        servers, shared = other.shared()
+        return cls._with_checked_files({"bootstrap_servers": servers, **shared, **options})
+
+    @classmethod
+    def _with_checked_files(cls, given: dict[str, Any]) -> Self:
+        """Check options whose files were checked for another client. They may be in the middle of a replacement now."""
+        hide_secrets(cls, given)
+        return build(cls, cls._settle(given))
 
     @classmethod
     def _settle(cls, given: dict[str, Any]) -> dict[str, Any]:

@@ -167,7 +167,8 @@ class ClientOptions(SecurityOptions, total=False):
     socket_connection_setup_timeout_max_ms: float
     """Maximum of ``socket_connection_setup_timeout_ms``, which grows with repeated failures (30000)."""
     connections_max_idle_ms: float
-    """Time after which an idle connection is closed (540000)."""
+    """Time after which an idle connection is closed (540000). Until then TCP keepalive probes it once a minute, so that
+    load balancers do not drop it earlier."""
     max_in_flight_requests_per_connection: int
     """Maximum number of requests in flight on one connection (5); at least 100 on connections to a coordinator."""
     receive_max_bytes: int

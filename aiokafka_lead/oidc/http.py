@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import io
 import json
 import socket
 import time
@@ -121,7 +122,7 @@ class Exchange:
 
     def __init__(self, ssl_context: SSLContext | None, most_bytes: int) -> None:
         self._most_bytes = most_bytes
-        handlers = (_NoRedirect(), _Http(), _Https(context=ssl_context))
+        handlers = (_NoRedirect(), _Proxy(), _Http(), _Https(context=ssl_context))
         self._opener = urllib.request.build_opener(*handlers)
         self._addresses: dict[tuple[str, int], Addresses[str]] = {}
 
@@ -141,11 +142,11 @@ class Exchange:
         request.dialling = dialling  # type: ignore[attr-defined]
         try:
             with self._opener.open(request, timeout=dialling.left_s()) as response:
-                return Answer(response.status, self._read(response, dialling.deadline))
+                return Answer(response.status, self._read(response))
         except urllib.error.HTTPError as error:
             with error:
                 try:
-                    return Answer(error.code, self._read(error, dialling.deadline))
+                    return Answer(error.code, self._read(error))
                 except (OSError, http.client.HTTPException, _TooMuchError):
                     return Answer(error.code, b"")
         except TimeoutError:
@@ -161,15 +162,13 @@ class Exchange:
         except (OSError, http.client.HTTPException) as error:
             return _Failure(f"cannot be used: {type(error).__name__}: {shown(str(error))}")
 
-    def _read(self, response: Any, deadline: float) -> bytes:
+    def _read(self, response: Any) -> bytes:
         parts: list[bytes] = []
         size = 0
         while part := response.read1(65_536):
             size += len(part)
             if size > self._most_bytes:
                 raise _TooMuchError
-            if time.monotonic() > deadline:
-                raise TimeoutError
             parts.append(part)
         return b"".join(parts)
 
@@ -267,7 +266,44 @@ def _connection(http_class: Any, dialling: _Dialling, host: str, **options: Any)
     name = connection.host
     connection.host = without_root(name)  # TLS verifies this name
     connection._create_connection = lambda endpoint, *_: dialling.connect((name, endpoint[1]))
+    connection.response_class = partial(_Response, dialling=dialling)
     return connection
+
+
+class _Response(http.client.HTTPResponse):
+    """A response whose status, headers and content have to arrive before the deadline of the request.
+
+    The timeout of a socket only limits each read, and a server may send a byte at a time, or many interim responses.
+    """
+
+    def __init__(self, sock: socket.socket, *args: Any, dialling: _Dialling, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        self.fp = io.BufferedReader(_Limited(self.fp.detach(), sock, dialling))
+
+
+class _Limited(io.RawIOBase):
+    """The bytes from a socket until a deadline."""
+
+    def __init__(self, stream: io.RawIOBase, sock: socket.socket, dialling: _Dialling) -> None:
+        self._stream = stream
+        self._sock = sock
+        self._dialling = dialling
+        self._timeout_s = sock.gettimeout()
+        """Time limit of each read."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        if time.monotonic() >= self._dialling.deadline:
+            raise TimeoutError
+        left_s = self._dialling.left_s()
+        self._sock.settimeout(left_s if self._timeout_s is None else min(left_s, self._timeout_s))
+        return self._stream.readinto(buffer)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
 
 
 class Form:
@@ -307,6 +343,15 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_args: Any, **_kwargs: Any) -> None:
         return None
+
+
+class _Proxy(urllib.request.ProxyHandler):
+    """Uses the proxies of the environment (``HTTPS_PROXY``), except for addresses of this machine, as Go does."""
+
+    def proxy_open(self, req: Any, proxy: str, type: str) -> Any:
+        if urllib.parse.urlsplit(req.full_url).hostname in _LOOPBACK:
+            return None
+        return super().proxy_open(req, proxy, type)
 
 
 def _parts(body: bytes) -> int:

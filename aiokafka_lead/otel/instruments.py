@@ -18,10 +18,10 @@ from weakref import WeakKeyDictionary
 from opentelemetry import context as context_api
 from opentelemetry.context import Context, create_key, get_current, set_value
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
-from opentelemetry.trace import Link, Span, SpanKind, Tracer
+from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanKind, Tracer, get_current_span
 
 from .._core.tracing import TracedClient
-from .names import Attribute, Value, Vocabulary, error_type
+from .names import Attribute, Value, Vocabulary, error_type, log
 
 BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
 """Bounds of histograms recommended by the conventions, in seconds."""
@@ -224,6 +224,14 @@ def is_valid(span: Span) -> bool:
     return span.get_span_context().is_valid
 
 
+def end(span: Span) -> None:
+    """End a span. An error of one of the application's span processors is logged."""
+    try:
+        span.end()
+    except Exception:
+        log.exception("a span could not be ended")
+
+
 class Kit:
     """The tracer, its sampling rules, the metrics, and the names."""
 
@@ -248,7 +256,10 @@ class Kit:
         links: Sequence[Link] = (),
         began: int | None = None,
     ) -> Span:
-        """Start a span of an operation on a topic; ``began`` is in nanoseconds since 1970, or None for now."""
+        """Start a span of an operation on a topic; ``began`` is in nanoseconds since 1970, or None for now.
+
+        An error of the application's sampler or span processors is logged, and the operation is not recorded.
+        """
         attributes = self.words(
             (Attribute.SYSTEM, "kafka"),
             (Attribute.OPERATION_NAME, operation),
@@ -265,6 +276,10 @@ class Kit:
                 (Attribute.SERVER_PORT, client.port),
             )
         name = operation if topic is None else f"{operation} {topic}"
-        return self._tracer.start_span(
-            name, context=context, kind=kind, attributes=attributes, links=links, start_time=began
-        )
+        try:
+            return self._tracer.start_span(
+                name, context=context, kind=kind, attributes=attributes, links=links, start_time=began
+            )
+        except Exception:
+            log.exception("a span could not be started")
+            return NonRecordingSpan(get_current_span(context).get_span_context())

@@ -6,6 +6,7 @@ and both with "messaging/dup".
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -20,6 +21,9 @@ from .._core.run.failures import described, quotes_input, reason_of
 from .._values import NamedTuple
 from ..errors import BrokerError, KafkaError
 from ..types import Header, Headers
+
+log = logging.getLogger("aiokafka_lead.otel")
+"""Log of errors of the application's tracing, which must not disturb its records."""
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
 
@@ -163,13 +167,20 @@ def _names() -> _Names:
 def injected(context: Context) -> Headers:
     """Return the headers that carry a context."""
     carrier: list[Header] = []
-    propagate.get_global_textmap().inject(carrier, context, _SETTER)
+    try:
+        propagate.get_global_textmap().inject(carrier, context, _SETTER)
+    except Exception:
+        log.exception("a context could not be written into headers")
     return tuple(carrier)
 
 
 def extracted(headers: Sequence[Header], context: Context) -> Context:
     """Return ``context`` with the values from a record's headers added."""
-    return propagate.get_global_textmap().extract(headers, context, _GETTER)
+    try:
+        return propagate.get_global_textmap().extract(headers, context, _GETTER)
+    except Exception:
+        log.exception("a context could not be read from headers")
+        return context
 
 
 def read(headers: Sequence[Header]) -> Context:

@@ -14,7 +14,7 @@ from .._core.run.failures import reason_of
 from .._core.tracing import TracedClient
 from .._records import ConsumerRecord
 from ..types import Headers
-from .instruments import Kit, is_suppressed, is_valid, with_origin
+from .instruments import Kit, end, is_suppressed, is_valid, with_origin
 from .names import Attribute, extracted, mark, may_be_sampled, read, record_exception, trace_header
 
 MOST_LINKS = 128
@@ -142,7 +142,7 @@ class Processes:
             if error is not None:
                 record_exception(process.span, error)
                 mark(process.span, error, self.kit.words)
-            process.span.end()
+            end(process.span)
 
     def retry(self, process: Process, error: BaseException, attempts: int) -> None:
         """Record a failed attempt that will be repeated."""

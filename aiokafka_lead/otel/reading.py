@@ -14,7 +14,7 @@ from .._core.tracing import BatchLoop, RecordLoop, RunTracing
 from .._core.unsampled import Unsampled
 from .._records import ConsumerRecord
 from ..types import OffsetAndMetadata, TopicPartition
-from .instruments import current_getter
+from .instruments import current_getter, end
 from .names import Attribute, Value, mark
 from .processes import Process, Processes, current, link, place_of
 
@@ -124,7 +124,7 @@ class Reads(Processes):
         )
         if span is not None:
             link(span, [record.headers for record in records])
-            span.end()
+            end(span)
 
     def receive(
         self, began: int, topic: str | None, partition: int | None, count: int | None, offset: int | None
@@ -201,7 +201,7 @@ class Reads(Processes):
         span = self.kit.start(operation, "settle", SpanKind.CLIENT, self.client, topic, pairs, context, began=began)
         if error is not None:
             mark(span, error, self.kit.words)
-        span.end()
+        end(span)
 
 
 class Loop:
@@ -272,6 +272,6 @@ class BatchesLoop(Loop):
             span = self._reads.receive(began, topic, partition, len(batch), None)
             if span is not None:
                 link(span, batch.headers)
-                span.end()
+                end(span)
             off = self._reads.is_off(get_current())
             self._enter(self._reads.process_batch(topic, partition, [()] * len(batch) if off else batch.headers))

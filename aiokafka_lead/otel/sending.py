@@ -12,7 +12,7 @@ from .._core.producer.delivery import Delivery, DeliveryBatch
 from .._core.tracing import SendSpan, TracedClient
 from .._core.unsampled import Unsampled
 from ..types import Headers
-from .instruments import Kit, current_getter, is_suppressed, is_valid, origin_of
+from .instruments import Kit, current_getter, end, is_suppressed, is_valid, origin_of
 from .names import Attribute, injected, mark, passed_on, read, trace_header, with_carried
 
 KEY_CHARACTERS = 256
@@ -121,12 +121,12 @@ class Sending(Carried):
         done = self._batch_done if isinstance(delivery, DeliveryBatch) else self._done
         delivery.add_done_callback(done, context=Variables())  # type: ignore[arg-type]
         if isinstance(delivery, DeliveryBatch) and not len(delivery):
-            self._span.end()
+            end(self._span)
 
     def failed(self, error: BaseException) -> None:
         """End the span with this error."""
         mark(self._span, error, self._kit.words)
-        self._span.end()
+        end(self._span)
 
     def _done(self, delivery: Delivery) -> None:
         error = delivery.exception()
@@ -141,14 +141,14 @@ class Sending(Carried):
                 (Attribute.OFFSET, metadata.offset if metadata.offset >= 0 else None),
             )
         )
-        self._span.end()
+        end(self._span)
 
     def _batch_done(self, batch: DeliveryBatch) -> None:
         error = next((outcome for outcome in batch.results() if isinstance(outcome, BaseException)), None)
         if error is not None:
             self.failed(error)
         else:
-            self._span.end()
+            end(self._span)
 
 
 def _partition(number: int) -> str | None:

@@ -152,10 +152,19 @@ _UNAVAILABLE = ("08", "53", "57P")
 """Beginnings of PostgreSQL's codes for lost connections, exhausted resources, and a server that starts or stops."""
 
 
-def is_unavailable(error: Exception) -> bool:
-    """Return True if the database could not be reached, or refuses connections for the moment."""
-    codes = (str(getattr(each, "sqlstate", "")) for each in (error, error.__cause__))  # SQLAlchemy wraps the original
-    return isinstance(error, OSError) or any(code.startswith(_UNAVAILABLE) for code in codes)
+_LOCKED = (5, 6)
+"""SQLite's codes SQLITE_BUSY and SQLITE_LOCKED."""
+
+
+def is_unavailable(error: BaseException | None) -> bool:
+    """Return True if the database could not be reached, is locked, or has no connection free for the moment."""
+    if error is None:
+        return False
+    if _library(error) == "sqlalchemy" and type(error).__name__ == "TimeoutError":  # no connection in the pool
+        return True
+    if isinstance(error, OSError) or str(getattr(error, "sqlstate", "")).startswith(_UNAVAILABLE):
+        return True
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _LOCKED or is_unavailable(error.__cause__)
 
 
 def _library(value: object) -> str:

@@ -42,11 +42,13 @@ _REFUSALS = (
 class NotPublishedError(Exception):
     """A batch was published in part or not at all, because a row failed with ``error``."""
 
-    def __init__(self, done: list[int], row: Row, error: KafkaError, *, is_certain: bool) -> None:
+    def __init__(self, done: list[int], before: int, row: Row, error: KafkaError, *, is_certain: bool) -> None:
         """``is_certain`` is True if this row caused the error: brokers refuse a row together with its neighbours."""
         super().__init__(f"row {row.id}, a record for topic {row.topic!r}: {error}")
         self.done = done
         """Ids of the published rows, which may include rows after the failed row."""
+        self.before = before
+        """Number of unpublished rows before the failed row."""
         self.row = row
         self.error = error
         self.is_final = is_certain and isinstance(error, _REFUSALS)
@@ -143,12 +145,17 @@ def _parsed(row: Row) -> tuple[Headers, int]:
     """Return the record's headers and timestamp. Raises `InvalidRecordError`."""
     try:
         pairs = json.loads(row.headers)
-        headers = [(name, None if content is None else base64.b64decode(content)) for name, content in pairs]
+        headers = [(name, None if content is None else _decoded(content)) for name, content in pairs]
         return tuple(headers), int(row.created * 1000)
-    except (TypeError, ValueError, OverflowError) as error:
+    except (AttributeError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidRecordError(
             f"headers must be a JSON list of pairs of a name and base64 or null, and created a time: {error}"
         ) from None
+
+
+def _decoded(content: str) -> bytes:
+    """Return the bytes of base64, which may have line ends, as PostgreSQL's ``encode`` writes them."""
+    return base64.b64decode("".join(content.split()), validate=True)
 
 
 def _check(
@@ -158,8 +165,10 @@ def _check(
     errors = [delivery.exception() if delivery.done() else None for delivery in deliveries]
     rows = list(zip(batch.rows, deliveries, errors, strict=False))
     done = [row.id for row, delivery, error in rows if delivery.done() and error is None and not transactional]
+    before = 0
     for row, _, error in rows:
         if error is not None and not error.collateral and not isinstance(error, TransactionAbortedError):
-            raise NotPublishedError(done, row, error, is_certain=len(batch.rows) == 1)
+            raise NotPublishedError(done, before, row, error, is_certain=len(batch.rows) == 1)
+        before += row.id not in done
     if failure is not None:
-        raise NotPublishedError(done, batch.rows[len(deliveries)], failure, is_certain=True)
+        raise NotPublishedError(done, before, batch.rows[len(deliveries)], failure, is_certain=True)

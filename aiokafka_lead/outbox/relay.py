@@ -19,7 +19,7 @@ from .._options.checks import build, instance
 from .._options.logs import client_log
 from .._runs import attended
 from ..client import Client
-from ..errors import IllegalStateError
+from ..errors import ClientClosedError, IllegalStateError
 from .databases import database_of, is_unavailable
 from .options import RelayConfig, RelayHealth, RelayMetrics
 from .publishing import NotPublishedError, ShardProducer
@@ -51,11 +51,17 @@ class _Held:
         """Numbers of published rows that are still in the table."""
         self.failures = 0
         """Number of consecutive failures."""
+        self.most: int | None = None
+        """Maximum number of rows in the batch after a failure, which separates a refused row from its neighbours."""
         self.problem: str | None = None
         """The latest failure; None after a success."""
         self.producer: ShardProducer | None = None
         """Present producer; None between attempts."""
         self._awoken = anyio.Event()
+
+    def succeeded(self) -> None:
+        """Forget earlier failures."""
+        self.failures, self.problem, self.most = 0, None, None
 
     def wake(self) -> None:
         """Wake the shard's task: rows wait, or the shard has to be given up."""
@@ -96,6 +102,7 @@ class Relay:
         instance(Outbox, "an Outbox")("outbox", outbox)
         instance(Client, "a Client of aiokafka_lead")("client", client)
         config = self._config = build(RelayConfig, options)
+        self._outbox = outbox
         self._client = client
         self._name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._lease_s = config.lease_ms / 1000
@@ -107,9 +114,13 @@ class Relay:
         self._waiting: Mapping[int, float] = {}
         """Age in seconds of the oldest row of each shard that has rows."""
         self._database_problem: str | None = None
+        self._stray_problem: str | None = None
+        """Reason why some rows are never published, if there are any."""
         self._taken = self._batches = self._records = self._set_aside = self._failures = 0
         self._scope: anyio.CancelScope | None = None
         """Scope of `run` while it runs."""
+        self._closed: ClientClosedError | None = None
+        """Set once the `Client` was stopped, which ends the relay."""
         self._stopping = anyio.Event()
         self._ended = anyio.Event()
         self._awoken = anyio.Event()
@@ -126,7 +137,8 @@ class Relay:
         `Consumer.run`.
 
         Waits for a database that cannot be reached. Raises the database's error if the tables cannot be read at the
-        start, and `IllegalStateError` if they have another number of shards or the relay has run before.
+        start, `IllegalStateError` if they have another number of shards or the relay has run before, and
+        `ClientClosedError` if the `Client` is stopped meanwhile.
         """
         if self._scope is not None or self._ended.is_set():
             raise IllegalStateError("a relay runs once: make a new one")
@@ -168,6 +180,8 @@ class Relay:
                         for held in self._held.values():
                             held.leave()
                     looking.cancel_scope.cancel()
+            if self._closed is not None:
+                raise self._closed
         finally:
             self._scope = None
             self._ended.set()
@@ -207,7 +221,7 @@ class Relay:
         for lease in leases:
             held = self._held.get(lease.shard)
             if held is not None and lease.owner == self._name:
-                held.scope.deadline = deadline
+                held.scope.deadline = max(held.scope.deadline, deadline)
                 if lease.wanted_by is not None:
                     held.leave()
         plan = share_out(leases, self._name, self._held)
@@ -218,6 +232,7 @@ class Relay:
                 tasks.start_soon(self._work, held, name=f"kafka outbox's shard {shard}")
         for lease in plan.ask:
             await self._store.ask(lease)
+        self._stray_found(await self._store.stray())
 
     async def _look(self) -> None:
         """Query for shards that have rows, every ``poll_ms``."""
@@ -250,6 +265,10 @@ class Relay:
                     except LeaseLostError:
                         self._log.warning("shard %d is another relay's now", held.shard)
                         return
+                    except ClientClosedError as error:
+                        self._closed = error
+                        self._stopping.set()
+                        return
                     except Exception as error:
                         held.producer = None
                         self._shard_failed(held, error)
@@ -277,13 +296,13 @@ class Relay:
                 await self._store.settle(held.shard, await producer.published())
             while True:
                 leaving = held.left.is_set()
-                batch = await self._turn(held, 0 if leaving else 1 if held.failures else self._config.max_records)
+                batch = await self._turn(held, 0 if leaving else held.most or self._config.max_records)
                 if leaving:
                     return
                 if batch.rows:
                     await self._publish(held, producer, batch)
                 else:
-                    held.failures, held.problem = 0, None
+                    held.succeeded()
                     await held.sleep()
 
     async def _turn(self, held: _Held, limit: int) -> Batch:
@@ -309,7 +328,7 @@ class Relay:
             held.done = [row.id for row in batch.rows]
             self._records += len(batch.rows)
             self._batches += 1
-            held.failures, held.problem = 0, None
+            held.succeeded()
 
     def _new_producer(self, shard: int) -> ShardProducer:
         prefix = self._config.transactional_id
@@ -320,10 +339,23 @@ class Relay:
     def _shard_failed(self, held: _Held, error: Exception) -> None:
         self._failures += 1
         held.failures += 1
+        held.most = max(1, error.before) if isinstance(error, NotPublishedError) else 1
         problem = f"shard {held.shard} waits: {error}"
         if problem != held.problem:
             self._log.warning("%s", problem)
         held.problem = problem
+
+    def _stray_found(self, shard: int | None) -> None:
+        if shard is None:
+            self._stray_problem = None
+            return
+        problem = (
+            f"rows of shard {shard} are never published: the outbox has {self._outbox.shards} shards, and the program "
+            "that writes these rows has another number, or computes the shard differently"
+        )
+        if problem != self._stray_problem:
+            self._log.error("%s", problem)
+        self._stray_problem = problem
 
     def _database_failed(self, error: Exception) -> None:
         self._failures += 1
@@ -352,8 +384,7 @@ class Relay:
     def health(self) -> RelayHealth:
         """Return the relay's state, for probes, without a query. May be called at any time."""
         problems = [] if self._scope is not None else ["the relay is not running"]
-        if self._database_problem is not None:
-            problems.append(self._database_problem)
+        problems += [each for each in (self._database_problem, self._stray_problem) if each is not None]
         for held in self._held.values():
             if held.problem is not None:
                 problems.append(held.problem)

@@ -171,6 +171,17 @@ class Store:
 
     # --- rows --------------------------------------------------------------------------------------------------------
 
+    async def stray(self) -> int | None:
+        """Return a shard that has rows but does not exist, if any."""
+        async with self._begin() as transaction:
+            name = self._outbox.name  # two queries, because SQLite uses the index only for a lone min or max
+            ends = [f"(SELECT {end}(shard) FROM {name} WHERE refusal IS NULL)" for end in ("min", "max")]
+            ((lowest, highest),) = await self._execute(transaction, f"SELECT {', '.join(ends)}")
+            return next((shard for shard in (lowest, highest) if shard is not None and not self._exists(shard)), None)
+
+    def _exists(self, shard: int) -> bool:
+        return 0 <= shard < self._outbox.shards
+
     async def waiting(self) -> Mapping[int, float]:
         """Return the age of the oldest waiting row in seconds, for each shard of this relay that has rows."""
         async with self._begin() as transaction:

@@ -35,6 +35,8 @@ class Dialect(NamedTuple):
     """Row numbers of the parameter ``:ids``, a JSON list. It is text for the driver, which may encode JSON itself."""
     storage: str
     """Storage options of a table whose rows are deleted soon."""
+    lock: str
+    """Statement that makes other transactions with the same ``:lock`` wait; empty if each writer waits anyway."""
 
 
 _DIALECTS = {
@@ -44,6 +46,7 @@ _DIALECTS = {
         now="CAST(extract(epoch FROM clock_timestamp()) AS DOUBLE PRECISION)",
         ids="SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST(CAST(:ids AS TEXT) AS JSON))",
         storage=" WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000)",
+        lock="SELECT pg_advisory_xact_lock(CAST(:lock AS BIGINT))",
     ),
     "sqlite": Dialect(
         number="INTEGER",
@@ -51,6 +54,7 @@ _DIALECTS = {
         now="((julianday('now') - 2440587.5) * 86400.0)",
         ids="SELECT value FROM json_each(:ids)",
         storage="",
+        lock="",
     ),
 }
 
@@ -127,9 +131,12 @@ class Outbox:
     async def create(self, connection: Any) -> None:
         """Create missing tables in the open transaction of ``connection``.
 
-        ``connection`` and the errors are as in `enqueue`.
+        Several processes may do this at the same time. ``connection`` and the errors are as in `enqueue`.
         """
         transaction = transaction_of(connection)
+        if lock := dialect_of(transaction.dialect).lock:
+            # PostgreSQL raises an error if two transactions create a table, even with IF NOT EXISTS.
+            await transaction.execute(lock, {"lock": zlib.crc32(self.name.encode())})
         for statement in self.schema(transaction.dialect):
             await transaction.execute(statement, {})
 

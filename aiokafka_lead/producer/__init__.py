@@ -72,9 +72,8 @@ class Producer(Facade, Generic[K, V]):
     @classmethod
     def _beside(cls, client: Client, **options: Any) -> Self:
         """Create a producer with this client's connection options and, if it shares connections, on these."""
-        servers, shared = client.config.shared()
         producer = cls.__new__(cls)
-        producer._set_up(ProducerConfig.from_options(servers, {**shared, **options}), client.parent)
+        producer._set_up(ProducerConfig.beside(client.config, options), client.parent)
         return producer
 
     def _set_up(self, config: ProducerConfig, parent: Client | None) -> None:

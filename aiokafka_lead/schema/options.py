@@ -117,9 +117,7 @@ class RegistryConfig(Checked):
         if self.ssl_context is not None and given:
             raise ConfigError(f"{given[0]} is of no use beside an ssl_context")
 
-    def tls(self) -> SSLContext | None:
-        """Return the context for TLS, or None for Python's default. Reads files. Raises `ConfigError`."""
+    def tls_material(self) -> TlsMaterial | None:
+        """Return the files for TLS; None if there are none."""
         given = {name: getattr(self, name) for name in _SSL if getattr(self, name) is not None}
-        if self.ssl_context is not None or not given:
-            return self.ssl_context
-        return TlsMaterial(**given).context()
+        return TlsMaterial(**given) if given else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
 import anyio
 
-from .._options.checks import build, discreet, hide_secrets, instance, text
+from .._options.checks import build, discreet, hide_secrets, instance, integer, text
 from ..errors import ConfigError, IncompatibleSchemaError, InvalidSchemaError, SchemaNotFoundError, SchemaRegistryError
 from .cache import Cache
 from .deserializer import SchemaDeserializer
@@ -121,8 +121,11 @@ STALE_AFTER_S = 0.25
 
 _SCHEMA = instance(Schema, "a Schema")
 _SUBJECT = partial(text, "subject")
+_VERSION = integer(1)
 _Written = tuple[str, Schema, bool]
 """A subject, a schema, and True if it may be written differently."""
+_Version = tuple[str, int, bool]
+"""A subject, a version, and True if it may have been deleted, but not permanently."""
 
 
 class SchemaRegistry:
@@ -159,7 +162,7 @@ class SchemaRegistry:
         """The number of registrations through this object. After each, a missing item is requested again."""
         latest_s = self._config.latest_max_age_ms / 1000
         self._by_name: Cache[int | str, RegisteredSchema] = Cache(self._fetch_by_name, absent_s=absent_s)
-        self._versions: Cache[tuple[str, int], RegisteredSchema] = Cache(self._fetch_version, absent_s=absent_s)
+        self._versions: Cache[_Version, RegisteredSchema] = Cache(self._fetch_version, absent_s=absent_s)
         self._latest: Cache[str, RegisteredSchema] = Cache(self._fetch_latest, absent_s=absent_s, kept_s=latest_s)
         self._looked_up: Cache[_Written, RegisteredSchema] = Cache(self._fetch_lookup, absent_s=absent_s)
         self._registered: Cache[_Written, RegisteredSchema] = Cache(self._register, absent_s=0)
@@ -187,7 +190,7 @@ class SchemaRegistry:
 
     async def version(self, subject: str, version: int) -> RegisteredSchema:
         """Return a version of a subject. Raises the errors of `schema`."""
-        return await self._versions.get((_SUBJECT(subject), version))
+        return await self._versions.get((_SUBJECT(subject), _VERSION("version", version), False))
 
     async def latest(self, subject: str) -> RegisteredSchema:
         """Return a subject's latest version. Raises the errors of `schema`."""
@@ -221,8 +224,8 @@ class SchemaRegistry:
         return integers_of(await self._ask("GET", "subjects", _SUBJECT(subject), "versions"))
 
     async def resolved(self, schema: Schema) -> ResolvedSchema:
-        """Return a schema with all its references."""
-        return await resolve(schema, self.version)
+        """Return a schema with all its references, which may have been deleted, but not permanently."""
+        return await resolve(schema, self._referenced)
 
     # --- changing ----------------------------------------------------------------------------------------------------
 
@@ -283,6 +286,11 @@ class SchemaRegistry:
         """Clear the cache. Existing serializers and deserializers keep the schemas that they have."""
         for cache in (self._by_name, self._versions, self._latest, self._looked_up, self._registered):
             cache.forget()
+
+    def forget_absent(self) -> None:
+        """Request missing items again. Internal."""
+        for cache in (self._by_name, self._versions, self._looked_up):
+            cache.forget_absent()
 
     # --- serializers and deserializers -------------------------------------------------------------------------------
 
@@ -360,13 +368,17 @@ class SchemaRegistry:
             return registered_of(await self._written("schemas", "guids", name), guid=name)
         return registered_of(await self._written("schemas", "ids", name), schema_id=name)
 
-    async def _fetch_version(self, place: tuple[str, int]) -> RegisteredSchema:
-        subject, version = place
-        return registered_of(await self._written("subjects", subject, "versions", version))
+    async def _referenced(self, subject: str, version: int) -> RegisteredSchema:
+        # As a deleted schema can still be requested by its id, the records with this id stay readable.
+        return await self._versions.get((subject, version, True))
 
-    async def _written(self, *path: str | int) -> Any:
+    async def _fetch_version(self, place: _Version) -> RegisteredSchema:
+        subject, version, deleted = place
+        return registered_of(await self._written("subjects", subject, "versions", version, deleted=deleted))
+
+    async def _written(self, *path: str | int, deleted: bool = False) -> Any:
         """Request a schema to which a record or schema refers. It exists, but possibly not in every registry yet."""
-        query = Query("GET", path, anywhere=True)
+        query = Query("GET", path, {"deleted": "true"} if deleted else {}, anywhere=True)
         try:
             return await self._transport.ask(query)
         except SchemaNotFoundError:
@@ -395,8 +407,7 @@ class SchemaRegistry:
             ) from None
         registered = registered_of(content, schema, subject=subject)
         self._latest.forget()
-        for cache in (self._by_name, self._versions, self._looked_up):
-            cache.forget_absent()
+        self.forget_absent()
         self.registrations += 1
         return registered
 

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import anyio
 
 from .._core.backoff import Backoff
+from .._io.connection.tls import Look, read_if_changed
 from .._io.connection.token_source import Fetching, source_of
 from .._io.loop import loop_token, spawn_host
 from .._io.threads import BlockingCalls
 from .._options.token import Token
 from .._options.version import __version__
 from ..errors import (
+    ConfigError,
     IncompatibleSchemaError,
     InvalidSchemaError,
     KafkaConnectionError,
@@ -41,6 +45,8 @@ AT_ONCE = 8
 
 GRACE_S = 0.5
 """Time in seconds that a thread may exceed its limit before it is abandoned: name resolution has no timeout."""
+
+_log = logging.getLogger("aiokafka_lead.schema")
 
 INVALID_SCHEMA = 42201
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
@@ -85,14 +91,17 @@ class _Spawner:
 
 
 class Transport:
-    """Sends requests to the registries, starting with the last that answered. Works on several event loops in turn."""
+    """Sends requests to the registries, starting with the last that answered. Works on several event loops."""
 
     def __init__(self, config: RegistryConfig) -> None:
         self._config = config
         self._urls = list(config.urls)
         self._exchange: Exchange | None = None
+        self._look: Look | None = None
+        """State of the TLS files just before the exchange was created from them."""
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
-        self._calls: tuple[object, BlockingCalls] | None = None
+        self._calls: WeakKeyDictionary[object, BlockingCalls] = WeakKeyDictionary()
+        """Threads of each event loop. Several loops may run at the same time."""
 
     async def ask(self, query: Query) -> Any:
         """Return a registry's decoded answer.
@@ -149,26 +158,42 @@ class Transport:
 
     def _prefer(self, url: str) -> None:
         if self._urls[0] != url:
-            self._urls.remove(url)
-            self._urls.insert(0, url)
+            self._urls = [url, *(each for each in self._urls if each != url)]  # in one step, for other threads
 
     async def _attempt(self, url: str, query: Query, token: Token | None, timeout_s: float) -> _Said | str:
         loop = loop_token()
-        if self._calls is None or self._calls[0] is not loop:
-            self._calls = (loop, BlockingCalls("requests to schema registries", AT_ONCE))
+        calls = self._calls.get(loop)
+        if calls is None:
+            calls = self._calls[loop] = BlockingCalls("requests to schema registries", AT_ONCE)
         try:
             with anyio.move_on_after(timeout_s + GRACE_S):
-                return await self._calls[1].run(partial(self._send, url, query, token, timeout_s))
+                return await calls.run(partial(self._send, url, query, token, timeout_s))
         except KafkaConnectionError as error:  # too many earlier requests have not returned
             return f"cannot be asked: {error.message}"
         return f"has not answered within {timeout_s * 1000:.0f} ms"
 
     def _send(self, url: str, query: Query, token: Token | None, timeout_s: float) -> _Said | str:
         """Send a request; runs in a thread."""
-        if self._exchange is None:
-            self._exchange = Exchange(self._config.tls(), MAX_ANSWER_BYTES)
-        answer = self._exchange.send(lambda: query.request(url, self._headers(token)), timeout_s)
+        answer = self._newest_exchange().send(lambda: query.request(url, self._headers(token)), timeout_s)
         return answer if isinstance(answer, str) else _Said(url, answer.status, json_of(answer.body))
+
+    def _newest_exchange(self) -> Exchange:
+        """Return the exchange with the present TLS files, or with the earlier ones while these are unusable."""
+        material = self._config.tls_material()
+        if material is None:
+            self._exchange = self._exchange or Exchange(self._config.ssl_context, MAX_ANSWER_BYTES)
+            return self._exchange
+        try:
+            look, context = read_if_changed(material, self._look)
+        except ConfigError as error:
+            if self._exchange is None:
+                raise
+            _log.warning("The TLS context stays as it was: %s", error)
+            return self._exchange
+        if self._exchange is None or context is not None:
+            self._exchange = Exchange(context, MAX_ANSWER_BYTES)
+        self._look = look
+        return self._exchange
 
     def _headers(self, token: Token | None) -> dict[str, str]:
         headers = dict(self._config.headers or {})

@@ -56,21 +56,28 @@ def refresh(frame: DataFrame) -> DataFrame:
     makes Spark plan again for the returned frame, and for later queries of every frame, view and stream created from
     the same ``load()``. The scans of one query still read the same data. Cached data (`DataFrame.cache`) is unchanged.
 
-    Works in classic sessions only: it uses Spark's internal objects, because PySpark has no API for this. Raises
-    RuntimeError in Spark Connect, and if Spark's internals have changed; call ``load()`` again there.
+    Includes the relations in subqueries. Works in classic sessions only: it uses Spark's internal objects, because
+    PySpark has no API for this. Raises RuntimeError in Spark Connect, and if Spark's internals have changed; call
+    ``load()`` again there.
     """
     classic: Any = frame
     try:
-        leaves = classic._jdf.queryExecution().analyzed().collectLeaves()
-        for at in range(leaves.size()):
-            leaf = leaves.apply(at)
-            if leaf.getClass().getSimpleName() == "DataSourceV2Relation" and leaf.table().name() == FORMAT:
-                source = leaf.table().getClass().getDeclaredField("ds")
-                source.setAccessible(True)
-                source.get(leaf.table()).setReadInfo(None)
+        plan = classic._jdf.queryExecution().analyzed()
+        for part in (plan, *_items(plan.subqueriesAll())):
+            for leaf in _items(part.collectLeaves()):
+                # The table has the name given to format(), in any case.
+                if leaf.getClass().getSimpleName() == "DataSourceV2Relation" and leaf.table().name().lower() == FORMAT:
+                    source = leaf.table().getClass().getDeclaredField("ds")
+                    source.setAccessible(True)
+                    source.get(leaf.table()).setReadInfo(None)
     except Exception as error:  # Py4J's errors, and PySpark's own for features missing in Connect
         raise RuntimeError(f"this session cannot refresh a DataFrame, load() again: {type(error).__name__}") from None
     return frame.select("*")
+
+
+def _items(found: Any) -> list[Any]:
+    """Return the items of a Scala sequence."""
+    return [found.apply(at) for at in range(found.size())]
 
 
 def lag(progress: StreamingQueryProgress) -> dict[TopicPartition, int]:

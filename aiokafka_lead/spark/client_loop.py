@@ -14,9 +14,9 @@ import re
 import ssl
 import threading
 import time
-from collections.abc import Awaitable, Callable, Hashable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from ..errors import KafkaError, SslAuthenticationError
@@ -156,6 +156,16 @@ class ClientLoop:
             self._drop(client)
         if self._stopping:
             await asyncio.wait(self._stopping)
+
+
+@asynccontextmanager
+async def running(make: Callable[[], C], within_ms: float) -> AsyncIterator[C]:
+    """Provide a separate client on the loop, started as in `ClientLoop.borrow`, and stopped at the end."""
+    client: C = await _started(make, within_ms)
+    try:
+        yield client
+    finally:
+        await _stop(client)
 
 
 async def _started(make: Callable[[], Any], within_ms: float) -> Any:

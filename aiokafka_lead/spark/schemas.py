@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql.types import DataType, StructField
@@ -65,10 +66,28 @@ def typed_columns(options: Mapping[str, str]) -> Typed | None:
 
 
 def registry_of(typed: Typed) -> SchemaRegistry:
-    """Return the registry. Raises ValueError."""
+    """Return a registry that has requested nothing yet. Raises ValueError."""
+    return _registry(with_variables(typed.settings))
+
+
+def registry_of_tasks(typed: Typed) -> SchemaRegistry:
+    """Return the registry with which this process's tasks read: the schema of an id is requested once for all tasks.
+
+    An id that was missing is requested again. Raises ValueError.
+    """
+    registry = _shared(tuple(sorted(with_variables(typed.settings).items())))
+    registry.forget_absent()
+    return registry
+
+
+@lru_cache(maxsize=8)
+def _shared(settings: tuple[tuple[str, str], ...]) -> SchemaRegistry:
+    return _registry(dict(settings))
+
+
+def _registry(settings: Mapping[str, str]) -> SchemaRegistry:
     from ..schema import SchemaRegistry
 
-    settings = with_variables(typed.settings)
     user, password = settings.get(_USER), settings.get(_PASSWORD)
     try:
         return SchemaRegistry(

@@ -160,11 +160,11 @@ class EmbeddedSchemaRegistry:
                 schema_id = store.register(subject, schema, normalize=normalize)
                 return {"id": schema_id, **({"guid": store.by_id(schema_id).guid} if self._guids else {})}
             case "GET", ["subjects", subject, "versions", version]:
-                return self._version(subject, *store.version(subject, version))
+                return self._version(subject, *store.version(subject, version, deleted=query.get("deleted") == "true"))
             case "DELETE", ["subjects", subject]:
                 return store.delete(subject, permanent=query.get("permanent") == "true")
             case "DELETE", ["subjects", subject, "versions", version]:
-                return store.delete_version(subject, version)
+                return store.delete_version(subject, version, permanent=query.get("permanent") == "true")
             case "POST", ["compatibility", "subjects", subject, "versions", version]:
                 store.version(subject, version)
                 reasons = store.incompatibilities(subject, _sent(body), version)

@@ -115,7 +115,7 @@ async def test_the_next_address_is_gone_to_and_stayed_at(names: Names, bad: Hand
         assert brokers.last_error(1) is None
         for lane in (Lane.DATA, Lane.COORDINATOR):
             await brokers.get(1, lane)
-        assert visits.count == 1
+        assert visits.count == (2 if bad is resetting else 1)  # it may lack the newest version of ApiVersions
 
 
 async def test_an_address_that_refuses_connections_is_passed_over(names: Names) -> None:
@@ -208,8 +208,11 @@ async def test_certificates_that_are_not_accepted_anywhere(names: Names) -> None
 
 
 @again_if_late(10_000, 20_000)
-async def test_each_backoff_has_one_connection_once_every_address_has_failed(setup_ms: int, names: Names) -> None:
-    """An address that takes half a second to accept, because the machine stalls, would be passed over."""
+async def test_each_backoff_has_one_address_once_every_address_has_failed(setup_ms: int, names: Names) -> None:
+    """An address that hangs up is asked twice, in different versions of ApiVersions.
+
+    An address that takes half a second to accept, because the machine stalls, would be passed over.
+    """
     names[NAME] = [BAD, GOOD]
     good, bad = Visits(resetting), Visits(resetting)
     options = {"socket_connection_setup_timeout_ms": setup_ms, **EAGER}
@@ -219,7 +222,7 @@ async def test_each_backoff_has_one_connection_once_every_address_has_failed(set
             with pytest.raises(KafkaConnectionError, match="closed the connection"):
                 await brokers.get(1)
             counts.append((bad.count, good.count))
-        assert counts == [(1, 1), (2, 1), (2, 2), (3, 2), (3, 3)]
+        assert counts == [(2, 2), (4, 2), (4, 4), (6, 4), (6, 6)]
 
 
 async def test_all_lanes_find_the_way_at_once(names: Names) -> None:

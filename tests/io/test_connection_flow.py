@@ -11,7 +11,12 @@ from anyio.lowlevel import checkpoint
 
 from aiokafka_lead._core.metadata.reachability import NodeState
 from aiokafka_lead._wire.messages.heartbeat import HeartbeatResponse
-from aiokafka_lead._wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from aiokafka_lead._wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
 from aiokafka_lead.errors import (
     KafkaConnectionError,
     RequestTimedOutError,
@@ -209,6 +214,22 @@ async def test_a_request_without_answer_is_done_when_it_is_sent() -> None:
         assert outcome.done
         assert outcome.result() is None
         assert connection.in_flight == 0
+        assert (await connection.request(heartbeat())).error_code == 5
+
+
+async def test_an_answer_to_a_request_that_expects_none_is_ignored() -> None:
+    """Azure Event Hubs answers Produce with ``acks=0``."""
+
+    async def handler(peer: Peer) -> None:
+        await peer.answer(await peer.read(), ProduceResponse())
+        produce, request = await peer.read(), await peer.read()
+        await peer.answer(produce, ProduceResponse())
+        await peer.answer(request, HeartbeatResponse(error_code=5))
+        await peer.drain()
+
+    async with connected(handler) as connection:
+        for _ in range(2):
+            connection.submit(ProduceRequest(acks=0), Outcome().on_done, expect_response=False)
         assert (await connection.request(heartbeat())).error_code == 5
 
 

@@ -7,6 +7,7 @@ import struct
 import pytest
 
 from aiokafka_lead import __version__
+from aiokafka_lead._io.connection.settings import Lane
 from aiokafka_lead._wire import RequestFrame, encode
 from aiokafka_lead._wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from aiokafka_lead._wire.messages.heartbeat import HeartbeatRequest
@@ -21,7 +22,7 @@ from aiokafka_lead.errors import (
 )
 
 from .handshakes import failure
-from .script import Certificates, Handler, Peer, all_versions, client, heartbeat, serve
+from .script import LONG_BACKOFF, Certificates, Handler, Peer, all_versions, client, heartbeat, serve
 
 pytestmark = pytest.mark.anyio
 
@@ -130,6 +131,49 @@ async def test_a_broker_that_refuses_every_version(offered: int | None) -> None:
     assert isinstance(error, UnsupportedVersionError)
     assert "refuses every version of ApiVersions" in str(error)
     assert versions == [ApiVersionsRequest.MAX_VERSION, *([2] if offered == 2 else []), 0]
+
+
+class Abrupt:
+    """A broker that closes the connection if it does not know the version of ApiVersions, like Azure Event Hubs."""
+
+    def __init__(self, highest: int) -> None:
+        self.highest = highest
+        self.versions: list[int] = []
+
+    async def __call__(self, peer: Peer) -> None:
+        request = await peer.read()
+        self.versions.append(request.version)
+        if request.version > self.highest:
+            return
+        answer = all_versions()
+        answer.api_keys[0].max_version = self.highest
+        await peer.answer(request, answer)
+        await peer.serve_heartbeats()
+
+
+async def test_a_broker_that_hangs_up_at_a_new_version_is_asked_in_an_older_one_at_once() -> None:
+    broker = Abrupt(3)
+    newest = ApiVersionsRequest.MAX_VERSION
+    async with serve(broker) as port, client(port, **LONG_BACKOFF) as brokers:
+        for lane in (Lane.CONTROL, Lane.DATA):
+            await (await brokers.get(1, lane)).request(heartbeat())
+        assert broker.versions == [newest, 3, 3]
+        broker.highest = newest  # after an upgrade
+        for lane in (Lane.COORDINATOR, Lane.BESIDE):
+            await (await brokers.get(1, lane)).request(heartbeat())
+        assert broker.versions == [newest, 3, 3, 3, newest]
+
+
+async def test_a_broker_that_hangs_up_at_every_version_is_asked_twice_for_each_try() -> None:
+    broker = Abrupt(-1)
+    newest = ApiVersionsRequest.MAX_VERSION
+    async with serve(broker) as port, client(port, reconnect_backoff_ms=1, reconnect_backoff_max_ms=1) as brokers:
+        for _ in range(2):
+            with pytest.raises(
+                KafkaConnectionError, match="the broker closed the connection; if this listener uses TLS"
+            ):
+                await brokers.get(1)
+    assert broker.versions == [newest, 3, newest, 3]
 
 
 async def test_a_broker_that_refuses_with_another_error() -> None:

@@ -8,12 +8,17 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
+from aiokafka_lead._core.metadata.answer import MetadataReader
 from aiokafka_lead._core.metadata.reachability import NodeState
 from aiokafka_lead._core.metadata.types import Broker
+from aiokafka_lead._io.asking_around import in_order
 from aiokafka_lead._io.connection.brokers import Brokers
 from aiokafka_lead._io.connection.settings import Lane
+from aiokafka_lead._io.metadata.ask import Outcome as AskedOutcome
+from aiokafka_lead._io.metadata.ask import ask
 from aiokafka_lead._wire.messages.api_versions import ApiVersionsResponse
 from aiokafka_lead._wire.messages.heartbeat import HeartbeatResponse
+from aiokafka_lead._wire.messages.metadata import MetadataRequest
 from aiokafka_lead.config import ClientConfig
 from aiokafka_lead.errors import (
     ClientClosedError,
@@ -23,6 +28,7 @@ from aiokafka_lead.errors import (
     UnknownTopicOrPartitionError,
 )
 
+from ..names import STRANGE, needs_loopbacks, resolving
 from ..ports import PortPool
 from .script import (
     HOST,
@@ -226,3 +232,30 @@ async def test_a_connect_without_an_answer_is_given_up_and_gets_more_time() -> N
             await brokers.get(1)
         with pytest.raises(KafkaConnectionError, match=r"(8|9|10|11|12)\d ms during connecting"):
             await brokers.get(1)
+
+
+@needs_loopbacks
+async def test_a_bootstrap_server_may_be_removed_while_it_is_asked() -> None:
+    asked = anyio.Event()
+    outcomes: list[AskedOutcome] = []
+
+    async def silent(peer: Peer) -> None:
+        await peer.shake_hands()
+        await peer.read()
+        asked.set()
+        await peer.drain()
+
+    async with serve(silent) as port, client(port) as brokers:
+        with resolving({"kafka.test": [HOST, STRANGE]}):  # with another address, a silent one is left soon
+            brokers.set_nodes({-1: Broker(-1, "kafka.test", port)})
+            async with anyio.create_task_group() as group:
+
+                async def ask_it() -> None:
+                    outcomes.append(await ask(brokers, MetadataReader(), in_order([-1]), MetadataRequest(), 10))
+
+                group.start_soon(ask_it)
+                await asked.wait()
+                brokers.set_nodes({})
+        (outcome,) = outcomes
+        assert outcome.answer is None
+        assert "is not part of the cluster" in str(outcome.errors[-1])

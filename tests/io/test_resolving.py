@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +11,8 @@ import anyio
 import pytest
 
 from aiokafka_lead import AdminClient, Consumer, Producer
-from aiokafka_lead.errors import BootstrapResolutionError, KafkaError
+from aiokafka_lead._io.connection.transport import resolve
+from aiokafka_lead.errors import BootstrapResolutionError, KafkaError, UnresolvedHostError
 from aiokafka_lead.testing import EmbeddedCluster
 
 from ..names import Names, resolving
@@ -111,3 +113,26 @@ def test_a_program_ends_while_name_servers_are_silent(backend: str) -> None:
             assert 3 <= silent.lookups["kafka.test"] <= 6
         finally:
             silent.come()
+
+
+async def test_a_name_is_looked_up_again_when_there_were_too_many_threads(
+    names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = anyio.Event()
+
+    def refuse(_: threading.Thread) -> None:
+        refused.set()
+        raise RuntimeError("can't start new thread")
+
+    names["kafka.test"] = ["127.0.0.1"]
+    async with EmbeddedCluster(brokers=1) as cluster:
+        port = await prepare(cluster)
+        producer = Producer(f"kafka.test:{port}", reconnect_backoff_ms=1, reconnect_backoff_max_ms=1)
+        with monkeypatch.context() as limited:
+            limited.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(UnresolvedHostError, match="no thread can be started: look-ups of names"):
+                await resolve("kafka.test", port)
+            await producer.start(wait=False)
+            await refused.wait()
+        await producer.send_and_wait("first", b"x")
+        await producer.stop()

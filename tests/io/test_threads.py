@@ -91,6 +91,24 @@ async def test_a_caller_that_gives_up_leaves_room_until_too_many_are_stuck() -> 
             break
 
 
+async def test_a_thread_that_cannot_be_started_is_an_error_that_may_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = BlockingCalls("a test", at_once=1)
+    with monkeypatch.context() as limited:
+        limited.setattr(threading.Thread, "start", refuse_to_start)
+        for _ in range(2):
+            with pytest.raises(
+                KafkaConnectionError, match=r"no thread can be started: a test \(can't start new thread"
+            ):
+                await calls.run(int)
+    assert await calls.run(int) == 0
+    assert calls.running == 0
+
+
+def refuse_to_start(_: threading.Thread) -> None:
+    """Do as Python does if the system or the container has too many threads."""
+    raise RuntimeError("can't start new thread")
+
+
 async def _until_it_runs(calls: BlockingCalls, entered: anyio.Event) -> None:
     await anyio.lowlevel.checkpoint()
     entered.set()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import ipaddress
 import logging
 import os
 import socket
@@ -17,6 +19,11 @@ import pytest
 import trustme
 from anyio import to_thread
 from anyio.streams.tls import TLSAttribute
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from aiokafka_lead._io.connection.brokers import Brokers
 from aiokafka_lead._io.connection.settings import Lane
@@ -305,3 +312,66 @@ async def test_a_server_that_drops_a_client_of_tls_1_3() -> None:
     ):
         with pytest.raises(KafkaError, match=r"the broker may not know TLS 1\.3, the least that ssl_context allows"):
             await brokers.get(1)
+
+
+# --- strictness ---
+
+
+def _lenient_certificates(folder: Path) -> tuple[str, ssl.SSLContext]:
+    """Return the file of an authority, and a server's context with its certificate, both without key identifiers.
+
+    Strimzi's certificates are like that.
+    """
+    now = datetime.datetime.now(datetime.UTC)
+    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
+    issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "cluster-ca")])
+
+    def issue(name: str, key: ec.EllipticCurvePrivateKey, extension: x509.ExtensionType, critical: bool) -> bytes:
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
+            .issuer_name(issuer)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(days=1))
+            .not_valid_after(now + datetime.timedelta(days=1))
+            .add_extension(extension, critical)
+        )
+        return builder.sign(keys[0], hashes.SHA256()).public_bytes(Encoding.PEM)
+
+    (folder / "ca.pem").write_bytes(issue("cluster-ca", keys[0], x509.BasicConstraints(True, None), True))
+    host = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(HOST))])
+    own = keys[1].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (folder / "server.pem").write_bytes(own + issue("kafka", keys[1], host, False))
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(folder / "server.pem")
+    return str(folder / "ca.pem"), server
+
+
+def _strict_default_context(**options: Any) -> ssl.SSLContext:
+    """Return the default context of Python 3.13 and later."""
+    context = DEFAULT_CONTEXT(**options)
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    return context
+
+
+DEFAULT_CONTEXT = ssl.create_default_context
+
+
+async def test_certificates_without_key_identifiers_are_accepted_as_by_other_clients(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssl, "create_default_context", _strict_default_context)
+    ca, server = _lenient_certificates(tmp_path)
+
+    async def handler(peer: Peer) -> None:
+        await peer.shake_hands()
+        await peer.serve_heartbeats()
+
+    async with serve(handler, tls=server) as port:
+        async with client(port, security_protocol="SSL", ssl_cafile=ca) as brokers:
+            await connect(brokers, LANES[0])
+        context = ssl.create_default_context(cafile=ca)  # the application's own
+        async with client(port, security_protocol="SSL", ssl_context=context, **LONG_BACKOFF) as brokers:
+            with pytest.raises(SslAuthenticationError, match=r"Key Identifier.*VERIFY_X509_STRICT"):
+                await brokers.get(1)

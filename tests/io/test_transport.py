@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import SocketAttribute
 from anyio.lowlevel import checkpoint
 
 from aiokafka_lead._io.connection.transport import AddressInfo, Transport, dial, resolve
@@ -293,6 +294,23 @@ def test_a_socket_that_is_connected_to_itself_is_refused() -> None:
             refuse_self(sock)
     with socket.create_server((HOST, 0)) as server, socket.create_connection(server.getsockname()) as sock:
         refuse_self(sock)
+
+
+@every_loop
+def test_an_idle_connection_is_probed_before_load_balancers_drop_it(backend: str, use_uvloop: bool, kind: Kind) -> None:
+    async def main() -> None:
+        async with serve(echo) as port:
+            dialled = await dial(await resolve(HOST, port), Search(Addresses()), kind)
+            sock = dialled.connected
+            if kind is AnyioTransport:
+                sock = sock.extra(SocketAttribute.raw_socket)
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            if hasattr(socket, "TCP_KEEPIDLE"):
+                idle_s = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
+                assert idle_s < 240  # Azure
+            await kind.drop(dialled.connected)
+
+    run(main, backend, use_uvloop)
 
 
 @pytest.mark.anyio

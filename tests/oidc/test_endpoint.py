@@ -206,16 +206,26 @@ def test_an_endpoint_that_is_silent_or_down_is_named(idp: IdentityProvider) -> N
             ClientCredentials(url, "orders", SECRET).token()
 
 
-def test_an_answer_that_drips_is_given_up() -> None:
+@pytest.mark.parametrize(
+    ("beginning", "drop"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b" "),
+        (b"HTTP/1.1 200 OK\r\nX-Long: ", b"x"),
+        (b"HTTP/1.1 200 O", b"K"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    ],
+    ids=["content", "header", "status", "interim responses"],
+)
+def test_an_answer_that_drips_is_given_up(beginning: bytes, drop: bytes) -> None:
     done = threading.Event()
 
     def drip(listener: socket.socket) -> None:
         connection, _ = listener.accept()
         with connection:
-            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+            connection.sendall(beginning)
             while not done.wait(0.02):
                 try:
-                    connection.sendall(b" ")
+                    connection.sendall(drop)
                 except OSError:
                     return
 

@@ -8,6 +8,9 @@ import anyio
 import anyio.lowlevel
 import pydantic
 import pytest
+from opentelemetry import propagate
+from opentelemetry.propagators.textmap import TextMapPropagator
+from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.trace import StatusCode, get_current_span
 
 from aiokafka_lead import Consumer, Handlers, Producer
@@ -62,6 +65,65 @@ async def test_from_a_request_over_kafka_into_the_handler(cluster: EmbeddedClust
     assert [ids(span.parent) for span in path[:-1]] == [ids(span) for span in path[1:]]
     assert len({ids(span)[0] for span in path}) == 1
     assert {span.parent for span in spans.named("commit events")} == {None}
+
+
+class Broken(SpanProcessor):
+    """A span processor that fails at the start or the end of each span."""
+
+    def __init__(self, fails_at: str) -> None:
+        self._fails_at = fails_at
+
+    def on_start(self, span: Any, parent_context: Any = None) -> None:
+        if self._fails_at == "start":
+            raise ZeroDivisionError
+
+    def on_end(self, span: Any) -> None:
+        if self._fails_at == "end":
+            raise ZeroDivisionError
+
+
+class BrokenPropagator(TextMapPropagator):
+    """A propagator that fails."""
+
+    @property
+    def fields(self) -> set[str]:
+        return {"traceparent"}
+
+    def extract(self, *_: Any, **__: Any) -> Any:
+        raise ZeroDivisionError
+
+    def inject(self, *_: Any, **__: Any) -> None:
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("broken", ["start", "end", "propagator"])
+async def test_tracing_that_fails_disturbs_no_record(
+    cluster: EmbeddedCluster,
+    spans: Spans,
+    broken: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    if broken == "propagator":
+        monkeypatch.setattr(propagate, "get_global_textmap", BrokenPropagator)
+    else:
+        spans.provider.add_span_processor(Broken(broken))
+    handled: list[Any] = []
+    done = anyio.Event()
+
+    async def handle(record: Record) -> None:
+        await anyio.lowlevel.checkpoint()
+        handled.append(record.value)
+        if len(handled) == 2:
+            done.set()
+
+    async with Producer(cluster.bootstrap_servers) as producer:
+        await producer.send_and_wait("events", b"1", headers=[("traceparent", b"00-1")])
+        await (await producer.send_many("events", [b"2"]))
+    async with member(cluster) as consumer:
+        await run(consumer, handle, done, retries=2)
+    assert sorted(handled) == [b"1", b"2"]
+    assert "ZeroDivisionError" in caplog.text
 
 
 async def test_handlers_at_work_at_the_same_time_have_each_their_own(cluster: EmbeddedCluster, spans: Spans) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import aiosqlite
+import anyio
 import asyncpg
 import pytest
 from sqlalchemy import create_engine
@@ -91,6 +92,19 @@ async def test_tables_are_made_once_and_keep_their_number_of_shards(engine: Asyn
         await Outbox(outbox.name, shards=9).create(connection)
     assert len(await rows(engine, outbox)) == 1
     assert len(await rows(engine, outbox, table="_shards")) == 4
+
+
+async def test_several_processes_may_create_the_tables_at_the_same_time(engine: AsyncEngine, outbox: Outbox) -> None:
+    other = Outbox(f"{outbox.name}_b")
+
+    async def create() -> None:
+        async with engine.begin() as connection:
+            await other.create(connection)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(5):
+            tasks.start_soon(create)
+    assert len(await rows(engine, other, table="_shards")) == other.shards
 
 
 async def test_records_of_a_key_are_in_one_shard(engine: AsyncEngine, outbox: Outbox) -> None:

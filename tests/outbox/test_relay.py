@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
+import sqlite3
 from collections import defaultdict
+from contextlib import AsyncExitStack, closing
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -12,9 +16,16 @@ import asyncpg
 import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from aiokafka_lead import Client
-from aiokafka_lead.errors import ConfigError, ConfigTypeError, IllegalStateError, InvalidRecordError
+from aiokafka_lead.errors import (
+    ClientClosedError,
+    ConfigError,
+    ConfigTypeError,
+    IllegalStateError,
+    InvalidRecordError,
+)
 from aiokafka_lead.otel import instrument, uninstrument
 from aiokafka_lead.outbox import Outbox, Relay
 from aiokafka_lead.outbox.relay import _Held
@@ -210,8 +221,9 @@ async def test_rows_of_other_programs_that_cannot_be_published_are_set_aside(
 ) -> None:
     insert = text(f"INSERT INTO {outbox.name} (shard, topic, value, headers) VALUES (0, :topic, :value, :headers)")
     wrong = [("no topic", "[]"), (TOPIC, "no json"), (TOPIC, "[1]"), (TOPIC, '[["name", 7]]'), (TOPIC, '[[7, ""]]')]
+    wrong += [(TOPIC, "[" * 100_000), (TOPIC, r'[["\ud800", null]]'), (TOPIC, '[["url-safe", "a-b_"]]')]
     async with engine.begin() as connection:
-        for topic, headers in [*wrong, (TOPIC, "[]")]:
+        for topic, headers in [*wrong, (TOPIC, r'[["a", "YW\nJj"]]')]:
             await connection.execute(insert, {"topic": topic, "value": b"1", "headers": headers})
 
     async def is_set_aside() -> bool:
@@ -223,7 +235,8 @@ async def test_rows_of_other_programs_that_cannot_be_published_are_set_aside(
     refusals = [refusal for (_, refusal) in await rows(engine, outbox, "id, refusal")]
     assert refusals[0].startswith("topic must be")
     assert all("headers" in refusal for refusal in refusals[1:])
-    assert values(await counted(cluster)) == [b"1"]
+    (record,) = await counted(cluster)
+    assert record.headers == (("a", b"abc"),)
 
 
 async def test_a_problem_names_its_row(client: Client, engine: AsyncEngine, outbox: Outbox) -> None:
@@ -270,6 +283,48 @@ async def test_who_is_beside_a_refused_record_is_not_set_aside(
         await until_empty(engine, outbox)
         assert relay.metrics().records_set_aside == 0
     assert values(await counted(cluster)) == [b"1", b"2", b"3"]
+
+
+@BOTH
+async def test_a_refused_record_among_many_is_found_in_a_few_attempts(
+    cluster: EmbeddedCluster, client: Client, engine: AsyncEngine, outbox: Outbox, options: dict[str, Any]
+) -> None:
+    cluster.create_topic("small", configs={"max.message.bytes": "500"})
+    await put(engine, outbox, *[b"%d" % number for number in range(20)])
+    async with engine.begin() as connection:
+        await outbox.enqueue(connection, "small", b"1" * 2_000, b"ann")
+    await put(engine, outbox, *[b"%d" % number for number in range(20, 40)])
+
+    async def is_set_aside() -> bool:
+        return len(await rows(engine, outbox, "id")) == 1
+
+    async with relaying(outbox, engine, client, set_aside=True, **options) as relay:
+        await until(is_set_aside)
+        assert relay.metrics().failures <= 2
+    assert values(await counted(cluster)) == [b"%d" % number for number in range(40)]
+
+
+async def test_rows_of_a_shard_that_does_not_exist_are_a_problem(
+    client: Client, engine: AsyncEngine, outbox: Outbox
+) -> None:
+    insert = text(f"INSERT INTO {outbox.name} (shard, topic, headers) VALUES (:shard, '{TOPIC}', '[]')")
+
+    async def is_a_problem() -> bool:
+        return f"rows of shard {shard} are never published" in str(relay.health().problems)
+
+    async with relaying(outbox, engine, client, lease_ms=300) as relay:
+        for shard in (-1, 4):
+            async with engine.begin() as connection:
+                await connection.execute(insert, {"shard": shard})
+            await until(is_a_problem)
+            assert relay.health().live
+            async with engine.begin() as connection:
+                await connection.execute(text(f"DELETE FROM {outbox.name}"))
+
+        async def is_well() -> bool:
+            return relay.health().healthy
+
+        await until(is_well)
 
 
 async def test_a_record_published_behind_a_refused_one_is_not_published_again(
@@ -437,6 +492,52 @@ async def test_a_relay_waits_for_a_database_that_is_not_up_at_its_start(client: 
         assert "the database does not answer" in relay.health().problems[0]
         assert relay.health().live
     await engine.dispose()
+
+
+@pytest.mark.parametrize("occupied", ["pool", "database"])
+async def test_a_relay_waits_at_its_start_for_a_connection_or_a_lock(
+    client: Client, tmp_path: Path, occupied: str
+) -> None:
+    path = tmp_path / "outbox.db"
+    engine = create_async_engine(
+        f"sqlite+aiosqlite:///{path}?timeout=0.01", poolclass=AsyncAdaptedQueuePool, pool_size=1, pool_timeout=0.01
+    )
+    outbox = Outbox(shards=1)
+    async with engine.begin() as connection:
+        await outbox.create(connection)
+        await outbox.enqueue(connection, TOPIC, b"1")
+    async with AsyncExitStack() as stack:
+        if occupied == "pool":
+            for _ in range(11):  # with the overflow
+                await stack.enter_async_context(engine.connect())
+        else:
+            lock = stack.enter_context(closing(sqlite3.connect(path, isolation_level=None)))
+            lock.execute("BEGIN EXCLUSIVE")
+        async with relaying(outbox, engine, client) as relay:
+
+            async def has_failed() -> bool:
+                return relay.metrics().failures > 1
+
+            await until(has_failed)
+            assert "the database does not answer" in relay.health().problems[0]
+            await stack.aclose()
+            await until_empty(engine, outbox)
+    await engine.dispose()
+
+
+@BOTH
+async def test_a_relay_ends_with_its_client(
+    cluster: EmbeddedCluster, engine: AsyncEngine, outbox: Outbox, options: dict[str, Any]
+) -> None:
+    async with Client(cluster.bootstrap_servers) as client:
+        relay = Relay(outbox, engine, client, poll_ms=5, **options)
+        running = asyncio.create_task(relay.run())
+        await put(engine, outbox, b"1")
+        await until_empty(engine, outbox)
+    await put(engine, outbox, b"2")
+    with anyio.fail_after(PATIENCE_S), pytest.raises(ClientClosedError):
+        await running
+    assert {owner for (owner,) in await rows(engine, outbox, "owner", "_shards WHERE lease_until > 0")} == set()
 
 
 async def test_a_relay_runs_once(client: Client, engine: AsyncEngine, outbox: Outbox) -> None:

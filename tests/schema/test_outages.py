@@ -255,7 +255,7 @@ async def test_answers_without_an_end_are_an_outage() -> None:
         while not any("stuck" in str(error) for error in errors):
             async with anyio.create_task_group() as asking:
                 for number in range(8):
-                    asking.start_soon(ask, registry, number)
+                    asking.start_soon(ask, registry, number + 1)
         serving.cancel_scope.cancel()
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import ssl
+import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -247,6 +249,24 @@ def test_one_registry_serves_one_event_loop_after_the_other(
     assert anyio.run(registry.subjects, backend=anyio_backend) == ["orders-value"]
 
 
+def test_event_loops_that_use_one_registry_at_the_same_time_keep_few_threads(
+    schema_registry: EmbeddedSchemaRegistry, anyio_backend: str
+) -> None:
+    registry = SchemaRegistry(schema_registry.url)
+    together = threading.Barrier(2)
+
+    async def ask() -> None:
+        for _ in range(10):
+            together.wait(30)
+            assert await registry.subjects() == []
+
+    before = set(threading.enumerate())
+    with ThreadPoolExecutor(2) as pool:
+        for running in [pool.submit(partial(anyio.run, ask, backend=anyio_backend)) for _ in range(2)]:
+            running.result()
+    assert sum("schema registries" in each.name for each in set(threading.enumerate()) - before) <= 4
+
+
 # --- answers ---
 
 
@@ -303,7 +323,52 @@ async def test_references_are_resolved_with_what_they_refer_to(schema_registry: 
         await registry.register("lists-value", Schema(LIST_TEXT, references=(SchemaReference("x", "missing", 1),)))
 
 
+async def test_a_deleted_schema_is_still_read_with_its_references(schema_registry: EmbeddedSchemaRegistry) -> None:
+    registry = SchemaRegistry(schema_registry.url)
+    await registry.register("order", text(ORDER))
+    schema = Schema(LIST_TEXT, references=(SchemaReference("shop.Order", "order", 1),))
+    value = {"first": {"id": 1, "customer": "c", "note": None}}
+    written = await registry.avro_serializer(schema, auto_register=True).encode(value, "lists")
+    for delete in (registry.delete_subject("order"), registry.delete_version("order", 1)):
+        with pytest.raises(SchemaRegistryError, match="references exist") as raised:
+            await delete
+        assert (raised.value.status, raised.value.error_code) == (422, 42206)
+    assert await registry.delete_subject("lists-value") == await registry.delete_subject("order") == [1]
+    assert await registry.deserializer().decode(written) == value
+    with pytest.raises(SchemaNotFoundError):
+        await registry.version("order", 1)
+
+
+async def test_a_version_is_deleted_permanently_after_its_deletion(schema_registry: EmbeddedSchemaRegistry) -> None:
+    registry = SchemaRegistry(schema_registry.url)
+    await registry.register("orders-value", text(ORDER))
+    await registry.register("orders-value", text(LATER))
+    with pytest.raises(SchemaNotFoundError, match="was not deleted first"):
+        await registry.delete_version("orders-value", 1, permanent=True)
+    await registry.delete_version("orders-value", 1)
+    await registry.delete_version("orders-value", 1, permanent=True)
+    assert await registry.versions("orders-value") == [2]
+    with pytest.raises(SchemaNotFoundError):
+        await registry.delete_version("orders-value", 1, permanent=True)
+
+
+@pytest.mark.parametrize("version", ["latest", -1, 0, True])
+async def test_a_version_is_a_number(version: Any) -> None:
+    """Others would name another schema later."""
+    with pytest.raises((ConfigError, ConfigTypeError), match="version must be"):
+        await SchemaRegistry("http://127.0.0.1:1").version("orders-value", version)
+
+
 # --- failures ---
+
+
+async def test_a_registry_of_this_machine_needs_no_proxy(
+    schema_registry: EmbeddedSchemaRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    assert await SchemaRegistry(schema_registry.url).subjects() == []
+    with pytest.raises(SchemaRegistryUnavailableError, match="refused"):  # not an unknown name: it is the proxy's task
+        await SchemaRegistry("http://registry.invalid", retry_backoff_ms=1, timeout_ms=300).subjects()
 
 
 async def test_another_registry_answers_where_one_is_gone(schema_registry: EmbeddedSchemaRegistry) -> None:
@@ -477,6 +542,33 @@ async def test_tls_with_certificates_of_both_sides(tmp_path: Any) -> None:
             await SchemaRegistry(server.url, **once).subjects()
         with pytest.raises(SchemaRegistryUnavailableError):
             await SchemaRegistry(server.url, **once, ssl_cafile=str(ca)).subjects()
+
+
+async def test_certificates_that_are_replaced(tmp_path: Any) -> None:
+    ca, own = tmp_path / "ca.pem", tmp_path / "own.pem"
+
+    def issued() -> ssl.SSLContext:
+        """Write the files of a new authority; return the context of a server that accepts only these."""
+        authority = trustme.CA()
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        authority.issue_cert("127.0.0.1").configure_cert(context)
+        authority.configure_trust(context)
+        context.verify_mode = ssl.CERT_REQUIRED
+        authority.cert_pem.write_to_path(ca)
+        authority.issue_cert("orders.example.org").private_key_and_cert_chain_pem.write_to_path(own)
+        return context
+
+    later = issued()
+    files = ca.read_bytes(), own.read_bytes()
+    with EmbeddedSchemaRegistry(ssl_context=issued()) as first, EmbeddedSchemaRegistry(ssl_context=later) as second:
+        registry = SchemaRegistry([first.url, second.url], ssl_cafile=str(ca), ssl_certfile=str(own))
+        assert await registry.subjects() == []
+        own.unlink()  # as in the middle of a change
+        assert await registry.subjects() == []
+        ca.write_bytes(files[0])
+        own.write_bytes(files[1])
+        assert await registry.subjects() == []
+    assert (len(first.requests), len(second.requests)) == (2, 1)
 
 
 @pytest.mark.parametrize("call", ["register", "lookup", "incompatibilities"])

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, FastAPI, Request, WebSocket
 
 from aiokafka_lead import AdminClient, Consumer, ConsumerRecord, Handlers, Producer, ShareRecord
 from aiokafka_lead.errors import (
@@ -18,6 +18,7 @@ from aiokafka_lead.errors import (
     GroupAuthorizationFailedError,
     IllegalStateError,
     KafkaConnectionError,
+    TopicAuthorizationFailedError,
 )
 from aiokafka_lead.fastapi import Kafka
 from aiokafka_lead.schema import Schema, SchemaRegistry
@@ -136,6 +137,41 @@ async def test_mistakes_of_the_program_are_no_outage(
     with pytest.raises(httpx.HTTPStatusError, match="500"):
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://app") as http:
             (await http.post("/orders/stopped")).raise_for_status()
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "level"), [("/orders", 1009, ""), ("/no topic", 1011, "ERROR"), ("/missing", 1013, "WARNING")]
+)
+async def test_a_websocket_is_closed_with_a_code(
+    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture, path: str, code: int, level: str
+) -> None:
+    cluster.faults.add("Metadata", topic="missing", error_code=TopicAuthorizationFailedError)
+    kafka = Kafka(cluster.bootstrap_servers, client_id="api")
+    with_orders: Any = Depends(kafka.producer(linger_ms=0, max_request_size=500, max_block_ms=100))
+    app = FastAPI(lifespan=kafka.lifespan)
+    kafka.handle_errors(app)
+
+    @app.websocket("/{topic}")
+    async def put(websocket: WebSocket, topic: str, producer: Producer[Any, Any] = with_orders) -> None:
+        await websocket.accept()
+        await producer.send_and_wait(topic, b"1" * 1_000 if topic == "orders" else b"1")
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "websocket.connect"}
+
+    scope = {"type": "websocket", "path": path, "headers": [], "query_string": b"", "subprotocols": []}
+    async with running(app):
+        await app(scope, receive, send)
+    assert [message["type"] for message in sent] == ["websocket.accept", "websocket.close"]
+    assert sent[1]["code"] == code
+    logged = [(each.levelname, each.message) for each in caplog.records if each.name == "aiokafka_lead.fastapi"]
+    assert [each[0] for each in logged] == [level] * bool(level)
+    assert all(text.startswith(f"WebSocket {path}: ") for _, text in logged)
 
 
 async def test_handlers_of_several_topics(cluster: EmbeddedCluster) -> None:
@@ -331,6 +367,16 @@ async def test_a_consumer_that_cannot_start_says_so_itself(cluster: EmbeddedClus
     with pytest.raises(GroupAuthorizationFailedError):
         async with running(App(kafka).app):
             raise AssertionError
+
+
+async def test_nothing_is_added_to_a_running_app(cluster: EmbeddedCluster) -> None:
+    kafka = Kafka(cluster.bootstrap_servers)
+    consumer = kafka.consumer("orders", group_id="g")
+    async with running(FastAPI(lifespan=kafka.lifespan)):
+        with pytest.raises(IllegalStateError, match="before it starts"):
+            consumer(anyio.sleep)
+        with pytest.raises(IllegalStateError, match="before it starts"):
+            kafka.producer()
 
 
 async def test_what_cannot_be_right_raises_at_once(cluster: EmbeddedCluster) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import gc
 import itertools
+import ssl
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
+import trustme
 
 from aiokafka_lead import (
     AdminClient,
@@ -576,3 +579,25 @@ async def test_a_run_copies_with_a_pipeline_on_the_consumer_s_own_connections(cl
             tasks.start_soon(partial(source.run, copy, exactly_once=pipeline, max_transaction_records=20))
             assert await take(copies, 300) == values(300)
             await source.stop()
+
+
+async def test_a_client_may_be_created_while_certificates_are_replaced(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(server)
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    own = tmp_path / "own.pem"
+    own.write_bytes(authority.issue_cert("alice@example.org").private_key_and_cert_chain_pem.bytes())
+    files: dict[str, Any] = {"ssl_cafile": tmp_path / "ca.pem", "ssl_certfile": own}
+    async with EmbeddedCluster(brokers=1, ssl_context=server) as cluster:
+        cluster.create_topic("events")
+        async with Client(cluster.bootstrap_servers, security_protocol="SSL", **files) as client:
+            own.write_bytes(b"half of a")
+            async with (
+                client.producer() as producer,
+                client.consumer("events", auto_offset_reset="earliest") as consumer,
+            ):
+                await producer.send_and_wait("events", b"v")
+                assert (await consumer.getone()).value == b"v"
+        with pytest.raises(ConfigError, match="ssl_certfile"):
+            Producer(cluster.bootstrap_servers, security_protocol="SSL", **files)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from aiokafka_lead import Consumer, RecordBatch, TopicPartition
 from aiokafka_lead.errors import KafkaError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
+from aiokafka_lead.spark.source.columns import Piece
 from aiokafka_lead.spark.source.driver import Doubts
 from aiokafka_lead.spark.source.progress import CheckpointError, DataLossError, Progress
 from aiokafka_lead.spark.source.range_reader import RangeReader
@@ -103,6 +104,16 @@ def test_a_task_waits_for_a_topic_that_it_may_not_read(cluster: ClusterThread, n
     hidden.remove()
 
 
+async def chunks(
+    consumer: Consumer[bytes | None, bytes | None], ranges: list[OffsetRange]
+) -> AsyncIterator[list[Piece]]:
+    """Read ranges with this consumer."""
+    reader = RangeReader(consumer, ranges, {}, fail_on_data_loss=True, timeout_ms=20_000, loss_timeout_ms=20_000)
+    await reader.begin()
+    while (pieces := await reader.chunk()) is not None:
+        yield pieces
+
+
 class Interrupted(Consumer[bytes | None, bytes | None]):
     """Reports an error between two batches that have already arrived, as it does if a broker lags."""
 
@@ -134,22 +145,46 @@ def test_an_error_between_two_batches_loses_no_record(
         offsets: list[int] = []
         async with Interrupted(bootstrap_servers=cluster.bootstrap_servers, max_poll_records=100) as consumer:
             consumer.errors = [error("another topic cannot be seen")]
-            reader = RangeReader(
-                consumer,
-                [OffsetRange(topic, 0, 0, 1000)],
-                {},
-                fail_on_data_loss=True,
-                timeout_ms=20_000,
-                loss_timeout_ms=20_000,
-            )
-            await reader.begin()
-            while (pieces := await reader.chunk()) is not None:
+            async for pieces in chunks(consumer, [OffsetRange(topic, 0, 0, 1000)]):
                 for batch, count in pieces:
                     offsets += batch.offsets[:count]
             assert not consumer.errors
         return offsets
 
     assert asyncio.run(read_all()) == list(range(1000))
+
+
+class Assigned(Consumer[bytes | None, bytes | None]):
+    """Counts the partitions of all assignments."""
+
+    count = 0
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        wanted = list(partitions)
+        self.count += len(wanted)
+        super().assign(wanted)
+
+
+def test_ends_of_many_partitions_cost_few_assignments(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic(50)
+    for partition in range(50):
+        fill(cluster, topic, numbered(5), partition=partition)
+
+    async def read_all() -> tuple[list[tuple[int, int]], int]:
+        found: list[tuple[int, int]] = []
+        async with Assigned(bootstrap_servers=cluster.bootstrap_servers) as consumer:
+            # Records follow after each range, and some partitions have two ranges.
+            ranges = [OffsetRange(topic, partition, 0, 3) for partition in range(50)]
+            ranges += [OffsetRange(topic, partition, 4, 5) for partition in range(0, 50, 2)]
+            async for pieces in chunks(consumer, ranges):
+                for batch, count in pieces:
+                    found += [(batch.partition, offset) for offset in batch.offsets[:count]]
+            assert consumer.assignment() == frozenset()
+            return found, consumer.count
+
+    found, assigned = asyncio.run(read_all())
+    assert sorted(found) == [(at, n) for at in range(50) for n in range(5) if n < 3 or (n == 4 and at % 2 == 0)]
+    assert assigned <= 2 * 50
 
 
 def test_a_partition_whose_leader_does_not_know_it(cluster: ClusterThread, new_topic: NewTopic) -> None:

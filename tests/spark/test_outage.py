@@ -18,6 +18,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 from aiokafka_lead.testing.thread import ClusterThread
 
 from ..io.script import Certificates
+from .exactly_once_support import MicroBatch, counted
 from .support import batch_reader, batches, fill, numbered, rows, source, stored_values, stream_reader, values
 
 NewTopic = Callable[..., str]
@@ -98,6 +99,18 @@ def test_a_writing_task_begins_in_an_outage(cluster: ClusterThread, new_topic: N
     with outage(cluster):
         writer.write(iter([row]))
     assert stored_values(cluster, topic) == numbered(10)
+
+
+def test_a_decision_of_exactly_once_begins_in_an_outage(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    run = MicroBatch(cluster, topic)
+    written = [run.write([b"a"], 0), run.write([b"b"], 1)]
+    with outage(cluster):
+        run.commit(written)
+    with outage(cluster):
+        run = MicroBatch(cluster, topic, 1)
+    run.run([b"c"])
+    assert counted(cluster, topic) == [b"a", b"b", b"c"]
 
 
 def test_a_listener_with_tls_is_no_outage() -> None:

@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSourceArrowWriter
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import BinaryType, StructField, StructType
+from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from aiokafka_lead.errors import UnknownTopicOrPartitionError
 from aiokafka_lead.schema import Schema, SchemaReference, SchemaRegistry
@@ -109,11 +109,25 @@ def test_values_are_read_by_the_schemas_they_were_written_with(
     registry.requests.clear()
     found = [row["value"] for row in rows(reader, reader.partitions())]
     assert found == [*typed_rows(paid=False), None]
-    assert [each.path for each in registry.requests] == ["/schemas/ids/1"]
+    assert [row["value"] for row in rows(reader, reader.partitions())] == found
+    assert [each.path for each in registry.requests] == ["/schemas/ids/1"], "once for all tasks of the process"
     as_written = read(cluster, subscribe=topic, **{**given, "valueSchema": json.dumps(ORDER)})
     assert [row["value"] for row in as_written] == [*typed_rows(), None]
     streamed = stream_reader(cluster, subscribe=topic, **given)
     assert isinstance(streamed.schema["value"].dataType, StructType)  # type: ignore[attr-defined]
+
+
+def test_a_schema_that_was_missing_is_found_by_the_next_task(
+    cluster: ClusterThread, new_topic: NewTopic, registry: EmbeddedSchemaRegistry, given: dict[str, str]
+) -> None:
+    topic = new_topic(1)
+    register(registry, f"{topic}-value", ORDER)
+    fill(cluster, topic, [b"\0\0\0\0\x02" + content[5:] for content in write_values(registry, topic)])
+    reader = batch_reader(cluster, subscribe=topic, **given)
+    with pytest.raises(BadRecordError):
+        rows(reader, reader.partitions())
+    register(registry, "another", {**ORDER, "doc": "the same"})
+    assert [row["value"] for row in rows(reader, reader.partitions())] == typed_rows()
 
 
 def test_rows_are_written_by_the_latest_schema(
@@ -256,6 +270,31 @@ def test_nanoseconds_are_cut_to_sparks_microseconds(
     ]
 
 
+TIMES: dict[str, Any] = {
+    "type": "record",
+    "name": "Times",
+    "fields": [
+        {"name": "at", "type": ["null", logical("timestamp-micros")]},
+        {"name": "many", "type": {"type": "array", "items": logical("timestamp-micros")}},
+        {"name": "by", "type": {"type": "map", "values": logical("timestamp-micros")}},
+    ],
+}
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "+01:00", "+08", "Z", "GMT+1", "PST"])
+def test_times_are_written_in_every_time_zone_of_a_session(
+    cluster: ClusterThread, new_topic: NewTopic, registry: EmbeddedSchemaRegistry, given: dict[str, str], zone: str
+) -> None:
+    topic = new_topic(1)
+    register(registry, f"{topic}-value", TIMES)
+    time = pa.timestamp("us", tz=zone)
+    kind = pa.struct([("at", time), ("many", pa.list_(time)), ("by", pa.map_(pa.string(), time))])
+    rows = [{"at": 5, "many": [-1, 1_700_000_000_123_456], "by": [("a", 0)]}, {"at": None, "many": [], "by": []}]
+    write(cluster, pa.record_batch({"value": pa.array(rows, kind)}), topic=topic, **given)
+    found = [row["value"] for row in read(cluster, subscribe=topic, **given)]
+    assert pa.array(found, kind) == pa.array(rows, kind)
+
+
 TOO_LATE_MS = 1_700_000_000_123_456_789
 """A time in nanoseconds in a field of milliseconds."""
 
@@ -331,6 +370,15 @@ def test_a_users_own_schema_for_a_typed_column_is_refused(
     wrong = StructType([StructField("value", StructType([StructField("id", BinaryType())]))])
     with pytest.raises(ValueError, match="'value' is binary"):
         found.reader(wrong)
+    raw = StructType([StructField("offset", LongType()), StructField("value", BinaryType())])
+    for reader in (found.reader, found.streamReader):
+        with pytest.raises(ValueError, match="option 'valueSchema' has no effect on the column 'value'"):
+            reader(raw)
+    found.reader(StructType(raw.fields[:1]))
+    corrupt = source(cluster, **{"subscribe": "t", "onBadRecord": "null", **given, "valueSchema": '"string"'}).schema()
+    assert isinstance(corrupt, StructType)
+    with pytest.raises(ValueError, match="column '_corrupt' needs the option 'onBadRecord'='null'"):
+        source(cluster, subscribe="t").reader(corrupt)
 
 
 BAD = b"oops"
@@ -433,7 +481,10 @@ def test_through_spark(
     fill(cluster, first, contents)
     options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, **given}
     frame = spark.read.format("aiokafka_lead").options(subscribe=first, **options).load()
-    frame.where("value.id > 0").select("value").write.format("aiokafka_lead").options(topic=second, **options).mode(
-        "append"
-    ).save()
+    writer = frame.where("value.id > 0").select("value").write.format("aiokafka_lead").options(topic=second, **options)
+    spark.conf.set("spark.sql.session.timeZone", "PST")  # a name of Java
+    try:
+        writer.mode("append").save()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
     assert [record.value for record in cluster.records(second, 0)] == contents

@@ -97,6 +97,14 @@ def test_a_dataframe_reads_what_was_there_until_it_is_refreshed(
         assert counts() == [10, 5, 10, 20, 15]
         assert len(refresh(part).collect()) == 15
         assert counts() == [20, 15, 20, 20, 35]
+        fill(cluster, topic, numbered(10, 20))
+        inner = spark.sql("select 1 as one where 29 in (select offset from frozen where exists (select * from frozen))")
+        assert (inner.count(), refresh(inner).count(), frame.count()) == (0, 1, 30)
+        read = spark.read.format("AIOKafka_Lead").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+        other = read.option("subscribe", topic).load()
+        assert other.count() == 30
+        fill(cluster, topic, numbered(10, 30))
+        assert (other.count(), refresh(other).count()) == (30, 40)
     finally:
         spark.sql("drop table kafka")
 

@@ -393,13 +393,28 @@ def test_transactions(cluster: ClusterThread, new_topic: NewTopic) -> None:
     assert not query.plan(), "what the open transaction holds back is not offered"
 
 
+def test_a_checkpoint_beyond_an_open_transaction(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    transactions(cluster, topic, "co")
+    options = {"subscribe": topic, "startingOffsets": "earliest", "dataLossTimeoutMs": "0"}
+    query = Query(stream_reader(cluster, **options))
+    assert query.step() == numbered(20)
+    query.reader.stop()
+    query = query.restarted(stream_reader(cluster, kafka__isolation__level="read_committed", **options))
+    for _ in range(5):
+        assert not query.plan(), "neither a loss nor records again"
+    query.reader.stop()
+
+
 def test_progress_for_group_tools(cluster: ClusterThread, new_topic: NewTopic) -> None:
     topic = new_topic()
     fill(cluster, topic, numbered(10))
-    query = Query(stream_reader(cluster, subscribe=topic, startingOffsets="earliest", commitGroupId="lag"))
+    options = {"subscribe": topic, "startingOffsets": "earliest", "commitGroupId": "lag"}
+    query = Query(stream_reader(cluster, **options))
+    query.reader.prepareForTriggerAvailableNow()  # type: ignore[attr-defined]
     query.step()
-    assert not query.plan()
-    query.reader.stop()
+    cluster.faults.add("OffsetCommit", delay_ms=300, count=1)
+    assert not query.plan()  # Spark kills the process now
 
     async def committed() -> int | None:
         servers = cluster.bootstrap_servers
@@ -408,6 +423,18 @@ def test_progress_for_group_tools(cluster: ClusterThread, new_topic: NewTopic) -
             return None if found is None else found.offset
 
     assert asyncio.run(committed()) == 10
+    query.reader.stop()
+    # A coordinator that does not answer delays no micro-batch of an endless query.
+    query = query.restarted(stream_reader(cluster, **options))
+    held, before = cluster.faults.add("OffsetCommit", hold=True, count=1), cluster.requests.count("OffsetCommit")
+    for first in (10, 20):
+        fill(cluster, topic, numbered(10, first))
+        assert query.step() == numbered(10, first)
+    assert cluster.requests.count("OffsetCommit") == before + 1
+    held.release()
+    while asyncio.run(committed()) != 30:
+        assert not query.plan()
+    query.reader.stop()
 
 
 def test_progress_that_may_not_be_committed_any_more(cluster: ClusterThread, new_topic: NewTopic) -> None:

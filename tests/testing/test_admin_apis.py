@@ -250,9 +250,10 @@ async def test_records_are_deleted() -> None:
         for value in (b"a", b"b", b"c"):
             await produce(client, batch(value))
 
-        async def delete(offset: int, partition: int = 0) -> tuple[int, int]:
+        async def delete(offset: int, partition: int = 0, topic: str = "t") -> tuple[int, int]:
             part = DeleteRecordsPartition(partition_index=partition, offset=offset)
-            response = await client.call(DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=[part])]))
+            request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=[part])])
+            response = await client.call(request)
             result = response.topics[0].partitions[0]
             return result.error_code, result.low_watermark
 
@@ -262,6 +263,10 @@ async def test_records_are_deleted() -> None:
         assert await delete(-1) == (0, 3)
         assert await delete(4) == (errors.OffsetOutOfRangeError.code, -1)
         assert await delete(0, partition=1) == (errors.UnknownTopicOrPartitionError.code, -1)
+        for topic, policy in (("compacted", "compact"), ("both", "compact,delete")):
+            cluster.create_topic(topic, configs={"cleanup.policy": policy})
+        assert await delete(0, topic="compacted") == (errors.PolicyViolationError.code, -1)
+        assert await delete(0, topic="both") == (0, 0)
 
 
 async def test_offsets_are_listed() -> None:

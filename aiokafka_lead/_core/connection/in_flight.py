@@ -22,10 +22,17 @@ _LAST_ID = 2**31 - 1
 class InFlight:
     """A request in flight."""
 
-    __slots__ = ("correlation_id", "deadline", "on_done", "raw", "request_class", "version")
+    __slots__ = ("correlation_id", "deadline", "on_done", "raw", "request_class", "silent", "version")
 
     def __init__(
-        self, correlation_id: int, request_class: Any, version: int, deadline: float, on_done: OnDone, raw: bool
+        self,
+        correlation_id: int,
+        request_class: Any,
+        version: int,
+        deadline: float,
+        on_done: OnDone,
+        raw: bool,
+        silent: int,
     ) -> None:
         self.correlation_id = correlation_id
         self.request_class = request_class
@@ -35,6 +42,8 @@ class InFlight:
         self.on_done = on_done
         self.raw = raw
         """True if the answer is passed on as its undecoded frame."""
+        self.silent = silent
+        """Number of requests that expect no answer, sent just before this one."""
 
 
 class InFlightLedger:
@@ -43,36 +52,55 @@ class InFlightLedger:
     Invariant: correlation ids are consecutive, wrapping after 2**31 - 1.
     """
 
-    __slots__ = ("_entries", "next_id")
+    __slots__ = ("_entries", "_silent", "next_id")
 
     def __init__(self) -> None:
         self._entries: deque[InFlight] = deque()
         self.next_id = 0
         """The correlation id of the next request."""
+        self._silent = 0
+        """Number of requests that expect no answer, since the latest other request."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def add(self, request_class: Any, version: int, deadline: float, on_done: OnDone, raw: bool = False) -> None:
         """Add a request that was sent with ``next_id``, and expects an answer."""
-        self._entries.append(InFlight(self.next_id, request_class, version, deadline, on_done, raw))
-        self.skip()
+        self._entries.append(InFlight(self.next_id, request_class, version, deadline, on_done, raw, self._silent))
+        self._silent = 0
+        self._advance()
 
     def skip(self) -> None:
         """Count a request that was sent with ``next_id``, and expects no answer."""
+        self._silent += 1
+        self._advance()
+
+    def _advance(self) -> None:
         self.next_id = 0 if self.next_id == _LAST_ID else self.next_id + 1
 
-    def match(self, correlation_id: int) -> InFlight:
-        """Return the oldest request; raise `MalformedMessageError` if the answer with this id is not its answer."""
+    def match(self, correlation_id: int) -> InFlight | None:
+        """Return the oldest request, to which an answer with this id belongs.
+
+        Returns None for an answer to a request that expects none: Azure Event Hubs answers Produce with ``acks=0``.
+        Raises `MalformedMessageError` for any other answer.
+        """
         if not self._entries:
+            if self._is_silent(correlation_id, self.next_id, self._silent):
+                return None
             raise MalformedMessageError(f"a response with correlation id {correlation_id}, but no request is in flight")
         oldest = self._entries[0]
         if oldest.correlation_id != correlation_id:
+            if self._is_silent(correlation_id, oldest.correlation_id, oldest.silent):
+                return None
             raise MalformedMessageError(
                 f"a response with correlation id {correlation_id}; expected {oldest.correlation_id} "
                 f"({oldest.request_class.NAME})"
             )
         return oldest
+
+    def _is_silent(self, correlation_id: int, before: int, count: int) -> bool:
+        """Return True if it is one of the ``count`` ids just before another id."""
+        return correlation_id >= 0 and 0 < (before - correlation_id) & _LAST_ID <= count
 
     def pop(self) -> None:
         """Remove the oldest request, which is done."""

@@ -98,6 +98,8 @@ class Reachability:
         self._evasions: dict[Endpoint, Trust] = {}
         self._ready_at: dict[Endpoint, float] = {}
         self._astray: set[Endpoint] = set()
+        self._asked_older: set[Endpoint] = set()
+        """Addresses whose connections begin with an older version of ApiVersions."""
 
     def failed(self, endpoint: Endpoint, now: float, error: KafkaError) -> None:
         """Record a failure before a connection was ready; mark a refused login that may pass as retriable.
@@ -189,6 +191,28 @@ class Reachability:
     def has_led_astray(self, endpoint: Endpoint) -> bool:
         """Return True if the address has ever led to another cluster, to which old connections may still lead."""
         return endpoint in self._astray
+
+    def hung_up(self, endpoint: Endpoint, *, older: bool) -> bool:
+        """Record that the broker closed a connection instead of answering ApiVersions.
+
+        Returns True if it should be asked in an ``older`` version at once, because it may not know the newest. If it
+        was asked in the older version, the reason is another, and the next connection begins with the newest again.
+        """
+        if older:
+            self._asked_older.discard(endpoint)
+            return False
+        if len(self._asked_older) >= REMEMBERED_ADDRESSES:
+            self._asked_older.clear()
+        self._asked_older.add(endpoint)
+        return True
+
+    def has_newer_version(self, endpoint: Endpoint) -> None:
+        """Record that the broker knows newer versions of ApiVersions, so that it hung up for another reason."""
+        self._asked_older.discard(endpoint)
+
+    def asks_older_version(self, endpoint: Endpoint) -> bool:
+        """Return True if a connection should begin with an older version of ApiVersions; see `hung_up`."""
+        return endpoint in self._asked_older
 
     def retry_at(self, endpoint: Endpoint) -> float:
         """Return the time at which a connection may be opened; 0.0 if it may be opened now."""

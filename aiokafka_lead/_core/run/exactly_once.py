@@ -88,7 +88,7 @@ class CallTransaction:
         return self._used or self._outside() != self._before
 
     @property  # type: ignore[misc]
-    def __class__(self) -> type:
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The transaction's class, for `isinstance`."""
         return type(self._txn)
 

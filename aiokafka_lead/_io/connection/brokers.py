@@ -241,7 +241,9 @@ class Brokers:
 
     def led_astray(self, node_id: int) -> None:
         """Check the cluster of each new connection to the node's address, since it has led to another cluster."""
-        self._reachability.led_astray(self._nodes[node_id].endpoint)
+        node = self._nodes.get(node_id)
+        if node is not None:
+            self._reachability.led_astray(node.endpoint)
 
     def evaded(self, node_id: int, asked_at: float) -> None:
         """Count a node's failure to answer a request that any broker can answer, so that `least_loaded` avoids it.
@@ -263,7 +265,9 @@ class Brokers:
         It is no better if all other addresses have been left without a useful answer since. Unreachable addresses are
         tried again by the next request. A ``silent`` address is left in any case, since `patience_s` grows each time.
         """
-        node = self._nodes[node_id]
+        node = self._nodes.get(node_id)
+        if node is None:
+            return False  # it was removed while it was being asked
         reachability = self._reachability
         moves = reachability.leave(node.endpoint, error) or silent
         moves |= reachability.may_lead_elsewhere(node.endpoint, time.monotonic())
@@ -281,11 +285,13 @@ class Brokers:
 
     def all_left(self, node_id: int) -> bool:
         """Return True if all addresses of the node's name were left, and none is merely unreachable."""
-        return self._reachability.all_left(self._nodes[node_id].endpoint)
+        node = self._nodes.get(node_id)
+        return node is None or self._reachability.all_left(node.endpoint)
 
     def patience_s(self, node_id: int) -> float:
         """Return the time until another address of the node's name is tried; infinity if there is none."""
-        return self._reachability.patience_s(self._nodes[node_id].endpoint)
+        node = self._nodes.get(node_id)
+        return math.inf if node is None else self._reachability.patience_s(node.endpoint)
 
     def _reconnect(self, node: _Node, error: KafkaError) -> None:
         link = node.links.pop(Lane.CONTROL, None)

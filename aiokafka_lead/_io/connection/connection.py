@@ -308,6 +308,8 @@ class Connection:
         """Pass an answer to its request's ``on_done``."""
         try:
             entry = self._ledger.match(peek_correlation_id(frame))
+            if entry is None:
+                return  # the response to a request that expects none
             response: Any = frame
             if not entry.raw:
                 response = decode_answer(entry.request_class.RESPONSE, entry.version, memoryview(frame))

@@ -15,6 +15,7 @@ from ..._wire.messages.metadata import MetadataRequest
 from ...config import ClientConfig
 from ...errors import (
     KafkaConnectionError,
+    KafkaError,
     MisroutedConnectionError,
     RebootstrapRequiredError,
     UnsupportedVersionError,
@@ -28,6 +29,13 @@ if TYPE_CHECKING:
     from .tls import TlsContexts
 
 SOFTWARE_NAME = "aiokafka-lead"
+
+API_VERSIONS = "ApiVersions"
+"""Stage of a connection that waits for the versions of the broker."""
+
+OLDER_VERSION = 3
+"""Version of ApiVersions for brokers that close the connection if they do not know a version. It is the first version
+with the name of the client (KIP-511)."""
 
 FIRST_VERSION_THAT_REFUSES = 5
 """First version of ApiVersions with the ids of broker and cluster, which other brokers refuse (KIP-1242)."""
@@ -78,15 +86,20 @@ async def shake_hands(
     security: Security,
     hot: Iterable[type[Request[Any]]] = (),
     expected: Expected | None = None,
+    *,
+    older: bool = False,
 ) -> None:
     """Make an open connection ready, and create the codecs of ``hot`` requests. Raises `KafkaError`.
+
+    With ``older``, the first version of ApiVersions is `OLDER_VERSION`.
 
     Raises `MisroutedConnectionError` if a check finds another broker, or another cluster than ``expected``.
     """
     if connection.node_id < 0:
         expected = None  # bootstrap servers have no known broker ids, and may belong to any cluster
-    connection.stage = "ApiVersions"
-    versions, asked = await _negotiate(connection, security, expected)
+    connection.stage = API_VERSIONS
+    first = OLDER_VERSION if older else ApiVersionsRequest.MAX_VERSION
+    versions, asked = await _negotiate(connection, security, expected, first)
     offered = (request for request in hot if versions.supports(request))
     await in_slices(make_codecs((request, versions.version_for(request)) for request in offered))
     session = ENDLESS
@@ -102,7 +115,9 @@ async def shake_hands(
     connection.become_ready(versions, authenticated=security.login is not None, session=session)
 
 
-async def _negotiate(connection: Connection, security: Security, expected: Expected | None) -> tuple[ApiVersions, int]:
+async def _negotiate(
+    connection: Connection, security: Security, expected: Expected | None, version: int
+) -> tuple[ApiVersions, int]:
     """Request the API versions, with lower versions of the request until the broker supports it (KIP-511).
 
     Returns the broker's versions, and the version of the answered request.
@@ -110,7 +125,6 @@ async def _negotiate(connection: Connection, security: Security, expected: Expec
     request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
     if expected is not None and expected.checked:
         request.cluster_id, request.node_id = expected.cluster_id, connection.node_id
-    version = ApiVersionsRequest.MAX_VERSION
     try:
         response = await connection.exchange(request, version)
         while response.error_code == UnsupportedVersionError.code and version > 0:
@@ -133,6 +147,19 @@ async def _negotiate(connection: Connection, security: Security, expected: Expec
         raise MisroutedConnectionError(text, broker=connection.label)
     raise_for_code(response.error_code, "the broker refused ApiVersions", connection.label)
     return ApiVersions.from_response(response), version
+
+
+def may_lack_version(connection: Connection, error: KafkaError) -> bool:
+    """Return True if the broker may have closed the connection because it lacks the version of ApiVersions.
+
+    Azure Event Hubs and some proxies do so. Brokers of Apache Kafka answer such a request with an error (KIP-511).
+    """
+    return connection.stage == API_VERSIONS and type(error) is KafkaConnectionError
+
+
+def has_newer_version(versions: ApiVersions) -> bool:
+    """Return True if the broker knows a later version of ApiVersions than `OLDER_VERSION`."""
+    return versions.supports(ApiVersionsRequest, OLDER_VERSION + 1)
 
 
 def _lower_version(response: ApiVersionsResponse, asked: int) -> int:

@@ -25,7 +25,7 @@ from ...errors.shown import shown
 from ..loop import Spawner, Waiter, sleep_until, uninterrupted
 from .connection import Connection
 from .failures import RESOLVING, of_addresses, timeout_kind
-from .handshake import Expected, Security, shake_hands
+from .handshake import Expected, Security, has_newer_version, may_lack_version, shake_hands
 from .settings import AnyLane, ConnectionSettings
 from .transport import AddressInfo, Way, dial, resolve
 
@@ -397,13 +397,19 @@ class Link:
     async def _set_up_next(
         self, connection: Connection, tls: SSLContext | None, search: Search[KafkaError, AddressInfo], group: Spawner
     ) -> bool:
-        """Set the connection up at the next address; return False if another should be tried. Raises other errors."""
+        """Set the connection up at the next address; return False if another try should follow. Raises other errors."""
+        reachability = self._context.reachability
+        older = reachability.asks_older_version(self.endpoint)
         error: KafkaError
         try:
-            await self._open(connection, tls, search, group)
+            await self._open(connection, tls, search, group, older=older)
         except TimeoutError:
             silent, error = True, KafkaConnectionError(f"no answer during {connection.stage}")
         except KafkaError as failure:
+            if may_lack_version(connection, failure) and reachability.hung_up(self.endpoint, older=older):
+                self._log.debug("%s; an older version of ApiVersions is tried", failure, extra=self._about)
+                connection.close(failure, expected=True)
+                return False
             silent, error = False, failure
         else:
             search.succeeded()
@@ -436,9 +442,18 @@ class Link:
         return await resolve(*self.endpoint)
 
     async def _open(
-        self, connection: Connection, tls: SSLContext | None, search: Search[KafkaError, AddressInfo], group: Spawner
+        self,
+        connection: Connection,
+        tls: SSLContext | None,
+        search: Search[KafkaError, AddressInfo],
+        group: Spawner,
+        *,
+        older: bool,
     ) -> None:
-        """Make the connection ready at the next address. Raises TimeoutError if the address does not answer in time."""
+        """Make the connection ready at the next address; with ``older``, ask for an older version of ApiVersions first.
+
+        Raises TimeoutError if the address does not answer in time.
+        """
         began, way = time.monotonic(), self._context.way
         connection.stage = "connecting" if way is None else f"connecting through {way.label}"
         candidates = search.candidates()
@@ -459,7 +474,10 @@ class Link:
         connection.opening_s = time.monotonic() - began
         group.start_soon(uninterrupted(transport.run))
         connection.opened(transport)
-        await shake_hands(connection, self._context.security, self._context.hot, self._context.expected(self.endpoint))
+        security, expected = self._context.security, self._context.expected(self.endpoint)
+        await shake_hands(connection, security, self._context.hot, expected, older=older)
+        if has_newer_version(connection.versions):
+            self._context.reachability.has_newer_version(self.endpoint)
         self._context.connected(connection.versions)
 
     def _became_ready(self, connection: Connection) -> bool:

@@ -106,24 +106,25 @@ class _Read(_Renewed):
     def __init__(self, material: TlsMaterial, log: ClientLog) -> None:
         super().__init__("what the ssl_* options name", log)
         self._material = material
-        self._look: _Look | None = None
+        self._look: Look | None = None
         """State of the files just before the current context was created from them."""
 
     async def _renew(self, current: SSLContext | None) -> SSLContext:
         if current is not None and not self._material.files:
             return current
-        look, context = await self._calls.run(partial(_read_if_other, self._material, self._look))
+        look, context = await self._calls.run(partial(read_if_changed, self._material, self._look))
         self._look = look
         context = context or current
         assert context is not None, "how files look is known only with a context of them"
         return context
 
 
-_Look = tuple[tuple[object, ...], ...]
+Look = tuple[tuple[object, ...], ...]
+"""State of files."""
 
 
-def _read_if_other(material: TlsMaterial, known: _Look | None) -> tuple[_Look, SSLContext | None]:
-    """Return the current state of the files, and a new context if the state has changed."""
+def read_if_changed(material: TlsMaterial, known: Look | None) -> tuple[Look, SSLContext | None]:
+    """Return the current state of the files, and a new context if the state has changed. Raises `ConfigError`."""
     look = tuple(map(_look_of, material.files))
     return look, None if look == known else material.context()
 

@@ -16,7 +16,7 @@ from ..._core.backoff import Backoff
 from ..._options.callables import function_of
 from ..._options.token import Token
 from ..._values import NamedTuple
-from ...errors import KafkaError, SaslAuthenticationFailedError, TokenProviderError
+from ...errors import KafkaConnectionError, KafkaError, SaslAuthenticationFailedError, TokenProviderError
 from ...errors.base import own_copy, without_frames
 from ...errors.shown import shown
 from ..cancellation import outlives_cancellation
@@ -146,6 +146,8 @@ class TokenSource:
         except KafkaError as error:
             if isinstance(error, TokenProviderError | SaslAuthenticationFailedError):
                 return without_frames(error)
+            if isinstance(error, KafkaConnectionError):
+                return TokenProviderError(f"the token provider failed: {error.message}")
             return SaslAuthenticationFailedError(f"the token provider's token cannot be used: {error.message}")
         except asyncio.CancelledError:
             if not await outlives_cancellation():
@@ -196,8 +198,6 @@ class _Calls:
         """Call a function; return its result. The call keeps the source alive even if all clients are gone."""
         if inspect.iscoroutinefunction(function_of(function)):
             return await function()
-        if self._threads.full:
-            raise TokenProviderError(f"{self._threads.running} calls of the token provider have not returned")
         given = await self._threads.run(partial(_call, function, source))
         return await given if isinstance(given, Awaitable) else given
 

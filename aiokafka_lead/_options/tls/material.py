@@ -182,6 +182,9 @@ class TlsMaterial:
     def _made(self) -> ssl.SSLContext:
         self.check()
         context = self._trusting()
+        # From Python 3.13 on, default contexts reject certificates without some extensions of RFC 5280. Many private
+        # authorities issue such certificates, for example Strimzi. Other Kafka clients accept them.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         certificate = self._source("ssl_cert")
         if certificate is not None:
             self._present(context, *certificate)

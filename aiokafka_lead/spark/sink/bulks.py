@@ -195,6 +195,7 @@ def _contents(column: pa.Array, indices: Sequence[int], *, typed: bool = False) 
 
 
 def _objects(column: pa.Array, indices: Sequence[int]) -> list[Any]:
+    column = column.cast(_in_utc(column.type))
     try:
         return list(column.to_pylist(maps_as_pydicts="strict"))
     except (OverflowError, ValueError):
@@ -204,6 +205,19 @@ def _objects(column: pa.Array, indices: Sequence[int]) -> list[Any]:
             except (OverflowError, ValueError) as error:  # a time beyond the year 9999, a map with a key twice
                 raise RowError(index, f"not written by its schema: {error}") from None
         raise
+
+
+def _in_utc(kind: pa.DataType) -> pa.DataType:
+    """Return the type with all times in UTC: Python does not know every name of a time zone that Spark accepts."""
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, tz="UTC")
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_in_utc(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_in_utc(kind.key_type), kind.item_field.with_type(_in_utc(kind.item_type)))
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_in_utc(kind.value_type)))
+    return kind
 
 
 def _headers(column: pa.Array, indices: Sequence[int]) -> list[list[Header] | None]:

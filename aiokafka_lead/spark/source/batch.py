@@ -20,7 +20,7 @@ class KafkaBatchReader(DataSourceReader):
     """Plans on the driver, and reads in tasks, which get copies. Each side imports its part on demand."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        check_schema(schema)
+        check_schema(schema, options)
         self.options = dict(options)
         self.parsed: SourceOptions = batch_options(options)
         self.schema = schema

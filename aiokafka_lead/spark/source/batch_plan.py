@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import anyio
 
 from ..client_loop import client_loop
+from .bounds import is_beginning
 from .clients import admin_client, read_committed
 from .cluster_view import ClusterView
 from .options import SourceOptions
@@ -38,7 +39,7 @@ async def _find(view: ClusterView, parsed: SourceOptions) -> tuple[list[OffsetRa
     report([f"brokers disagree about {name}, and it is not read" for name in unclear], fail=parsed.fail_on_data_loss)
     start, end = start.without(recreated), end.without(recreated)
     both = sorted(start.offsets.keys() & end.offsets.keys())
-    found = [OffsetRange(*tp, start.offsets[tp], end.offsets[tp]) for tp in both]
+    found = [OffsetRange(*tp, start.offsets[tp], end.offsets[tp], is_beginning(parsed.starting, tp)) for tp in both]
     for one in found:
         if one.start > one.until:
             raise ValueError(f"the start of {one.tp} is after its end: {one.start}, {one.until}")

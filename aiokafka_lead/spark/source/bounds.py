@@ -56,6 +56,11 @@ class AtTime:
 Bound = End | AtOffsets | AtTimes | AtTime
 
 
+def is_beginning(bound: Bound, tp: TopicPartition) -> bool:
+    """Return True if the bound is the beginning of this partition's log, which retention moves."""
+    return bound is End.EARLIEST or (isinstance(bound, AtOffsets) and bound.offsets.get(tp) == EARLIEST)
+
+
 def is_certain(bound: Bound, found: Mapping[TopicPartition, int]) -> bool:
     """Return True if the bound always had these offsets: given offsets, and the beginnings of logs never truncated."""
     match bound:

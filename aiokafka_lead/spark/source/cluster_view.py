@@ -11,7 +11,7 @@ import anyio
 
 from ...admin import AdminClient, OffsetSpec, TopicDescription, outcomes_of
 from ...errors import KafkaError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
-from ...types import TopicPartition
+from ...types import OffsetAndTimestamp, TopicPartition
 from .bounds import EARLIEST, LATEST, AtOffsets, AtTime, AtTimes, Bound, End, NoMatch, Selection
 from .options import SourceOptions
 from .progress import Progress
@@ -63,7 +63,8 @@ class ClusterView:
 
         async def find() -> Progress:
             partitions, ids = await self._partitions(known)
-            return Progress(await self._offsets(dict.fromkeys(partitions, LATEST), known), ids)
+            found = await self._offsets(dict.fromkeys(partitions, LATEST), known)
+            return Progress(found | await self._held_back(found, known.known_to(Progress({}, ids))), ids)
 
         found = await self._again(find)
         for _ in range(CONFIRMATIONS if known.recreated(found) else 0):
@@ -71,6 +72,18 @@ class ClusterView:
             if again.topic_ids != found.topic_ids:  # some broker lags: its answer about these topics is in doubt
                 return found.without(known.recreated(found) | known.recreated(again))
         return found
+
+    async def _held_back(self, found: Times, known: Times) -> dict[TopicPartition, int]:
+        """Return the known offsets of partitions in which an older open transaction hides the rest of the log.
+
+        Such offsets come from options, or from an earlier run without read_committed.
+        """
+        short = [tp for tp, end in found.items() if end < known.get(tp, 0)]
+        if not (short and self._read_committed):
+            return {}
+        stored = await outcomes_of(self._admin.list_offsets(dict.fromkeys(short, OffsetSpec.LATEST)))
+        ends = {tp: entry.offset for tp, entry in stored.items() if isinstance(entry, OffsetAndTimestamp)}
+        return {tp: known[tp] for tp, end in ends.items() if end >= known[tp]}
 
     def unread(self, known: Progress) -> set[TopicPartition]:
         """Return the partitions of ``known`` that the options no longer select."""

@@ -165,21 +165,27 @@ class StreamDriver:
         wanted = set(partitions)
         return self._loop.run(self._view.earliest, wanted) if wanted else {}
 
-    def commit(self, progress: Progress) -> None:
+    def commit(self, progress: Progress, *, wait: bool = False) -> None:
         """Commit in the background; raise the last commit's error if it is permanent.
 
-        Only tools use these commits, so a temporary error has no consequence: the next micro-batch commits again. Once
-        a commit has succeeded, every error counts as temporary, because a withdrawn ACL may be granted again.
+        Only tools use these commits, so a temporary error has no consequence: the next call commits again. It also does
+        so if a commit is in progress now. Once a commit has succeeded, every error counts as temporary, because a
+        withdrawn ACL may be granted again. With ``wait``, returns when the commit has ended.
         """
-        if self._parsed.commit_group_id is None or progress == self._committed:
+        if self._parsed.commit_group_id is None:
             return
         if self._committing is not None:
+            if not (wait or self._committing.done()):
+                return
             self._committing.result()
-        if self._group is None:
-            group = group_consumer(self._loop, self._options, self._parsed.commit_group_id)
-            self._group = self._stack.enter_context(group)
-        self._committed = progress
-        self._committing = self._loop.start(self._commit, self._group, dict(progress.offsets))
+        if progress != self._committed:
+            if self._group is None:
+                group = group_consumer(self._loop, self._options, self._parsed.commit_group_id)
+                self._group = self._stack.enter_context(group)
+            self._committed = progress
+            self._committing = self._loop.start(self._commit, self._group, dict(progress.offsets))
+            if wait:
+                self._committing.result()
 
     async def _commit(self, group: Consumer, offsets: dict[TopicPartition, int]) -> None:
         try:
@@ -188,6 +194,8 @@ class StreamDriver:
         except KafkaError as error:
             if not (error.retriable or self._has_committed):
                 raise
+            if error.retriable:
+                self._committed = None
             if (now := time.monotonic()) >= self._mentioned_at + MENTION_EVERY_S:
                 self._mentioned_at = now
                 _log.warning("progress was not committed: %s", error)

@@ -34,6 +34,8 @@ class OffsetRange:
     partition: int
     start: int
     until: int
+    from_beginning: bool = False
+    """True if it begins where the log does, which may be later when it is read."""
 
     @property
     def tp(self) -> TopicPartition:
@@ -48,7 +50,8 @@ class OffsetRange:
     def within(self, first: int, until: int | None) -> OffsetRange:
         """Return the part from ``first`` to before ``until``, which may be empty."""
         end = self.until if until is None else min(self.until, until)
-        return OffsetRange(self.topic, self.partition, max(self.start, first), end)
+        kept = self.from_beginning and first <= self.start
+        return OffsetRange(self.topic, self.partition, max(self.start, first), end, kept)
 
 
 def plan_tasks(
@@ -98,7 +101,9 @@ def split(
 def _divide(found: OffsetRange, count: int) -> list[OffsetRange]:
     edges = [found.start + found.size * at // count for at in range(count + 1)]
     return [
-        OffsetRange(found.topic, found.partition, start, until) for start, until in pairwise(edges) if until > start
+        OffsetRange(found.topic, found.partition, start, until, found.from_beginning and start == found.start)
+        for start, until in pairwise(edges)
+        if until > start
     ]
 
 

@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 
 from ...errors import InvalidSchemaError, KafkaError
 from ..kafka_options import boolean
-from ..schemas import Typed, registry_of, resolved_at_once, schema_of, typed_columns, typed_field
+from ..schemas import Typed, registry_of, registry_of_tasks, resolved_at_once, schema_of, typed_columns, typed_field
 from .bad_records import CORRUPT, BadRecordError, OnBadRecord, bad_records, corrupt_column
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def batch_reader_of(
 
     from ...schema.columns import AvroColumns
 
-    registry = registry_of(typed)
+    registry = registry_of_tasks(typed)
     kinds = to_arrow_schema(schema, timezone="UTC")
     readers = {
         field.name: AvroColumns(
@@ -140,17 +140,27 @@ def full_schema(options: Mapping[str, str]) -> StructType:
     return with_types(options, StructType(fields))
 
 
-def check_schema(schema: StructType) -> None:
-    """Raise ValueError unless a user's schema consists of these columns; omitting some makes reading cheaper."""
+def check_schema(schema: StructType, options: Mapping[str, str]) -> None:
+    """Raise ValueError unless a user's schema consists of these columns; omitting some makes reading cheaper.
+
+    A column that the options make typed must come from `full_schema`.
+    """
     if not schema.fields:
         raise ValueError("a schema without columns has no rows: name at least one, such as 'offset bigint'")
     known = {field.name: field.dataType for field in [*_COLUMNS.fields, _HEADERS, _CORRUPT]}
+    typed = typed_columns(options)
     for field in schema.fields:
         if field.name not in known:
             raise ValueError(f"there is no column '{field.name}', only {', '.join(known)}")
-        if field.dataType != known[field.name] and not (
-            field.name in ("key", "value") and schema_of(field) is not None
-        ):
+        is_typed = field.name in ("key", "value") and schema_of(field) is not None
+        if field.dataType != known[field.name] and not is_typed:
             raise ValueError(f"column '{field.name}' is {known[field.name].simpleString()}")
+        if typed is not None and field.name in typed.schemas and not is_typed:
+            raise ValueError(
+                f"option '{field.name}Schema' has no effect on the column '{field.name}' of the given schema, which is "
+                "binary: use load() without a schema, or no such option"
+            )
+        if field.name == CORRUPT and bad_records(options).mode is OnBadRecord.FAIL:
+            raise ValueError(f"column '{CORRUPT}' needs the option 'onBadRecord'='null'")
         if not field.nullable and field.name in _MAY_BE_NULL:
             raise ValueError(f"column '{field.name}' may be null, and its schema must say so")

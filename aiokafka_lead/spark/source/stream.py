@@ -183,7 +183,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches on the driver and reads them in tasks. Each imports its part on demand."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        check_schema(schema)
+        check_schema(schema, options)
         self.options = dict(options)
         self.parsed: SourceOptions = stream_options(options)
         self.schema = schema
@@ -250,7 +250,11 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = self._limited(begun, ends, limit)
         if begun.initial:
             return replace(ends, began=begun.known_to(ends)).to_json()
-        return start if ends.at_same_place(begun) else ends.to_json()
+        if not ends.at_same_place(begun):
+            return ends.to_json()
+        if self._pins:
+            self._ask().commit(begun, wait=True)  # the query ends now, and Spark kills this process
+        return start
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Return the ends, for the query's progress."""

@@ -48,11 +48,12 @@ from ...errors import (
     InvalidReplicaAssignmentError,
     InvalidRequestError,
     NoReassignmentInProgressError,
+    PolicyViolationError,
     UnknownTopicOrPartitionError,
     raise_for_code,
 )
 from .._server.context import RequestContext
-from .._state.configs import TOPIC_CONFIGS
+from .._state.configs import TOPIC_CONFIGS, split_list
 from .._state.topics import Partition, Topic
 from .list_offsets import check_leader
 
@@ -150,6 +151,8 @@ def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> De
                 raise_for_code(context.fault_code(topic.name, wanted.partition_index))
                 partition = context.engine.state.partition(topic.name, wanted.partition_index)
                 check_leader(context, partition, -1)
+                if "delete" not in split_list(partition.topic.configs.get("cleanup.policy")):
+                    raise PolicyViolationError(f"{topic.name} is only compacted")
                 log = partition.log
                 # -1 is the high watermark.
                 log.delete_before(log.end_offset if wanted.offset == -1 else wanted.offset)

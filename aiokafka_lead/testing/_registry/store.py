@@ -13,7 +13,9 @@ LEVELS = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSIT
 TYPES = ("AVRO", "JSON", "PROTOBUF")
 
 NO_SUBJECT, NO_VERSION, NO_SCHEMA = 40401, 40402, 40403
+NOT_DELETED, VERSION_NOT_DELETED = 40405, 40407
 INVALID_SCHEMA, INVALID_VERSION, INVALID_LEVEL = 42201, 42202, 42203
+REFERENCED = 42206
 INCOMPATIBLE = 409
 
 
@@ -102,9 +104,15 @@ class Store:
             raise Refusal(404, NO_SUBJECT, f"Subject '{name}' not found.")
         return found
 
-    def version(self, name: str, version: str) -> tuple[int, int]:
-        """Return the version's number and the schema's id."""
-        live = self.subject(name).live()
+    def _known(self, name: str) -> Subject:
+        found = self.subjects.get(name)
+        if found is None or not found.versions:
+            raise Refusal(404, NO_SUBJECT, f"Subject '{name}' not found.")
+        return found
+
+    def version(self, name: str, version: str, *, deleted: bool = False) -> tuple[int, int]:
+        """Return the version's number and the schema's id; ``deleted`` includes versions not deleted permanently."""
+        live = list(self._known(name).versions) if deleted else self.subject(name).live()
         if version == "latest":
             number = live[-1]
         elif version.isdecimal() and int(version) > 0:
@@ -145,22 +153,40 @@ class Store:
 
     def delete(self, name: str, *, permanent: bool) -> list[int]:
         if permanent:
-            found = self.subjects.get(name)
-            if found is None:
-                raise Refusal(404, NO_SUBJECT, f"Subject '{name}' not found.")
+            found = self._known(name)
             if found.live():
-                raise Refusal(404, 40405, f"Subject '{name}' was not deleted first before being permanently deleted")
+                text = f"Subject '{name}' was not deleted first before being permanently deleted"
+                raise Refusal(404, NOT_DELETED, text)
             del self.subjects[name]
             return list(found.versions)
         subject = self.subject(name)
         numbers = subject.live()
+        for number in numbers:
+            self._check_unreferenced(name, number)
         subject.deleted.update(numbers)
         return numbers
 
-    def delete_version(self, name: str, version: str) -> int:
-        number, _ = self.version(name, version)
-        self.subjects[name].deleted.add(number)
+    def delete_version(self, name: str, version: str, *, permanent: bool) -> int:
+        number, _ = self.version(name, version, deleted=permanent)
+        subject = self.subjects[name]
+        if not permanent:
+            self._check_unreferenced(name, number)
+            subject.deleted.add(number)
+        elif number in subject.deleted:
+            subject.deleted.remove(number)
+            del subject.versions[number]
+        else:
+            text = f"Subject '{name}' Version {number} was not deleted first before being permanently deleted"
+            raise Refusal(404, VERSION_NOT_DELETED, text)
         return number
+
+    def _check_unreferenced(self, name: str, number: int) -> None:
+        for subject in self.subjects.values():
+            for live in subject.live():
+                references = self.schemas[subject.versions[live]].references
+                if any((to, version) == (name, number) for _, to, version in references):
+                    text = f"One or more references exist to the schema {{subject={name},version={number}}}."
+                    raise Refusal(422, REFERENCED, text)
 
     def set_level(self, name: str | None, level: Any) -> None:
         if level not in LEVELS:

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 import anyio
 from anyio.lowlevel import RunVar
 
-from ....errors import KafkaConnectionError
+from ....errors import KafkaConnectionError, UnresolvedHostError
 from ....errors.shown import shown
 from ...loop import uninterrupted
 from ...threads import BlockingCalls
@@ -27,6 +27,18 @@ S = TypeVar("S")
 
 ATTEMPT_DELAY_S = 0.25
 """Head start of an address before the next address is tried in parallel (RFC 8305, section 5)."""
+
+_KEEPALIVE = tuple(
+    (getattr(socket, name), value)
+    for name, value in (
+        ("TCP_KEEPIDLE", 60),  # seconds before the first probe
+        ("TCP_KEEPALIVE", 60),  # the same on macOS
+        ("TCP_KEEPINTVL", 10),  # seconds between probes
+        ("TCP_KEEPCNT", 6),  # number of probes
+    )
+    if hasattr(socket, name)
+)
+"""Options of keepalive, as far as the operating system has them."""
 
 PORT_MAX = 65_535
 HOST_CHARACTERS = 253
@@ -59,6 +71,8 @@ async def resolve(host: str, port: int) -> dict[str, AddressInfo]:
         infos = _numeric(host, port) or await _looked_up(host, port)
     except (OSError, UnicodeError) as error:
         raise connect_error(error) from error
+    except KafkaConnectionError as error:
+        raise UnresolvedHostError(f"cannot connect: {error.message}") from error
     families = [[info for info in infos if info[0] == family] for family in dict.fromkeys(info[0] for info in infos)]
     return {info[4][0]: (info[0], info[4]) for info in chain(*zip_longest(*families)) if info is not None}
 
@@ -155,9 +169,15 @@ async def race(
 
 
 def tune(sock: socket.socket) -> None:
-    """Disable delays of small requests, and enable keepalive to detect a vanished peer."""
+    """Disable delays of small requests, and enable keepalive.
+
+    Keepalive detects a vanished peer, and keeps load balancers from dropping an idle connection. They do so after a few
+    minutes, some without a sign, while operating systems send the first probe after two hours.
+    """
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for number, value in _KEEPALIVE:
+        sock.setsockopt(socket.IPPROTO_TCP, number, value)
 
 
 def refuse_self(sock: socket.socket) -> None:

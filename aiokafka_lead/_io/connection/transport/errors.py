@@ -48,6 +48,8 @@ _PLAINTEXT_HINT = 'if this listener does not use TLS, set security_protocol to "
 _HAS_EXPIRED = 10
 _UNKNOWN_ISSUERS = {2, 18, 19, 20, 21}
 _OTHER_NAME = {62, 64}
+_STRICT = range(80, 95)
+"""Errors only with ssl.VERIFY_X509_STRICT."""
 
 
 def connect_error(error: BaseException | None) -> KafkaConnectionError:
@@ -87,6 +89,8 @@ def _cure(verify_code: int) -> str:
         return "; set ssl_cafile to the certificate of the authority that issued it"
     if verify_code in _OTHER_NAME:
         return "; connect by a name that is in it (bootstrap_servers, and the broker's advertised.listeners)"
+    if verify_code in _STRICT:
+        return "; renew it, or clear ssl.VERIFY_X509_STRICT in the verify_flags of ssl_context"
     if verify_code == _HAS_EXPIRED:
         return "; renew it on the broker, if this machine's clock is right"
     return ""

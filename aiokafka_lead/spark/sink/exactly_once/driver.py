@@ -11,7 +11,7 @@ from ...._io.transactions.handover import Ended, OpenTransaction, Outcome
 from ....admin import TransactionDescription, TransactionState
 from ....errors import InvalidTransactionTimeoutError, KafkaError, UnsupportedVersionError
 from ....producer import Producer
-from ...client_loop import ClientLoop, client_loop
+from ...client_loop import ClientLoop, client_loop, running
 from .settings import Entry, ExactlyOnce, read, write
 from .task import ExactlyOnceError, Run, Share, TransactionsLostError
 
@@ -144,7 +144,7 @@ def _end(
 
 async def _abort_leftovers(settings: ExactlyOnce) -> None:
     """Abort transactions that tasks of earlier runs have left open, even under ids that no task uses any longer."""
-    async with settings.admin() as admin:
+    async with running(settings.admin, settings.within_ms) as admin:
         try:
             listed = await admin.list_transactions(states=[TransactionState.ONGOING])
         except UnsupportedVersionError as error:
@@ -157,7 +157,7 @@ async def _abort_leftovers(settings: ExactlyOnce) -> None:
 
 async def _check_open(settings: ExactlyOnce, opened: Sequence[OpenTransaction], began_s: float) -> None:
     """Raise `ExactlyOnceError` unless each transaction can be committed, with enough time left."""
-    async with settings.admin() as admin:
+    async with running(settings.admin, settings.within_ms) as admin:
         described = await admin.describe_transactions([o.transactional_id for o in opened])
     now_ms, since_began_ms = time.time() * 1000, (time.monotonic() - began_s) * 1000
     for transaction in opened:

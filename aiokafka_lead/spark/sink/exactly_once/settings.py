@@ -20,6 +20,7 @@ from ...._options.arguments import topic_name
 from ....config import ClientConfig, ProducerConfig
 from ....producer import Producer
 from ....types import OffsetAndMetadata, TopicPartition
+from ...client_loop import running
 from ...kafka_options import boolean, bootstrap_servers, configuration, integer
 from ..producer_options import producer_options
 
@@ -250,7 +251,7 @@ def _group(settings: ExactlyOnce, number: int) -> str:
 
 async def _piece(settings: ExactlyOnce, group: str) -> tuple[int, str]:
     """Return the number of pieces, and this group's piece."""
-    async with settings.reader(group) as reader:
+    async with running(lambda: settings.reader(group), settings.within_ms) as reader:
         stored = await reader.committed(settings.ledger, timeout_ms=settings.within_ms)
     if stored is None:
         return 0, ""

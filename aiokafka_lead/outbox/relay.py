@@ -266,8 +266,9 @@ class Relay:
                         self._log.warning("shard %d is another relay's now", held.shard)
                         return
                     except ClientClosedError as error:
-                        self._closed = error
-                        self._stopping.set()
+                        if not (self._stopping.is_set() or held.left.is_set() or held.scope.cancel_called):
+                            self._closed = error  # it is the client, and not this shard's producer alone
+                            self._stopping.set()
                         return
                     except Exception as error:
                         held.producer = None

@@ -183,7 +183,7 @@ async def test_use_before_start_and_after_stop(servers: str, cluster: EmbeddedCl
 @each_kind
 async def test_a_second_start_changes_nothing(servers: str, case: Case) -> None:
     async with case.make(servers, {}) as client:
-        with pytest.raises(IllegalStateError, match="called before"):
+        with pytest.raises(IllegalStateError, match="already been called"):
             await client.start()
         with pytest.raises(ConfigTypeError, match="wait"):
             await client.start(wait=1)

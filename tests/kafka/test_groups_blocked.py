@@ -89,6 +89,6 @@ async def test_a_group_survives_a_blocked_event_loop(
     assert handled == [0, 1]
     assert moves.seen == ["assigned", "revoked"]
     warnings = [text for record in caplog.records if "event loop" in (text := record.getMessage())]
-    expected = r"blocked for (.+) s; no fetch .* for (.+) s and no heartbeat .* for (.+) s of the .* s\."
+    expected = r"blocked for (.+) s; no fetch .* for (.+) s and no heartbeat .* for (.+) s \(session timeout: .* s\)"
     said = [match.groups() for text in warnings if (match := re.search(expected, text))]
     assert any(min(map(float, times)) > _BLOCKED_S - 1 for times in said), warnings

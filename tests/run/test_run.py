@@ -427,7 +427,7 @@ async def test_a_function_that_is_not_async_is_told_before_any_record(cluster: E
 
     consumer: Consumer[Any, Any]
     async with runner_of(cluster) as consumer:
-        with pytest.raises(ConfigTypeError, match=r"handler must be an async function: .*handle is not"):
+        with pytest.raises(ConfigTypeError, match=r"handler must be an async function: .*handle is a plain function"):
             await consumer.run(handle)  # type: ignore[arg-type]
     assert seen == []
     assert not await committed(cluster, E0)

@@ -119,7 +119,7 @@ async def test_without_dead_letters_it_is_rejected_and_the_others_go_on(
         tasks.start_soon(run)
         await handled.until(4)
         await jobs.stop()
-    assert "offset 1 of single-0 could not be handled (attempt 1), and is rejected: ValueError('one')" in caplog.text
+    assert "offset 1 of single-0 could not be handled (attempt 1), and was rejected: ValueError('one')" in caplog.text
 
 
 async def test_a_handler_may_acknowledge_its_record(cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:

@@ -159,7 +159,7 @@ def test_a_broker_out_of_reach_hides_no_group_of_the_others(cli: CommandLine) ->
             ("groups delete naer spare -y", 1),
             ("groups forget near -t led -y", 0),
         ):
-            ran = cli(*command.split(), "-X", "request_timeout_ms=1000")
+            ran = cli(*command.split(), "-X", "request_timeout_ms=1500")
             assert ran.code == code, (command, ran)
             assert "near" in ran.out or "led" in ran.out or "deleted: spare" in ran.out, (command, ran)
             assert "there are no groups" not in ran.err
@@ -174,7 +174,7 @@ def test_a_group_without_a_coordinator_hides_no_other(cli: CommandLine) -> None:
             cli.fine("consume", "led", "-g", group, "-n", "1")
         alone.faults.add("FindCoordinator", topic="away", error_code=CoordinatorNotAvailableError)
         for command in ("groups lag", "groups describe here away", "groups lag --watch --count 2 --interval 1ms"):
-            ran = cli(*command.split(), "-X", "request_timeout_ms=1500")
+            ran = cli(*command.split(), "-X", "request_timeout_ms=3000")
             assert (ran.code, "here" in ran.out, "'away'" in ran.err) == (3, True, True), (command, ran)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -224,17 +226,27 @@ async def test_offsets_are_altered_listed_and_deleted() -> None:
         assert await admin.list_streams_group_offsets("g") == {}
 
 
-@pytest.mark.parametrize("call", ["named", "all", "reset"])
-async def test_open_transactions_are_waited_for(call: str) -> None:
+@asynccontextmanager
+async def open_offset(
+    committed: dict[TopicPartition, int],
+) -> AsyncIterator[tuple[EmbeddedCluster, AdminClient, Producer[Any, Any]]]:
+    """Yield a cluster whose group "g" has these offsets, and an offset of partition 0 in an open transaction."""
     async with (
         EmbeddedCluster(1) as cluster,
         make_admin(cluster) as admin,
         Producer(cluster.bootstrap_servers, transactional_id="tx") as producer,
     ):
         cluster.create_topic("t", partitions=2)
-        await admin.alter_consumer_group_offsets("g", {T0: 1, T1: 7})
+        if committed:
+            await admin.alter_consumer_group_offsets("g", committed)
         await producer.begin_transaction()
         await producer.send_offsets_to_transaction({T0: 2}, "g")
+        yield cluster, admin, producer
+
+
+@pytest.mark.parametrize("call", ["named", "all", "reset"])
+async def test_open_transactions_are_waited_for(call: str) -> None:
+    async with open_offset({T0: 1, T1: 7}) as (cluster, admin, producer):
         cluster.requests.clear()
         found: Any = None
 
@@ -255,14 +267,7 @@ async def test_open_transactions_are_waited_for(call: str) -> None:
 
 @again_if_late(300, 3000)
 async def test_an_open_transaction_is_the_reason_of_a_timeout(timeout_ms: int) -> None:
-    async with (
-        EmbeddedCluster(1) as cluster,
-        make_admin(cluster) as admin,
-        Producer(cluster.bootstrap_servers, transactional_id="tx") as producer,
-    ):
-        cluster.create_topic("t", partitions=2)
-        await producer.begin_transaction()
-        await producer.send_offsets_to_transaction({T0: 2}, "g")
+    async with open_offset({}) as (_, admin, _):
         with pytest.raises(RequestTimedOutError, match="t-0: An open transaction") as caught:
             await admin.list_consumer_group_offsets("g", [T0, T1], require_stable=True, timeout_ms=timeout_ms)
         assert caught.value.outcomes is not None
@@ -272,15 +277,7 @@ async def test_an_open_transaction_is_the_reason_of_a_timeout(timeout_ms: int) -
 
 @again_if_late(300, 3000)
 async def test_an_open_transaction_hides_no_other_partition_of_the_group(timeout_ms: int) -> None:
-    async with (
-        EmbeddedCluster(1) as cluster,
-        make_admin(cluster) as admin,
-        Producer(cluster.bootstrap_servers, transactional_id="tx") as producer,
-    ):
-        cluster.create_topic("t", partitions=2)
-        await admin.alter_consumer_group_offsets("g", {T0: 1, T1: 7})
-        await producer.begin_transaction()
-        await producer.send_offsets_to_transaction({T0: 2}, "g")
+    async with open_offset({T0: 1, T1: 7}) as (_, admin, _):
         found = await outcomes_of(admin.list_consumer_group_offsets("g", require_stable=True, timeout_ms=timeout_ms))
         assert found[T1] == OffsetAndMetadata(7)
         assert isinstance(found[T0], RequestTimedOutError)

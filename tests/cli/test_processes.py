@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -22,24 +24,31 @@ PATIENCE_S = 50
 pytestmark = pytest.mark.usefixtures("handler_of_python")
 
 
-def test_rules_that_are_added_at_the_question_stay(cli: CommandLine) -> None:
-    rule = ("-r", "topic", "-n", "asked", "-o", "read")
-    cli.fine("acls", "add", "-u", "User:shown", *rule)
+@contextmanager
+def questioned(cli: CommandLine, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a command until it asks for a confirmation."""
     with subprocess.Popen(
-        [*PROGRAM, "acls", "remove", "-n", "asked"],
+        [*PROGRAM, *arguments],
         env=environment(cli),
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     ) as process:
-        assert process.stdin is not None
         assert process.stderr is not None
         said = b""
         while b"[y/N]:" not in said:
             more = os.read(process.stderr.fileno(), 4096)
             assert more, said
             said += more
+        yield process
+
+
+def test_rules_that_are_added_at_the_question_stay(cli: CommandLine) -> None:
+    rule = ("-r", "topic", "-n", "asked", "-o", "read")
+    cli.fine("acls", "add", "-u", "User:shown", *rule)
+    with questioned(cli, "acls", "remove", "-n", "asked") as process:
         cli.fine("acls", "add", "-u", "User:later", *rule)
+        assert process.stdin is not None
         process.stdin.write(b"y\n")
         process.stdin.close()
         assert process.wait(PATIENCE_S) == 0
@@ -66,22 +75,10 @@ def environment(cli: CommandLine) -> dict[str, str]:
     "command", crossed(["topics delete {}", "groups reset {} --to beginning", "acls remove -n {}"])
 )
 def test_ctrl_c_ends_a_question(cli: CommandLine, cluster: ClusterThread, topic: str, command: str) -> None:
-    arguments = command.format(topic).split()
-    with subprocess.Popen(
-        [*PROGRAM, *arguments],
-        env=environment(cli),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    ) as process:
-        assert process.stderr is not None
-        said = b""
-        while b"[y/N]:" not in said:
-            more = os.read(process.stderr.fileno(), 4096)
-            assert more, said
-            said += more
+    with questioned(cli, *command.format(topic).split()) as process:
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_S) == 130
+        assert process.stderr is not None
         assert process.stderr.read().split() == b"not confirmed: nothing was changed".split()
     assert topic in cluster.topic_names()
     (row,) = cli.fine("groups", "lag", topic, "--json").json

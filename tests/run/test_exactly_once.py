@@ -324,8 +324,8 @@ async def test_one_aborted_transaction_finds_all_records_that_fail(cluster: Embe
     assert calls <= 60 + 40 + 60, "each record twice, and some margin for a first transaction of few records"
 
 
-async def test_batches_are_copied_once(cluster: EmbeddedCluster) -> None:
-    """A failed batch is handled again as a whole, then record by record."""
+async def copy_in_batches(cluster: EmbeddedCluster, *, sends_first: bool) -> list[list[int]]:
+    """Copy six records with a handler that fails for the record at offset 2; return the offsets of each call."""
     cluster.create_topic("dead", 1)
     await fill(cluster, 6)
     calls: list[list[int]] = []
@@ -335,6 +335,8 @@ async def test_batches_are_copied_once(cluster: EmbeddedCluster) -> None:
     async def copy(records: list[Record], txn: Txn) -> None:
         offsets = [record.offset for record in records]
         calls.append(offsets)
+        if 2 in offsets and not sends_first:
+            raise LookupError
         for record in records:
             await txn.send("copies", record.value)
         if 2 in offsets:
@@ -349,42 +351,25 @@ async def test_batches_are_copied_once(cluster: EmbeddedCluster) -> None:
         tasks.start_soon(lambda: consumer.run(handlers, exactly_once=producer, **options))
         assert await copied(cluster, 5) == ["0", "1", "3", "4", "5"]
         await consumer.stop()
+    assert await committed(cluster, E0) == 6
+    return calls
+
+
+async def test_batches_are_copied_once(cluster: EmbeddedCluster) -> None:
+    """A failed batch is handled again as a whole, then record by record."""
+    calls = await copy_in_batches(cluster, sends_first=True)
     assert [0, 1, 2, 3] in calls
     assert [2] in calls
     letters = [dict(letter.headers)["dead_letter.offset"] for letter in cluster.records("dead")]
     assert set(letters) == {b"2"}
-    assert await committed(cluster, E0) == 6
 
 
 async def test_a_batch_that_fails_before_it_sends_aborts_nothing(cluster: EmbeddedCluster) -> None:
     """It is handled again as a whole, then record by record, within the same transaction."""
-    cluster.create_topic("dead", 1)
-    await fill(cluster, 6)
-    calls: list[list[int]] = []
-    handlers = Handlers()
-
-    @handlers.on("events", max_records=4, max_wait_ms=60_000)
-    async def copy(records: list[Record], txn: Txn) -> None:
-        offsets = [record.offset for record in records]
-        calls.append(offsets)
-        if 2 in offsets:
-            raise LookupError
-        for record in records:
-            await txn.send("copies", record.value)
-
-    options: dict[str, Any] = {"retries": 1, "dead_letter_topic": "dead", "retry_backoff_ms": 5}
-    async with (
-        Producer(cluster.bootstrap_servers, transactional_id="t") as producer,
-        runner_of(cluster) as consumer,
-        anyio.create_task_group() as tasks,
-    ):
-        tasks.start_soon(lambda: consumer.run(handlers, exactly_once=producer, **options))
-        assert await copied(cluster, 5) == ["0", "1", "3", "4", "5"]
-        await consumer.stop()
+    calls = await copy_in_batches(cluster, sends_first=False)
     assert calls == [[0, 1, 2, 3], [0, 1, 2, 3], [0], [1], [2], [3], [4, 5]]
     assert [dict(letter.headers)["dead_letter.offset"] for letter in cluster.records("dead")] == [b"2"]
     assert not [each for each in cluster.requests.select("EndTxn") if not each.request.committed]
-    assert await committed(cluster, E0) == 6
 
 
 async def test_results_of_batches_are_part_of_the_transaction(cluster: EmbeddedCluster) -> None:

@@ -13,7 +13,7 @@ from ..._options.callables import function_of
 from ..._records.record import AnyRecord
 from ...errors import ConfigTypeError, RecordDeserializationError
 from .failures import reason_of
-from .handler import checked_handler, name_of, place_of
+from .handler import checked_handler, name_of, place_of, raw_record
 from .parsing import parser_for, unwrapped, without_none
 
 Handler = Callable[..., Awaitable[object]]
@@ -296,13 +296,9 @@ def _parsed_part(part: str, annotation: Any, what: str, *, or_none: bool) -> Get
             return parse(record.value if of_value else record.key)
         except Exception as cause:
             text = f"the {part} of {place_of(record)} is not a valid {wanted}: {reason_of(cause)}"
-            raise RecordDeserializationError(text, record=_raw(record), part=part) from cause
+            raise RecordDeserializationError(text, record=raw_record(record), part=part) from cause
 
     return get
-
-
-def _raw(record: Any) -> Any:
-    return record.consumer_record() if hasattr(record, "consumer_record") else record
 
 
 def _headers(annotation: Any, what: str) -> Get:

@@ -30,6 +30,11 @@ def place_of(record: _Placed) -> str:
     return f"the record at offset {record.offset} of {record.topic}-{record.partition}"
 
 
+def raw_record(record: Any) -> Any:
+    """Return the record without the attributes that a share group adds."""
+    return record.consumer_record() if hasattr(record, "consumer_record") else record
+
+
 RESERVE_SHARE = 0.25
 RESERVE_S = 2.0
 """Part of a stop's time for the last commit and leaving the group: a share, up to a maximum."""

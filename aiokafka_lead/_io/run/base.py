@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
 
-from ..._core.run.handler import NoAwaitableError
+from ..._core.run.handler import NoAwaitableError, raw_record
 from ..._core.run.options import Verdict
 from ..._core.run.refusals import REFUSALS
 from ...errors import (
@@ -26,7 +26,7 @@ from ...types import RecordMetadata
 from ..cancellation import to_the_end
 from ..loop import News, Signal, Waiter
 from .dead_letters import DeadLetters
-from .judge import SENT, Judge, raw_record
+from .judge import SENT, Judge
 from .outgoing import Outgoing, Sending
 from .workers import Slot, Worker, Workers, Workload
 

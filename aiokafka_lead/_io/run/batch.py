@@ -244,7 +244,7 @@ class Batch:
         """Mark the transaction as lost, since the handler of these records has raised an error."""
         first, *others = slots
         record: Record = first.record  # type: ignore[assignment]
-        if others and not is_outage(error) and not isinstance(error, _FATAL):
+        if others and self.is_failure(error):
             records: list[Record] = [slot.record for slot in slots]  # type: ignore[misc]
             self.failures.append(self._attempts.failed(records, error))
             self._give_up(first)

@@ -9,14 +9,12 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..._core.run.failures import described, quotes_input
-from ..._core.run.handler import place_of
+from ..._core.run.handler import place_of, raw_record
 from ..._core.run.later import RetryTopics
 from ..._core.run.options import Fate, HandlingConfig, Verdict
 from ..._core.run.refusals import REFUSALS, Outages, Refusals, is_outage
-from ..._core.share.record import ShareRecord
 from ..._core.tracing import ReadTracing, RunTracing
 from ..._options.logs import client_log
-from ..._records import ConsumerRecord
 from ...errors import HandlerError
 from ...errors.shown import shown_cause
 from .outgoing import Sending
@@ -185,9 +183,3 @@ def _failure(text: str, record: Any, cause: BaseException, attempts: int) -> Han
     failure = HandlerError(text, record=raw_record(record), attempts=attempts)
     failure.__cause__ = cause
     return failure
-
-
-def raw_record(record: Any) -> ConsumerRecord[Any, Any]:
-    """Return the record without the attributes that a share group adds."""
-    raw: ConsumerRecord[Any, Any] = record.consumer_record() if isinstance(record, ShareRecord) else record
-    return raw

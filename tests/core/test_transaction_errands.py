@@ -91,6 +91,15 @@ def errand(call: Call, **options: Any) -> Errand:
     return Errand(ID, 60_000, call, 100, 7, **options)
 
 
+@pytest.mark.parametrize(("highest", "named"), [(2, False), (3, True), (5, True)])
+def test_a_renewal_names_the_producer_where_the_version_can(highest: int, named: bool) -> None:
+    request, version = errand(Call.RENEW).request(ApiVersions({22: (0, highest)}))
+    assert version == highest
+    assert (request.producer_id, request.producer_epoch) == ((100, 7) if named else (-1, -1))
+    request, _ = errand(Call.START).request(ApiVersions({22: (0, highest)}))
+    assert (request.producer_id, request.producer_epoch) == (-1, -1)
+
+
 def refuse(one: Errand, kind: type[BrokerError]) -> Verdict | None:
     """Answer with this error as the coordinator."""
     if one.call is Call.ASK:

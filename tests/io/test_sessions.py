@@ -13,7 +13,7 @@ import pytest
 from aiokafka_lead import Consumer, Producer
 from aiokafka_lead._core.connection.session import Session
 from aiokafka_lead._io.connection.connection import Connection
-from aiokafka_lead._io.connection.link import Renewal
+from aiokafka_lead._io.connection.renewal import Renewal
 from aiokafka_lead._io.connection.settings import ConnectionSettings
 from aiokafka_lead._options.logs import client_log
 from aiokafka_lead._wire import ApiKey, ApiVersions

@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from ssl import SSLContext
 from typing import Any
 
 import anyio
 
-from ..._core.backoff import Backoff
 from ..._core.connection.foreign import HANDSHAKE_MAX_BYTES
 from ..._core.metadata.reachability import Endpoint, NodeState, Reachability
 from ..._options.addresses import Search, without_root
@@ -26,102 +25,9 @@ from ..loop import Spawner, Waiter, sleep_until, uninterrupted
 from .connection import Connection
 from .failures import RESOLVING, of_addresses, timeout_kind
 from .handshake import Expected, Security, has_newer_version, may_lack_version, shake_hands
+from .renewal import Renewal
 from .settings import AnyLane, ConnectionSettings
 from .transport import AddressInfo, Way, dial, resolve
-
-# --- renewal ----------------------------------------------------------------------------------------------------------
-#
-# The connection that takes over when the session of another connection ends (KIP-368).
-#
-# Java authenticates again on the current connection, and requests wait for that. Here requests wait only for the
-# answers of earlier requests, but not for TLS, the SASL exchange or a token provider. The new login may have another
-# principal.
-
-
-_BACKOFF = Backoff(100, 1_000)
-"""Delays between attempts, during which the current connection stays usable."""
-_LEAST_DELAY = 1 / 8
-"""Minimum delay, as a fraction of the remaining time: a token provider may return the same token for minutes, and each
-attempt costs the broker a login."""
-
-_GAIN_S = 0.5
-"""Minimum gain of a session over the current session. With the same token it would end at the same time."""
-
-
-class Renewal:
-    """Opens the successor of the connection ``current`` before its session ends, and then makes it step down."""
-
-    def __init__(
-        self,
-        current: Connection,
-        new: Callable[[], Connection],
-        set_up: Callable[[Callable[[], Connection]], Awaitable[Connection]],
-        log: ClientLog,
-        moved_within_s: float,
-    ) -> None:
-        """``set_up`` makes a connection created by ``new`` ready, or raises an error.
-
-        ``moved_within_s`` is the time limit of a request, and of moving the state bound to ``current``.
-        """
-        self._current = current
-        self._new = new
-        self._set_up = set_up
-        self._log = log
-        self._moved_within_s = moved_within_s
-        self._attempt: Connection | None = None
-        self._done = False
-        """True if the connection of the current attempt is ready."""
-        self._scope = anyio.CancelScope()
-
-    async def run(self) -> None:
-        """Run until the new connection is ready, or `stop` is called."""
-        with self._scope:
-            await sleep_until(self._current.session.renew_at)
-            failures = 0
-            while not await self._try():
-                failures += 1
-                left_s = self._current.session.retire_at - time.monotonic()
-                await anyio.sleep(max(_BACKOFF.delay_s(failures), left_s * _LEAST_DELAY))
-
-    async def _try(self) -> bool:
-        try:
-            attempt = await self._set_up(self._new_attempt)
-        except KafkaError as error:
-            if not self._scope.cancel_called:  # otherwise `stop` has ended the attempt
-                self._end_attempt(error)
-                self._log.warning("The session ends soon, and there is no connection yet to take over: %s", error)
-            return False
-        if attempt.session.ends_at < self._current.session.ends_at + _GAIN_S:
-            same = KafkaConnectionError("a login that ends with the one before it is no gain", broker=attempt.label)
-            attempt.close(same, expected=True)
-            return False
-        self._done = True
-        self._current.handing_over = True
-        with anyio.move_on_after(self._moved_within_s):
-            for move in self._current.on_successor:
-                await move(attempt)
-        self._current.step_down()
-        return True
-
-    def take(self) -> Connection | None:
-        """Return the new connection if it is ready, and leave it to the caller."""
-        if not self._done or self._attempt is None or self._attempt.closed_by is not None:
-            return None
-        taken, self._attempt = self._attempt, None
-        return taken
-
-    def stop(self) -> None:
-        """Give up, and close the new connection unless it was taken."""
-        self._scope.cancel()
-        self._end_attempt(KafkaConnectionError("no longer wanted", broker=self._current.label))
-
-    def _new_attempt(self) -> Connection:
-        self._attempt = self._new()
-        return self._attempt
-
-    def _end_attempt(self, error: KafkaError) -> None:
-        if self._attempt is not None:
-            self._attempt.close(error, expected=True)
 
 
 class LinkContext(NamedTuple):

@@ -37,7 +37,7 @@ from ..deadline import Deadline
 from ..group.coordinators import Coordinators
 from ..loop import Signal, Waiter
 from ..producer.background import Then
-from ..producer.intake import Admission, Intake
+from ..producer.intake import Admission, Intake, TransactionGate
 from ..producer.sender import Sender
 from .additions import Additions
 from .asking import Asking
@@ -51,50 +51,6 @@ _ENDABLE = (Phase.OPEN, Phase.FAILED, Phase.STORED)
 
 AWAIT_SENT_S = 2.0
 """Time for which an abort waits for pending responses, if a new epoch makes missing responses harmless."""
-
-
-class TransactionGate:
-    """Controls which records may be put into batches: only those sent in the open transaction.
-
-    Each transaction has a separate admission, so that a send that has waited beyond its end is not accepted. Each
-    ``async with`` block has a separate intake, so that a task cannot use it after the end of the block.
-    """
-
-    def __init__(self, intake: Intake, another: Callable[[Admission], Intake]) -> None:
-        """``another`` creates an intake, which is usable if records can be appended unchanged."""
-        self._intake = intake
-        self._another = another
-        self._of_block: Intake | None = None
-        self.outside = 0
-        """Number of the producer's uses since `watch`; some calls count more than once."""
-
-    def open(self, admission: Admission) -> None:
-        """Accept records for the transaction of this admission."""
-        self._intake.admission = admission
-        self._intake.usable = True
-
-    def intake_of_block(self) -> Intake:
-        """Return an intake for the open transaction, which becomes unusable at its end."""
-        self._of_block = self._another(self._intake.admission)
-        return self._of_block
-
-    def watch(self) -> None:
-        """Count uses of the producer outside the block. Its sends no longer take the quick way."""
-        admission = self._intake.admission
-
-        def check() -> None:
-            self.outside += 1
-            admission.check()
-
-        self._intake.admission = Admission(check, admission.incomplete)
-        self._intake.usable = False
-
-    def close(self) -> None:
-        """Accept no records."""
-        self._intake.usable = False
-        if self._of_block is not None:
-            self._of_block.usable = False
-            self._of_block = None
 
 
 class Transactional(Protocol):

@@ -24,7 +24,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "aiokafka_lead/_core"
-JUDGES = ("tests/core", "tests/leadership", "tests/sim")
+JUDGES = ("tests/core", "tests/leadership", "tests/sim", "tests/group/test_classic_member.py")
 TESTS_EACH = 150
 """Maximum number of tests that judge a change."""
 TIMEOUT_S = 300

@@ -124,7 +124,7 @@ async def test_of_any_deserializer(cluster: EmbeddedCluster, records: list[int],
 async def test_a_registry_that_is_away_leaves_nothing_out(
     cluster: EmbeddedCluster, schema_registry: EmbeddedSchemaRegistry, records: list[int]
 ) -> None:
-    registry = SchemaRegistry(schema_registry.url, timeout_ms=500, request_timeout_ms=500, retry_backoff_ms=1)
+    registry = SchemaRegistry(schema_registry.url, timeout_ms=2_000, request_timeout_ms=2_000, retry_backoff_ms=1)
     async with consumer_of(cluster, registry.deserializer(), on_bad_record="skip") as consumer:
         consumer.assign([O0])
         schema_registry.stop()
@@ -314,7 +314,7 @@ async def test_batches_keep_the_columns_of_the_readable_records(
 async def test_a_batch_that_waits_for_the_registry_is_not_handed_out(
     cluster: EmbeddedCluster, schema_registry: EmbeddedSchemaRegistry, records: list[int]
 ) -> None:
-    registry = SchemaRegistry(schema_registry.url, timeout_ms=400, request_timeout_ms=400, retry_backoff_ms=1)
+    registry = SchemaRegistry(schema_registry.url, timeout_ms=2_000, request_timeout_ms=2_000, retry_backoff_ms=1)
     async with consumer_of(cluster, registry.deserializer(lambda value: value)) as consumer:
         consumer.assign([O0])
         consumer.seek(O0, 2)

@@ -86,7 +86,7 @@ async def test_a_value_that_does_not_fit_is_no_outage(
     cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     with EmbeddedSchemaRegistry() as embedded:
-        registry = SchemaRegistry(embedded.url, timeout_ms=400, request_timeout_ms=400, retry_backoff_ms=1)
+        registry = SchemaRegistry(embedded.url, timeout_ms=2_000, request_timeout_ms=2_000, retry_backoff_ms=1)
         await registry.register("orders-value", Schema('"int"'))
         kafka = Kafka(cluster.bootstrap_servers, client_id="api")
         orders = kafka.producer(linger_ms=0, value_serializer=registry.avro_serializer('"int"'))

@@ -157,9 +157,15 @@ def options_page() -> str:
     lines = [
         "# Options",
         "",
-        "Options are keyword arguments. An invalid option raises `ConfigError` or `ConfigTypeError` at once, with a",
-        "message that names it. Names are aiokafka's or else the Java client's in snake case; defaults are mostly",
-        "Java's. Times are in milliseconds. Defaults are in parentheses. Security options come last.",
+        "This reference lists the options of every client and of `run`. Options are keyword arguments, such as",
+        '`Producer("localhost:9092", linger_ms=0)`. Times are in milliseconds. Defaults are in parentheses.',
+        "",
+        "- **Names** are aiokafka's or, for options that aiokafka lacks, the Java client's in snake case. Most",
+        "  defaults are Java's.",
+        "- **Mistakes**: an invalid or unknown option raises `ConfigError` or `ConfigTypeError` immediately, with a",
+        "  message that names the option.",
+        "- **Choice**: [Tuning](tuning.md), [Deployment](deployment.md) and [Security](security.md) help you choose",
+        "  values.",
     ]
     sections = {
         "Every client": ["ClientOptions"],
@@ -193,15 +199,15 @@ def options_page() -> str:
 
 ADVICE: dict[str, str] = {
     "BatchTooLargeError": "raise `max_decompressed_batch_bytes`, or skip the batch with `seek`",
-    "BufferFull": "slow down: wait with `send`, or answer 503 with Retry-After",
-    "ClientClosedError": "do not call a client after `stop`; to go on, create a new client",
+    "BufferFull": "send more slowly, or wait with `send`; a web service can answer 503 with Retry-After",
+    "ClientClosedError": "create a new client: a client cannot be used after `stop`",
     "ClusterIdMismatchError": "check `bootstrap_servers`: they belong to another cluster",
-    "CommitFailedError": "go on reading: another member has these partitions now and may handle these records again",
+    "CommitFailedError": "continue reading: another member now has these partitions and may handle the records again",
     "CommitOutcomeUnknownError": "call `commit_transaction()` again to find out",
     "ConfigError": "correct the option that the message names",
     "ConfigTypeError": "correct the option that the message names",
     "CorruptBatchError": "skip the batch with a `seek` to `next_offset`, and check the broker's disk",
-    "DeliveryTimeoutError": "the record may be stored: send again if a duplicate is harmless, else read the topic",
+    "DeliveryTimeoutError": "send again if a duplicate is harmless; otherwise read the topic: the record may be stored",
     "GroupAuthorizationFailedError": "grant the principal READ on the group",
     "HandlerError": "correct the handler for the record that the message names, or set `dead_letter_topic`",
     "KafkaConnectionError": "check address, network and listeners; the message names each server and the cause",
@@ -213,7 +219,7 @@ ADVICE: dict[str, str] = {
     "ProducerFencedError": "stop this process: another process uses the same `transactional_id`",
     "RecordDeserializationError": "`seek` past the record that it names, or use `run` with a `dead_letter_topic`",
     "RecordSerializationError": "correct the value or the serializer; the record was not sent",
-    "RequestTimedOutError": "try later: the broker is slow or unreachable",
+    "RequestTimedOutError": "try again later: the broker is slow or unreachable",
     "SaslAuthenticationFailedError": "check user, password or token",
     "SslAuthenticationError": "check the certificates; the message says which side refused",
     "TopicAuthorizationFailedError": "grant the principal READ or WRITE on the topic",
@@ -229,9 +235,9 @@ def advice(error: type[errors.KafkaError]) -> str:
     if error.__name__ in ADVICE:
         return ADVICE[error.__name__]
     if error.refreshes_metadata:
-        return "try later: the client refreshed its metadata and retried until the timeout"
+        return "try again later: the client refreshed its metadata and retried until the timeout"
     if error.retriable:
-        return "try later: the client retried until the timeout"
+        return "try again later: the client retried until the timeout"
     if issubclass(error, errors.IllegalStateError):
         return "correct the program: the message names the call"
     return "do not retry: the message names the cause"
@@ -246,14 +252,19 @@ def errors_page() -> str:
     lines = [
         "# Errors",
         "",
-        "All errors derive from `KafkaError` and are in `aiokafka_lead.errors`. `code` is Kafka's error code, or -1 if",
-        "the error is not from a broker. `retriable` is True if the same call may succeed later. `broker` names the",
-        "broker that answered. Brokers' messages can contain hosts and principals: log them, but do not show them to",
-        "your users.",
+        "This reference lists all error classes, with their meanings and remedies. They are in",
+        "`aiokafka_lead.errors` and derive from `KafkaError`. To look up the text of a message, see",
+        "[Troubleshooting](troubleshooting.md).",
+        "",
+        "- `code` is Kafka's error code, or -1 if the error is not from a broker.",
+        "- `retriable` is True if the same call may succeed later.",
+        "- `broker` names the broker that answered.",
+        "",
+        "Brokers' messages can contain hosts and principals: log them, but do not show them to your users.",
     ]
     groups: dict[str, list[type[errors.KafkaError]]] = {
-        "Of this client": [error for error in kinds if not issubclass(error, errors.BrokerError)],
-        "Of brokers": sorted(
+        "Errors of this client": [error for error in kinds if not issubclass(error, errors.BrokerError)],
+        "Errors of brokers": sorted(
             (error for error in kinds if issubclass(error, errors.BrokerError)), key=lambda error: error.code
         ),
     }

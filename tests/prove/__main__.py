@@ -1,9 +1,12 @@
 """Run clients on a real Kafka under faults, and check that no record is lost or duplicated, and no transaction torn.
 
-    python -m tests.prove --minutes 5 # idempotent and transactions python -m tests.prove --minutes 30 --mode everything
-    --out page.md python -m tests.prove --minutes 5 --mode idempotent --client confluent-kafka python -m tests.prove
-    --seed 4711 # the same faults; timing varies python -m tests.prove --mode everything --proxy danted --tls # through
-    a SOCKS5 proxy, which also fails
+::
+
+    python -m tests.prove --minutes 5  # idempotent and transactions
+    python -m tests.prove --minutes 30 --mode everything --out page.md
+    python -m tests.prove --minutes 5 --mode idempotent --client confluent-kafka
+    python -m tests.prove --seed 4711  # the same faults; timing varies
+    python -m tests.prove --mode everything --proxy danted --tls  # through a SOCKS5 proxy, which also fails
 
 A run starts three brokers, the clients' processes, and a TCP proxy between them. Brokers and client processes get
 SIGKILL, SIGTERM and SIGSTOP. Leaders and replicas are moved, and partitions are added. The proxy cuts, half-closes and

@@ -26,7 +26,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import anyio
 import anyio.lowlevel
@@ -106,8 +106,8 @@ class Soak:
         async with anyio.create_task_group() as group:
             for one in work:
                 group.start_soon(self._again, one)
-            for protocol in ("classic", "consumer"):
-                group.start_soon(self._again, self._reading(protocol))
+            group.start_soon(self._again, self._reading("classic"))
+            group.start_soon(self._again, self._reading("consumer"))
             while time.monotonic() < self._ends_at:
                 await anyio.sleep(min(60.0, self._ends_at - time.monotonic()))
                 self._sample()
@@ -172,7 +172,7 @@ class Soak:
                     self.done["committed"] += 1
                 await anyio.sleep(1)
 
-    def _reading(self, protocol: str) -> Callable[[], Awaitable[None]]:
+    def _reading(self, protocol: Literal["classic", "consumer"]) -> Callable[[], Awaitable[None]]:
         async def read() -> None:
             async with Consumer(
                 *TOPICS,

@@ -8,7 +8,7 @@ A child process serves an embedded cluster, moves leaders and coordinators, and 
 of clients work in this process: a producer, whose sends are also cancelled, transactions, consumers of both group
 protocols, a share consumer, a handler, an admin client that deletes old records, and clients that live for a few
 seconds. Every minute a garbage collection is forced, and memory, objects, tasks, file descriptors and threads are
-counted. The exit status is 0 if none of them has grown between the second quarter of the run and the last.
+counted. The exit status is 0 unless one of these has grown between the second quarter of the run and the last.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ async def _faults(cluster: EmbeddedCluster, rng: random.Random) -> None:
 
 
 class Sample(NamedTuple):
-    """What a process holds."""
+    """Resources of a process."""
 
     minutes: float
     memory_mib: float
@@ -87,7 +87,7 @@ class Sample(NamedTuple):
 
 
 class Soak:
-    """The clients of one process, and what they have done."""
+    """Runs the clients, and counts their work."""
 
     def __init__(self, servers: str, minutes: float) -> None:
         self.servers = servers
@@ -99,7 +99,7 @@ class Soak:
         self._rng = random.Random(0)
 
     async def run(self) -> None:
-        """Let the clients work until the time is over."""
+        """Let the clients work for the given time."""
         work: list[Callable[[], Awaitable[None]]] = [
             self._write, self._cancel, self._transact, self._share, self._handle, self._administer, self._visit,
         ]  # fmt: skip

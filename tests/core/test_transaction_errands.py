@@ -93,6 +93,7 @@ def errand(call: Call, **options: Any) -> Errand:
 
 @pytest.mark.parametrize(("highest", "named"), [(2, False), (3, True), (5, True)])
 def test_a_renewal_names_the_producer_where_the_version_can(highest: int, named: bool) -> None:
+    request: Any
     request, version = errand(Call.RENEW).request(ApiVersions({22: (0, highest)}))
     assert version == highest
     assert (request.producer_id, request.producer_epoch) == ((100, 7) if named else (-1, -1))

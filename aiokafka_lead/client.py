@@ -265,7 +265,7 @@ class _Shared(Kind):
     stop_within_ms = math.inf  # each client has its own time limit
     closing_share, closing_ms = 0.05, 375.0
     producing_share, producing_ms = 0.2, 1500.0
-    """Share of a stop's time reserved for producers and admin clients after the consumers, and its upper limit."""
+    """Share of the time of `stop` that is reserved for producers and admin clients, and its upper limit in ms."""
 
     def __init__(self, client: InternalClient) -> None:
         self._client = client
@@ -274,7 +274,7 @@ class _Shared(Kind):
         self._client.measure(self._telemetry)
 
     def _telemetry(self) -> Source:
-        from ._core.telemetry.measures import SharedConnections  # imported here, because most clusters do not request metrics
+        from ._core.telemetry.measures import SharedConnections  # imported here: few clusters request metrics
 
         return SharedConnections(lambda: self._client.brokers.connections_made)
 

@@ -293,7 +293,7 @@ class SecurityConfig(KerberosConfig, OAuthConfig):
                     raise ConfigError(f"{name} is required for sasl_mechanism {self.sasl_mechanism}")
         elif self.sasl_mechanism is not None or self.sasl_plain_password is not None:
             raise ConfigError(
-                f"security_protocol {self.security_protocol} does not use sasl_* options: set SASL_SSL or SASL_PLAINTEXT"
+                f"sasl_* options need security_protocol SASL_SSL or SASL_PLAINTEXT, not {self.security_protocol}"
             )
         if self.sasl_delegation_token and not str(self.sasl_mechanism).startswith("SCRAM-"):
             raise ConfigError(f"sasl_delegation_token needs SCRAM, not sasl_mechanism {self.sasl_mechanism}")
@@ -327,4 +327,4 @@ class SecurityConfig(KerberosConfig, OAuthConfig):
                 f"security_protocol {self.security_protocol} does not use {given[0]}: set SSL or SASL_SSL"
             )
         if self.ssl_context is not None and len(given) > 1:
-            raise ConfigError(f"ssl_context and {given[0]} exclude each other: load the file into the context")
+            raise ConfigError(f"ssl_context and {given[0]} exclude each other: configure the context instead")

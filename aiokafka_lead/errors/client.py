@@ -1,7 +1,8 @@
 """Errors that this client detects: of connections, groups, transactions and handlers.
 
-The errors about transactions (KIP-98, KIP-890, KIP-1050) are complemented by an error from brokers. A
-`ProducerFencedError` means that another producer has taken over the transactional id, so this producer must stop.
+Errors of transactions are described in KIP-98, KIP-890 and KIP-1050. One of them comes from brokers and is in another
+module: `ProducerFencedError` means that another producer has taken over the transactional id, so this producer must
+stop.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class BootstrapResolutionError(KafkaConnectionError):
 
 
 class MisroutedConnectionError(KafkaConnectionError):
-    """A broker's address leads to another broker, or to another cluster; nothing was sent to it (KIP-1242).
+    """A broker's address leads to another broker or cluster, so no request was sent to it (KIP-1242).
 
     The client bootstraps again and retries the address after a backoff.
     """
@@ -127,8 +128,9 @@ class SslAuthenticationError(KafkaError):
 
 
 class TokenProviderError(KafkaError):
-    """The provider returned no usable token: it failed, timed out, or returned another type. The client will call it
-    again.
+    """The provider returned no usable token: it failed, timed out, or returned another type.
+
+    The client will call it again.
     """
 
     retriable = True
@@ -139,7 +141,7 @@ class MalformedMessageError(KafkaError):
 
 
 class FrameTooLargeError(MalformedMessageError):
-    """A frame announces more bytes than this client accepts."""
+    """A response is larger than ``receive_max_bytes``."""
 
 
 class ClusterIdMismatchError(KafkaError):
@@ -157,7 +159,7 @@ class DeliveryTimeoutError(KafkaTimeoutError):
 
 
 class RecordSerializationError(KafkaError):
-    """The application's serializer raised; its error is the cause. The record was not accepted.
+    """The application's serializer raised an error, which is the cause. The record was not accepted.
 
     ``topic`` is the record's topic. ``part`` is the part that failed: "key" or "value".
     """
@@ -214,10 +216,10 @@ class CommitOutcomeUnknownError(KafkaError):
 
 
 class HandlerError(KafkaError):
-    """A record could not be handled, nor written to a dead-letter topic.
+    """A record could be neither handled nor written to a dead-letter topic.
 
-    ``record`` is the record as bytes. ``attempts`` is the number of times its handler raised; the last error is the
-    cause. The record does not count as done, so it will be delivered again.
+    ``record`` is the record as bytes. ``attempts`` is the number of times that its handler raised an error; the last
+    error is the cause. The record is not finished, so it will be delivered again.
     """
 
     def __init__(self, message: str = "", *, record: Any, attempts: int) -> None:
@@ -229,14 +231,14 @@ class HandlerError(KafkaError):
 class PermanentError(Exception):
     """Raised by a handler if no retry can help. The record is sent to the dead-letter topic immediately.
 
-    The dead letter names the error's cause, if it has one::
+    The dead letter names the cause of this error, if it has one::
 
         raise PermanentError("no such customer") from error
     """
 
 
 class DropRecordError(Exception):
-    """Raised by a handler to drop its record, which then counts as done, without a retry or a dead letter.
+    """Raised by a handler to drop its record, which is then finished without a retry or a dead letter.
 
     A share group does not deliver it again.
     """

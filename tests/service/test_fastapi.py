@@ -394,7 +394,7 @@ async def test_what_cannot_be_right_raises_at_once(cluster: EmbeddedCluster) -> 
     with pytest.raises(ConfigTypeError, match="retriess"):
         kafka.consumer("orders", run={"retriess": 1})  # type: ignore[arg-type]
     for make in (kafka.consumer, kafka.share_consumer):
-        with pytest.raises(ConfigError, match="its server handles signals"):
+        with pytest.raises(ConfigError, match="server of the app handles signals"):
             make("orders", group_id="g", run={"stop_on_signals": True})
     with pytest.raises(ConfigError, match="the consumer has no topics"):
         kafka.consumer(group_id="g")(anyio.sleep)

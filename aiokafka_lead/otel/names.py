@@ -1,7 +1,7 @@
-"""The names of attributes and metrics, in one table: OpenTelemetry's semantic conventions for messaging.
+"""Names of attributes and metrics, from OpenTelemetry's semantic conventions for messaging.
 
-They follow version 1.44 of the conventions. ``OTEL_SEMCONV_STABILITY_OPT_IN`` selects version 1.45 with "messaging",
-and both with "messaging/dup".
+The names follow version 1.44 of the conventions. The variable ``OTEL_SEMCONV_STABILITY_OPT_IN`` selects version 1.45
+with "messaging", and both versions with "messaging/dup".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..errors import BrokerError, KafkaError
 from ..types import Header, Headers
 
 log = logging.getLogger("aiokafka_lead.otel")
-"""Log of errors of the application's tracing, which must not disturb its records."""
+"""Log of errors in the application's tracing. These errors must not prevent the handling of records."""
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
 
@@ -56,7 +56,7 @@ class Attribute(Enum):
 
 
 class Wording(NamedTuple):
-    """The selected versions of the semantic conventions."""
+    """The versions of the semantic conventions that are in use."""
 
     old: bool
     new: bool
@@ -103,13 +103,13 @@ def error_type(error: BaseException) -> str:
 
 
 def mark(span: Span, error: BaseException, words: Vocabulary) -> None:
-    """Mark a span's operation as failed."""
+    """Mark the operation of a span as failed."""
     span.set_attributes(words((Attribute.ERROR_TYPE, error_type(error))))
     span.set_status(StatusCode.ERROR, reason_of(error))
 
 
 def record_exception(span: Span, error: BaseException) -> None:
-    """Add an exception event to a span, without content of records that messages in its chain may quote."""
+    """Add an exception event to a span, without the content of records that the messages of the errors may quote."""
     if quotes_input(error):
         span.add_event("exception", {"exception.type": error_type(error), "exception.message": described(error)})
     else:
@@ -184,7 +184,7 @@ def extracted(headers: Sequence[Header], context: Context) -> Context:
 
 
 def read(headers: Sequence[Header]) -> Context:
-    """Return the context that a record's headers carry."""
+    """Return the context in the headers of a record."""
     return extracted(headers, Context())
 
 
@@ -206,7 +206,7 @@ def may_be_sampled(header: bytes) -> bool:
 
 
 def with_carried(headers: Headers, carried: Headers) -> Headers:
-    """Return the headers with the headers of a context added, which replace headers of the same names."""
+    """Return the headers with the headers of a context added. The latter replace headers of the same names."""
     if not headers:
         return carried
     names = {name for name, _ in carried}

@@ -57,7 +57,7 @@ def authenticate(context: RequestContext, request: SaslAuthenticateRequest) -> S
 
 
 def _about(context: RequestContext) -> dict[str, str]:
-    """Return the properties by which subscriptions select this client."""
+    """Return the properties of this client by which subscriptions select clients."""
     address, _, port = context.connection.peer.rpartition(":")
     name, version = context.connection.software
     return {

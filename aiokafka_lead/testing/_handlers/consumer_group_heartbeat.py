@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: membership by the new group protocol (KIP-848)."""
+"""ConsumerGroupHeartbeat: membership of groups under the new protocol (KIP-848)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .._state.server_assignors import SERVER_ASSIGNORS
 from .coordinators import check_coordinator
 
 _OWN_ID_FROM = 1
-"""First version in which members choose their ids."""
+"""First version in which members choose their own ids."""
 
 _NONE_SAID = -1
 

@@ -1,4 +1,4 @@
-"""The parts common to all embedded brokers: the state, the timers, the faults, and the log of requests."""
+"""Parts that all embedded brokers share: the state, the timers, the faults, and the log of requests."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class BrokerOptions:
 
 @dataclass
 class StaleMetadata:
-    """Old metadata, and the number of further answers with it."""
+    """Old metadata, and the number of further responses that contain it."""
 
     view: MetadataView
     broker: int | None
@@ -98,7 +98,7 @@ class Engine:
         return None if topic is None else topic.name
 
     def share_broker(self, node_id: int) -> ShareBroker:
-        """Return a broker's state of share groups."""
+        """Return the state of share groups at a broker."""
         found = self._share_brokers.get(node_id)
         if found is None:
             found = self._share_brokers[node_id] = ShareBroker(node_id, self._share_world)
@@ -111,11 +111,11 @@ class Engine:
 
     def failed(self, error: Exception) -> None:
         """Report an error of the embedded cluster."""
-        _log.error("an embedded broker failed", exc_info=error)
+        _log.error("an embedded broker has failed", exc_info=error)
         self.failures.append(error)
 
     def move_coordinator(self, kind: int, key: str, to: int | None) -> int:
-        """Move a group or a transactional id, and all in its slot, to another broker; return the broker."""
+        """Move a group or a transactional id to another broker, with all ids in its slot, and return the broker."""
         broker = self.state.coordinators.move(kind, key, to)
         slot = slot_of(key)
         if kind == TRANSACTION:

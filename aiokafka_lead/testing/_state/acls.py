@@ -1,11 +1,14 @@
-"""Access control rules. The embedded brokers store and report them, but do not enforce them."""
+"""Access control rules.
+
+The embedded brokers store and report them, but do not enforce them.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 _ANY = 1
-"""Matches every value of an enumeration in a filter."""
+"""Number that matches every value of an enumeration in a filter."""
 _MATCH, _LITERAL, _PREFIXED = 2, 3, 4
 _WILDCARD = "*"
 
@@ -17,7 +20,7 @@ def _bits(*operations: int) -> int:
 TOPIC_OPERATIONS = _bits(3, 4, 5, 6, 7, 8, 10, 11)
 CLUSTER_OPERATIONS = _bits(5, 7, 8, 9, 10, 11, 12)
 GROUP_OPERATIONS = _bits(3, 6, 8, 10, 11)
-"""All operations on a group. Every client is authorized for them (KIP-430; Java: ``AclEntry``)."""
+"""Bit field of all operations on a group. Every client is authorized for them (KIP-430; Java: ``AclEntry``)."""
 
 
 class Rule(NamedTuple):

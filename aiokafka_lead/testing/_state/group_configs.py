@@ -1,4 +1,4 @@
-"""Options of single groups (ConfigResource GROUP; Java: ``GroupConfig``, ``ShareGroupConfig``)."""
+"""Configs of single groups (resource type GROUP; Java: ``GroupConfig``, ``ShareGroupConfig``)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DURATION = re.compile(
 
 
 class GroupConfigDefinition(NamedTuple):
-    """One option of groups: its type, its default as text, and its permitted values."""
+    """A config of groups: its type, its default as text, and its permitted values."""
 
     type: ConfigType
     default: str
@@ -76,7 +76,7 @@ class ShareSettings(NamedTuple):
 
 
 class GroupConfigs:
-    """Explicit options by group, over the brokers' defaults."""
+    """Explicit configs by group, and otherwise the brokers' defaults."""
 
     def __init__(self, options: GroupOptions) -> None:
         self.definitions = _definitions(options)
@@ -86,7 +86,7 @@ class GroupConfigs:
 
     @property
     def names(self) -> list[str]:
-        """Groups with explicit options."""
+        """Groups with explicit configs."""
         return sorted(self._overrides)
 
     def overrides(self, group_id: str) -> Mapping[str, str]:
@@ -142,7 +142,7 @@ class GroupConfigs:
             )
 
     def _check_bounds(self, name: str, value: str) -> None:
-        """Check the bounds that brokers' options set."""
+        """Check the bounds that configs of the brokers set."""
         definition = self.definitions[name]
         if definition.type is not ConfigType.INT:
             return
@@ -171,7 +171,7 @@ class GroupConfigs:
 
 
 def reset_time_ms(reset: str, now_ms: int) -> int | None:
-    """Return the start time of a share group's records, for a policy by duration; None for other policies."""
+    """Return the time at which the records of a share group start, or None if the policy is not a duration."""
     found = _DURATION.fullmatch(reset)
     if found is None:
         return None

@@ -38,7 +38,7 @@ def move_to_consumer(old: Group, new: ConsumerGroup, cluster: ClusterState) -> N
     """
     try:
         if old.protocol_type != PROTOCOL_TYPE:
-            raise GroupIdNotFoundError(f"group {old.group_id} is not one of consumers")
+            raise GroupIdNotFoundError(f"group {old.group_id} is not a group of consumers")
         moved = [(member, _as_consumer(old, member.member_id, cluster)) for member in old.members.values()]
     except MalformedMessageError as error:
         raise GroupIdNotFoundError(f"group {old.group_id} cannot be read: {error}") from None
@@ -78,7 +78,7 @@ def move_to_classic(old: ConsumerGroup, new: Group, cluster: ClusterState) -> No
 
 
 class ClassicApi(Protocol):
-    """The interface for members of the classic protocol, in a group of either kind."""
+    """Operations of members of the classic protocol, in a group of either kind."""
 
     def join(self, request: JoinRequest, reply: Callable[[JoinResult], None]) -> None: ...
     def sync(
@@ -96,7 +96,7 @@ class ClassicApi(Protocol):
 
 
 class GroupCoordinator:
-    """Groups by id. A group exists from its first member on, or while it has offsets.
+    """Groups by id. A group exists from its first member on, and as long as it has members or offsets.
 
     Invariant: no id is in two of ``groups``, ``consumers`` and ``shares``.
     """
@@ -119,7 +119,7 @@ class GroupCoordinator:
         limits = self.options
         if not limits.min_session_timeout_ms <= request.session_timeout_ms <= limits.max_session_timeout_ms:
             raise InvalidSessionTimeoutError(
-                f"session timeout {request.session_timeout_ms} ms is not in "
+                f"the session timeout {request.session_timeout_ms} ms is outside "
                 f"{limits.min_session_timeout_ms}..{limits.max_session_timeout_ms}"
             )
         if group_id in self.shares:
@@ -209,7 +209,10 @@ class GroupCoordinator:
         version: int = 0,
         transactional: bool = False,
     ) -> Callable[[Key], None] | None:
-        """Raise an error if no commit is permitted; return a check for each partition if it depends on that."""
+        """Raise an error if no commit is allowed.
+
+        If that depends on the partition, return a check for each partition.
+        """
         if group_id in self.shares:
             raise GroupIdNotFoundError(f"Group {group_id} is not a consumer group.")
         consumers = self.consumers.get(group_id)

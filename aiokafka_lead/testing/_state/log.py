@@ -1,7 +1,7 @@
-"""A partition's log: whole batches in memory, offsets, leader epochs, producers, transactions.
+"""Log of a partition: whole batches in memory, offsets, leader epochs, producers, transactions.
 
-All replicas of a partition share one log. Replication is therefore instant, and the high watermark is the log's end.
-`PartitionLog.truncate` simulates the loss of records that were not replicated.
+All replicas of a partition share one log. Replication is therefore instant, and the high watermark is the end of the
+log. `PartitionLog.truncate` simulates the loss of records that were not replicated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .producers import ProducerStates
 
 
 class AbortedTxn(NamedTuple):
-    """An aborted transaction's extent, for read_committed consumers."""
+    """The offsets of an aborted transaction, for read_committed consumers."""
 
     producer_id: int
     first_offset: int
@@ -35,9 +35,9 @@ NOWHERE = OffsetAt(-1, -1, -1)
 
 
 class PartitionLog:
-    """Appends, reads and answers queries. Offsets outside the log raise OffsetOutOfRangeError.
+    """Appends and reads batches, and answers queries. Offsets outside the log raise OffsetOutOfRangeError.
 
-    Invariant: ``_last_offsets[i] == batches[i].last_offset``, rising; ``start_offset <= end_offset``.
+    Invariants: ``_last_offsets[i] == batches[i].last_offset``, and they increase; ``start_offset <= end_offset``.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,10 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """The end for read_committed (LSO): the first offset of the oldest open transaction, or the log's end."""
+        """End of the log for read_committed consumers.
+
+        It is the first offset of the oldest open transaction, or the log's end without one.
+        """
         return self.end_offset if self.stable_offset is None else self.stable_offset
 
     def begin_epoch(self, epoch: int) -> None:
@@ -98,7 +101,10 @@ class PartitionLog:
         now_ms: int,
         own_epoch: bool = False,
     ) -> StoredBatch:
-        """Append the marker that ends a producer's transaction; ``own_epoch``: see `ProducerStates.marker_appended`."""
+        """Append the marker that ends a producer's transaction.
+
+        For ``own_epoch``, see `ProducerStates.marker_appended`.
+        """
         first_offset = self.producers.marker_appended(
             producer_id, epoch, coordinator_epoch, now_ms, own_epoch=own_epoch
         )
@@ -126,7 +132,7 @@ class PartitionLog:
     def read(self, offset: int, max_bytes: int, *, committed_only: bool, at_least_one: bool) -> tuple[list[bytes], int]:
         """Return whole batches, beginning with the batch that contains ``offset``, and their total size in bytes.
 
-        ``at_least_one``: the first batch is included even if it is larger than ``max_bytes`` (KIP-74).
+        With ``at_least_one``, the first batch is included even if it is larger than ``max_bytes`` (KIP-74).
         """
         batches, size = self.stored(offset, max_bytes, committed_only=committed_only, at_least_one=at_least_one)
         return [batch.data for batch in batches], size
@@ -171,7 +177,7 @@ class PartitionLog:
         return self._last_offsets[bisect_left(self._last_offsets, offset) + batch_count - 1] + 1
 
     def epoch_at(self, offset: int) -> int:
-        """Return the leader epoch under which an offset was written, -1 before the first."""
+        """Return the leader epoch under which an offset was written, or -1 before the first epoch."""
         index = bisect_right(self.epochs, offset, key=lambda entry: entry[1])
         return self.epochs[index - 1][0] if index else -1
 
@@ -227,7 +233,7 @@ class PartitionLog:
         self.epochs = [(epoch, offset), *(entry for entry in self.epochs if entry[1] > offset)]
 
     def retain_bytes(self, max_bytes: int, segment_bytes: int) -> None:
-        """Drop the oldest batches of a log that has outgrown its retention by a segment (retention.bytes)."""
+        """Delete the oldest batches when the log exceeds its retention by the size of a segment (retention.bytes)."""
         excess = self.size_bytes - max_bytes
         if excess < segment_bytes:
             return
@@ -238,7 +244,10 @@ class PartitionLog:
         self.delete_before(self.batches[count].base_offset)
 
     def truncate(self, offset: int) -> None:
-        """Drop everything from ``offset`` on, like an unclean leader election. The new end is a batch's start."""
+        """Delete all batches from ``offset`` on, like an unclean leader election.
+
+        The new end is the start of a batch.
+        """
         index = bisect_left(self._last_offsets, offset)
         self.size_bytes -= sum(batch.size for batch in self.batches[index:])
         del self.batches[index:], self._last_offsets[index:]

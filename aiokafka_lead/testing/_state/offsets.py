@@ -1,4 +1,4 @@
-"""Committed offsets, pending offsets of open transactions, and the choice of coordinators."""
+"""Committed offsets, pending offsets of open transactions, and the coordinators of groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Key = tuple[str, int]
 
 
 class Committed(NamedTuple):
-    """A group's position in a partition."""
+    """An offset that a group has committed in a partition."""
 
     offset: int
     leader_epoch: int
@@ -23,7 +23,7 @@ NOT_COMMITTED = Committed(-1, -1, "")
 
 
 class _OpenOffsets:
-    """A producer's commits in its open transaction."""
+    """Offsets that a producer has added to its open transaction."""
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
@@ -84,7 +84,7 @@ class Offsets:
         return pending is not None and pending.epoch == epoch and group_id in pending.groups
 
     def is_pending(self, group_id: str, key: Key) -> bool:
-        """Return True if an open transaction may still change a position (KIP-447)."""
+        """Return True if an open transaction may still change a committed offset (KIP-447)."""
         return any(key in pending.groups.get(group_id, ()) for pending in self._pending.values())
 
     def delete(self, group_id: str, keys: Iterable[Key]) -> None:
@@ -101,7 +101,7 @@ class Offsets:
             pending.groups.pop(group_id, None)
 
     def delete_topic(self, topic: str) -> None:
-        """Delete a topic's positions."""
+        """Delete the committed offsets of a topic."""
         for group_id in list(self._committed):
             self.delete(group_id, [key for key in self._committed[group_id] if key[0] == topic])
 
@@ -120,7 +120,7 @@ TRANSACTION = 1
 
 
 class Coordinators:
-    """Slots and their brokers. ``registered`` returns the brokers that are alive, in order."""
+    """The broker of each slot. ``registered`` returns the live brokers, in order."""
 
     def __init__(self, registered: Callable[[], list[int]]) -> None:
         self._registered = registered
@@ -149,7 +149,7 @@ class Coordinators:
         return broker
 
     def move(self, kind: int, key: str, to: int | None) -> int:
-        """Move a key's slot to another broker, by default the next; return the broker."""
+        """Move the slot of a key to another broker, by default the next one, and return the broker."""
         alive = self._registered()
         if to is None:
             present = self.of(kind, key)

@@ -14,7 +14,10 @@ _CAREFUL_FROM = 2
 
 
 class Acquisition:
-    """One acquisition by a member. ``exact``: never acquire more records than requested (KIP-1206)."""
+    """One acquisition by a member.
+
+    With ``exact``, never more records than requested are acquired (KIP-1206).
+    """
 
     def __init__(
         self,
@@ -74,7 +77,7 @@ class Acquisition:
         return acquired
 
     def _bounds(self, max_records: int) -> tuple[int, int]:
-        """Return the number of records, and the last offset. At the limit, released records are still available."""
+        """Return the number of records and the last offset. At the limit, released records are still available."""
         shares = self._shares
         wanted = min(max_records, shares.settings().partition_max_record_locks - shares.in_flight)
         last = self._read[-1].last_offset

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from .clock import TimerHandle
 
 NOBODY = ""
-"""The member of an unacquired record."""
+"""Member id of a record that is not acquired."""
 
 
 class RecordState(IntEnum):
@@ -42,7 +42,7 @@ AFTER: dict[Acknowledge, RecordState] = {
     Acknowledge.REJECT: RecordState.ARCHIVED,
     Acknowledge.RENEW: RecordState.ACQUIRED,
 }
-"""The state of an acquired record after each acknowledgement."""
+"""State of an acquired record after each acknowledgement."""
 
 
 class Acquired(NamedTuple):
@@ -94,7 +94,7 @@ class Delivery:
 class InFlightBatch:
     """Records from ``first`` to ``last`` that are delivered together, until their states differ.
 
-    Invariant: ``whole`` is set, or ``each`` has one entry for each record.
+    Invariant: either ``whole`` is set, or ``each`` has one entry for each record.
     """
 
     __slots__ = ("each", "first", "last", "whole")

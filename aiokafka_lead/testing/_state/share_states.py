@@ -10,7 +10,7 @@ from .consumer_members import Slot
 from .share_deliveries import RecordState
 
 NO_OFFSET = -1
-"""The start offset of a share partition without a saved state: its group's reset policy decides."""
+"""Start offset of a share partition without a saved state. The reset policy of its group then applies."""
 
 
 class SavedDelivery(NamedTuple):
@@ -60,7 +60,7 @@ class ShareState:
 
 
 class ShareStates:
-    """States by group, topic and partition. A partition is added when it is assigned to a member of the group."""
+    """States by group, topic and partition. A partition is added when it is first assigned to a member of the group."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[Slot, ShareState]] = {}

@@ -46,7 +46,7 @@ class ProducerHealth(Frozen):
 
 
 class TransactionHealth(NamedTuple):
-    """State of a transactional producer; see `Producer.transaction_health`."""
+    """State of a producer's transactions, as returned by `Producer.transaction_health`."""
 
     transactional_id: str
     phase: str
@@ -134,7 +134,7 @@ class ConsumerHealth(Frozen):
 
 
 class ClientHealth(Frozen):
-    """Snapshot of a shared client's state."""
+    """Snapshot of the state of a shared `Client`."""
 
     connected: bool
     """True if a broker has returned metadata since the start."""

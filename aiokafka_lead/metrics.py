@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Figure(NamedTuple):
-    """Kind and names of a metric."""
+    """Kind of a metric, and its names in Prometheus and Java."""
 
     kind: Literal["counter", "gauge", "histogram"]
     prometheus: str
@@ -47,7 +47,7 @@ def figures(metrics: type) -> dict[str, Figure]:
 
 
 def counter(prometheus: str = "", java: str = "") -> Any:
-    """Declare a number that never decreases."""
+    """Declare a field with a number that never decreases."""
     return field(default=0, metadata={"figure": Figure("counter", prometheus, java, None)})
 
 
@@ -57,7 +57,7 @@ def gauge(prometheus: str = "", java: str = "", *, default: int | None = 0) -> A
 
 
 def histogram(prometheus: str = "", java: str = "") -> Any:
-    """Declare a `LatencyHistogram`."""
+    """Declare a field with a `LatencyHistogram`."""
     return field(default_factory=_empty, metadata={"figure": Figure("histogram", prometheus, java, None)})
 
 
@@ -82,7 +82,7 @@ class LatencyHistogram(Frozen):
 
     @property
     def count(self) -> int:
-        """Number of durations."""
+        """Number of all durations."""
         return sum(self.counts)
 
     @property
@@ -149,7 +149,7 @@ class MetadataMetrics(Frozen):
 
 
 class ProducerTopicMetrics(Frozen):
-    """Outcomes of the records of one topic."""
+    """Counts of the acknowledged and failed records of one topic."""
 
     records_acked: int = counter("records_acked", "producer.topic.record.send")
     """Records acknowledged."""
@@ -160,7 +160,7 @@ class ProducerTopicMetrics(Frozen):
 
 
 class ProducerMetrics(Frozen):
-    """Counts since the producer was created, and some current values. Times are in milliseconds."""
+    """Metrics of a producer: counts since it was created, and some current values."""
 
     topics: Mapping[str, ProducerTopicMetrics] = rows(ProducerTopicMetrics)
     """Metrics by topic, for topics with acknowledged or failed records."""
@@ -253,7 +253,7 @@ class PartitionMetrics(Frozen):
 
 
 class ConsumerMetrics(Frozen):
-    """A consumer's counts since it started, and the current state of its partitions."""
+    """Metrics of a consumer: counts since it started, and the current state of its partitions."""
 
     topics: Mapping[str, ConsumerTopicMetrics] = rows(ConsumerTopicMetrics)
     """Counts by topic, for topics with received records."""
@@ -338,7 +338,7 @@ class ShareTopicMetrics(Frozen):
 
 
 class ShareConsumerMetrics(Frozen):
-    """A share consumer's counts since it started."""
+    """Metrics of a share consumer: counts since it started, and a current value."""
 
     topics: Mapping[str, ShareTopicMetrics] = rows(ShareTopicMetrics)
     """Counts by topic, for topics with received records."""

@@ -60,7 +60,7 @@ class TimestampType(IntEnum):
 
 
 class AcknowledgeType(IntEnum):
-    """Decision about a record of a share group (KIP-932, KIP-1222)."""
+    """Outcome that an application reports for a record of a share group (KIP-932, KIP-1222)."""
 
     ACCEPT = 1
     """The record was handled."""

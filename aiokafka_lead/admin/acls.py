@@ -59,7 +59,7 @@ class AclPermissionType(_Known):
 
 
 class AclResourceType(_Known):
-    """Type of resource that a rule protects (Java: ``ResourceType``)."""
+    """Type of the resource to which a rule applies (Java: ``ResourceType``)."""
 
     UNKNOWN = 0
     ANY = 1
@@ -161,7 +161,7 @@ def _binding(name: str, value: Any) -> AclBinding:
 
 
 def principal(name: str, value: Any) -> tuple[str, str]:
-    """Return the type and name of a principal such as ``"User:alice"``."""
+    """Check a principal such as ``"User:alice"``, and return its type and its name."""
     kind, separator, who = short_text(name, value).partition(":")
     if not separator or not kind or not who:
         raise ConfigError(f"{name} must be a principal like 'User:alice', not {value!r}")

@@ -46,7 +46,7 @@ def indexes_by_topic(partitions: Iterable[TopicPartition], topic: Callable[[str,
 
 
 def called(group_id: str) -> str:
-    """Return the name of a group for errors."""
+    """Return a group's name as it appears in errors."""
     return f"group {group_id!r}"
 
 

@@ -32,7 +32,7 @@ from .base import PARTITIONS, AdminArea, indexes_by_topic
 
 
 class ReplicaInfo(NamedTuple):
-    """A replica of a partition in a log directory."""
+    """A replica in a log directory, as returned by `AdminClient.describe_log_dirs`."""
 
     size: int
     """Size in bytes."""
@@ -45,7 +45,7 @@ class ReplicaInfo(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogDirDescription:
-    """A broker's log directory."""
+    """A log directory of a broker with its replicas, as returned by `AdminClient.describe_log_dirs`."""
 
     replicas: Mapping[TopicPartition, ReplicaInfo]
     total_bytes: int | None

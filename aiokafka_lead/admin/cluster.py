@@ -94,7 +94,7 @@ class QuorumReplica:
 
 
 class RaftVoterEndpoint(NamedTuple):
-    """Address of a controller's listener."""
+    """Address of a controller, with the name of its listener."""
 
     listener: str
     host: str

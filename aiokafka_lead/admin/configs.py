@@ -31,7 +31,7 @@ from .base import AdminArea
 
 
 class ConfigResourceType(IntEnum):
-    """Type of resource that has a configuration."""
+    """Type of a resource that has a configuration, by Kafka's numbers."""
 
     TOPIC = 2
     BROKER = 4
@@ -87,7 +87,7 @@ class ConfigEntry:
 
 
 class ConfigOperation(IntEnum):
-    """Kind of change to a configuration (KIP-339)."""
+    """Kind of a change to a configuration (KIP-339)."""
 
     SET = 0
     DELETE = 1

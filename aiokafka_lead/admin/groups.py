@@ -99,7 +99,11 @@ class GroupListing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMemberDescription:
-    """A member of a consumer group, of either protocol."""
+    """A member of a consumer group, of either protocol, with its partitions.
+
+    ``host`` is the client's address, and ``subscribed_regex`` is its RE2 pattern, which only the new protocol has
+    (KIP-848).
+    """
 
     member_id: str
     group_instance_id: str | None
@@ -121,7 +125,7 @@ class ConsumerMemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupDescription:
-    """A consumer group, of either protocol."""
+    """A consumer group with its members, as returned by `AdminClient.describe_consumer_groups`."""
 
     group_id: str
     type: GroupType
@@ -155,7 +159,7 @@ class ClassicMemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class ClassicGroupDescription:
-    """A group of the classic protocol, for example of consumers or of Kafka Connect workers."""
+    """A group of the classic protocol, as returned by `AdminClient.describe_classic_groups`."""
 
     group_id: str
     protocol_type: str
@@ -341,7 +345,7 @@ class GroupCalls(AdminArea):
     async def _describe_consumer_groups(
         self, group_ids: Sequence[str], with_operations: bool, deadline: Deadline
     ) -> dict[str, ConsumerGroupDescription]:
-        """Request groups of the new protocol first, then the remaining groups as classic groups, as Java does."""
+        """Describe groups of the new protocol first, then the remaining groups as classic groups, as Java does."""
 
         def build(mine: Sequence[str]) -> ConsumerGroupDescribeRequest:
             return ConsumerGroupDescribeRequest(group_ids=list(mine), include_authorized_operations=with_operations)

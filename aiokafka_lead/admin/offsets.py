@@ -56,7 +56,7 @@ a shift by a number of records (`ToShifted`)."""
 
 
 class OffsetChange(NamedTuple):
-    """A committed offset before and after a reset."""
+    """The committed offset of a partition before and after a reset."""
 
     before: OffsetAndMetadata | None
     """None if the group had no committed offset."""

@@ -214,7 +214,7 @@ class PartitionCalls(AdminArea):
     async def _list_offsets(
         self, at: Mapping[TopicPartition, int], read_committed: bool, deadline: Deadline
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return offsets by time or `OffsetSpec`; None if there is no such record."""
+        """Return offsets by time or `OffsetSpec`. The value is None if there is no such record."""
 
         def build(pending: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
             topics = by_topic(

@@ -129,7 +129,7 @@ def _hmac(name: str, value: Any) -> bytes:
 
 
 def _lifetime(name: str, value: Any) -> int:
-    """Return a period in milliseconds; None becomes -1, the broker's default."""
+    """Return a period in milliseconds. None becomes -1, which means the broker's default."""
     return -1 if value is None else integer(0, INT64_MAX)(name, value)
 
 

@@ -38,7 +38,7 @@ from .offsets import OffsetCalls, ResetTo, reset_to
 
 @dataclass(frozen=True, slots=True)
 class ShareMemberDescription:
-    """A member of a share group."""
+    """A member of a share group, with the partitions from which it takes records."""
 
     member_id: str
     client_id: str
@@ -51,7 +51,7 @@ class ShareMemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class ShareGroupDescription:
-    """A share group (KIP-932)."""
+    """A share group with its members, as returned by `AdminClient.describe_share_groups` (KIP-932)."""
 
     group_id: str
     state: GroupState

@@ -42,7 +42,7 @@ class StreamsTasks:
 
 @dataclass(frozen=True, slots=True)
 class StreamsMemberDescription:
-    """A member of a streams group: a thread of a Kafka Streams application."""
+    """A member of a streams group, which is a thread of a Kafka Streams application."""
 
     member_id: str
     group_instance_id: str | None
@@ -61,7 +61,7 @@ class StreamsMemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class StreamsSubtopology:
-    """A part of a topology that is connected to other parts only by topics."""
+    """A part of a topology that is connected to the other parts only through topics."""
 
     subtopology_id: str
     source_topics: tuple[str, ...]
@@ -72,7 +72,7 @@ class StreamsSubtopology:
 
 @dataclass(frozen=True, slots=True)
 class StreamsNode:
-    """A node of a topology: it reads topics, processes records, or writes to a topic."""
+    """A node of a topology, which reads topics, processes records, or writes to a topic."""
 
     name: str
     kind: Literal["source", "processor", "sink", "unknown"]
@@ -85,7 +85,7 @@ class StreamsNode:
 
 @dataclass(frozen=True, slots=True)
 class StreamsTopology:
-    """A topology as described by the application: its nodes by subtopology, and global stores (KIP-1331)."""
+    """A topology as the application has described it: nodes by subtopology, and global stores (KIP-1331)."""
 
     subtopologies: Mapping[str, tuple[StreamsNode, ...]]
     global_stores: tuple[tuple[StreamsNode, StreamsNode], ...]
@@ -111,7 +111,7 @@ class StreamsTopologyStatus(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class StreamsGroupDescription:
-    """A group of Kafka Streams (KIP-1071)."""
+    """A group of Kafka Streams, as returned by `AdminClient.describe_streams_groups` (KIP-1071)."""
 
     group_id: str
     state: GroupState

@@ -108,7 +108,7 @@ class PartitionDescription:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic with its partitions in numerical order."""
+    """A topic with its partitions in numerical order, as returned by `AdminClient.describe_topics`."""
 
     name: str
     topic_id: UUID
@@ -308,7 +308,7 @@ class TopicCalls(AdminArea):
     async def _describe_by_pages(
         self, topics: Iterable[str], page_size: int, deadline: Deadline
     ) -> AsyncIterator[TopicDescription]:
-        """Yield topics with their partitions from DescribeTopicPartitions, one description per topic and page.
+        """Yield topics with their partitions from DescribeTopicPartitions, one description for each topic and page.
 
         The error of a topic that cannot be described is raised at the end.
         """

@@ -57,7 +57,7 @@ class TransactionState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TransactionListing:
-    """A transactional id and its coordinator."""
+    """A transactional id and its coordinator, as returned by `AdminClient.list_transactions`."""
 
     transactional_id: str
     state: TransactionState
@@ -67,7 +67,7 @@ class TransactionListing:
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """A transactional id and its open or latest transaction."""
+    """A transactional id and its open or latest transaction, as returned by `AdminClient.describe_transactions`."""
 
     transactional_id: str
     state: TransactionState

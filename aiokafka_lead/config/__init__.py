@@ -98,7 +98,7 @@ def _assignors(name: str, value: Any) -> tuple[Any, ...]:
 
 
 def _assignor_name(option_name: str, assignor: Any) -> str:
-    """Return the name of a custom assignor (`GroupAssignor`)."""
+    """Check a custom assignor (`GroupAssignor`), and return its name."""
     methods = (getattr(assignor, method, None) for method in ("assign", "user_data"))
     if isinstance(assignor, type) or not hasattr(assignor, "cooperative") or not all(map(callable, methods)):
         raise ConfigTypeError(f"{option_name} must contain names or assignors (GroupAssignor), not {assignor!r}")
@@ -226,7 +226,7 @@ class ClientConfig(SecurityConfig):
         return servers, {name: getattr(self, name) for name in names}
 
     def _check(self) -> None:
-        """Check combinations of options."""
+        """Check the combinations of options."""
         self._first_at_most_longest("retry_backoff_ms", "retry_backoff_max_ms")
         self._first_at_most_longest("reconnect_backoff_ms", "reconnect_backoff_max_ms")
         self._first_at_most_longest("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms")
@@ -382,7 +382,7 @@ class ConsumerConfig(ClientConfig):
 
     @property
     def remote_assignor(self) -> str | None:
-        """Name of the broker's assignor to request; None lets the broker choose."""
+        """Name of the assignor to request from the broker. None lets the broker choose."""
         is_range = self.group_protocol == "auto" and self.partition_assignment_strategy[0] == "range"
         return "range" if is_range and self.group_remote_assignor is None else self.group_remote_assignor
 

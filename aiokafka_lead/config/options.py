@@ -63,7 +63,7 @@ class KerberosOptions(TypedDict, total=False):
 
 
 class OAuthOptions(TypedDict, total=False):
-    """Options for ``sasl_mechanism="OAUTHBEARER"`` (KIP-255, KIP-768)."""
+    """Options for ``sasl_mechanism="OAUTHBEARER"``, with a provider or a token endpoint (KIP-255, KIP-768)."""
 
     sasl_oauth_token_provider: TokenProvider | None
     """Source of tokens (see `aiokafka_lead.oidc`): a function that returns a token, or an object with ``token()`` and
@@ -143,7 +143,7 @@ class SecurityOptions(KerberosOptions, OAuthOptions, total=False):
 
 
 class ClientOptions(SecurityOptions, total=False):
-    """Options of every client."""
+    """Options that every client has, as keyword arguments. Times are in milliseconds."""
 
     proxy_url: str | None
     """Proxy for connections to brokers: ``"socks5://user:password@host:port"``, ``"socks4://..."`` or ``"http://..."``
@@ -208,7 +208,7 @@ class ClientOptions(SecurityOptions, total=False):
 
 
 class ProducerBaseOptions(ClientOptions, total=False):
-    """Options of `Producer` that do not affect the types of keys and values."""
+    """Options of `Producer` except the serializers. Times are in milliseconds."""
 
     acks: Acks
     """Number of replicas that must have a record before it is acknowledged: 0 for none, 1 for the leader, ``"all"`` for
@@ -263,7 +263,7 @@ class ProducerBaseOptions(ClientOptions, total=False):
 
 
 class ProducerOptions(ProducerBaseOptions, total=False):
-    """Options of `Producer`."""
+    """All options of `Producer`, as keyword arguments."""
 
     key_serializer: Serializer[Any] | None
     """Function that converts a key other than None to bytes. It may take a `SerializationContext`, and may be a
@@ -274,7 +274,7 @@ class ProducerOptions(ProducerBaseOptions, total=False):
 
 
 class ConsumerBaseOptions(ClientOptions, total=False):
-    """Options of `Consumer` that do not affect the types of keys and values."""
+    """Options of `Consumer` except the deserializers. Times are in milliseconds."""
 
     group_id: str | None
     """Consumer group to join, or for which to commit offsets. None means no group (None)."""
@@ -345,7 +345,7 @@ class ConsumerBaseOptions(ClientOptions, total=False):
 
 
 class ConsumerOptions(ConsumerBaseOptions, total=False):
-    """Options of `Consumer`."""
+    """All options of `Consumer`, as keyword arguments."""
 
     key_deserializer: Deserializer[Any] | None
     """Function that converts a key from bytes. It may take a `SerializationContext`, and may be a coroutine function
@@ -356,7 +356,7 @@ class ConsumerOptions(ConsumerBaseOptions, total=False):
 
 
 class AdminOptions(ClientOptions, total=False):
-    """Options of `AdminClient`."""
+    """All options of `AdminClient`, as keyword arguments."""
 
     default_api_timeout_ms: float
     """Default timeout of calls (60000)."""

@@ -33,7 +33,7 @@ class DeadLetterProducer(Protocol):
 
 
 class HandlingOptions(TypedDict, total=False):
-    """Options of `Consumer.run` and `ShareConsumer.run`. Times are in milliseconds."""
+    """Options that `Consumer.run` and `ShareConsumer.run` have in common. Times are in milliseconds."""
 
     concurrency: int
     """Maximum number of concurrently running handlers (64)."""
@@ -78,7 +78,7 @@ class HandlingOptions(TypedDict, total=False):
 
 
 class RunOptions(HandlingOptions, total=False):
-    """Options of `Consumer.run`. Times are in milliseconds."""
+    """Options of `Consumer.run`, in addition to `HandlingOptions`. Times are in milliseconds."""
 
     order: Order
     """Order in which records are handled. ``"key"`` handles the records of a key in a partition in the order of their
@@ -122,7 +122,7 @@ class RunOptions(HandlingOptions, total=False):
 
 
 class ShareRunOptions(HandlingOptions, total=False):
-    """Options of `ShareConsumer.run`. Times are in milliseconds."""
+    """Options of `ShareConsumer.run`, in addition to `HandlingOptions`. Times are in milliseconds."""
 
     retries: int
     """Number of times that a record is delivered again after a handler raised an error, counted over all members of the

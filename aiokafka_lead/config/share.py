@@ -14,7 +14,7 @@ __all__ = ["ShareConsumerBaseOptions", "ShareConsumerConfig", "ShareConsumerOpti
 
 
 class ShareConsumerBaseOptions(ClientOptions, total=False):
-    """Options of `ShareConsumer` that do not affect the types of keys and values.
+    """Options of `ShareConsumer` except the deserializers. Times are in milliseconds.
 
     An administrator configures the start position, the isolation level, the lock duration and the limit of deliveries
     of a group, with the group's configs ``share.auto.offset.reset`` ("latest" by default), ``share.isolation.level``
@@ -52,7 +52,7 @@ class ShareConsumerBaseOptions(ClientOptions, total=False):
 
 
 class ShareConsumerOptions(ShareConsumerBaseOptions, total=False):
-    """Options of `ShareConsumer`."""
+    """All options of `ShareConsumer`, as keyword arguments."""
 
     key_deserializer: Deserializer[Any] | None
     """Function that converts a key from bytes. It may take a `SerializationContext`, and may be a coroutine function

@@ -222,7 +222,7 @@ class Consumer(ConsumerBase[K, V]):
             self._engine.reading.prefetch.resume(state)
 
     def paused(self) -> frozenset[TopicPartition]:
-        """Return the paused partitions."""
+        """Return the assigned partitions for which `pause` was called."""
         return self._engine.reading.positions.paused()
 
     # --- reading -----------------------------------------------------------------------------------------------------

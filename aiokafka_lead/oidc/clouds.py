@@ -47,7 +47,7 @@ def azure(namespace: str, credential: Any = None) -> Azure:
 
 
 class Azure:
-    """The provider returned by `azure`."""
+    """Provider of tokens for an Azure Event Hubs namespace, as returned by `azure`."""
 
     def __init__(self, host: str, credential: Any) -> None:
         self.scope = f"https://{host}/.default"
@@ -82,7 +82,7 @@ def google(credentials: Any = None) -> Google:
 
 
 class Google:
-    """The provider returned by `google`."""
+    """Provider of tokens for Google Cloud's Managed Kafka, as returned by `google`."""
 
     def __init__(self, credentials: Any) -> None:
         self._credentials = credentials

@@ -64,7 +64,7 @@ def msk_iam(region: str, credentials: Callable[[], Any] | None = None) -> MskIam
 
 
 class MskIam:
-    """The provider returned by `msk_iam`."""
+    """Provider of tokens for Amazon MSK, as returned by `msk_iam`."""
 
     def __init__(self, region: str, credentials: Callable[[], Any]) -> None:
         self.region = region

@@ -30,7 +30,7 @@ Key = tuple[str, int, int, int]
 
 
 class Run:
-    """Spans of one run. A record's span ends when the record is handled, dead-lettered or given up."""
+    """Creates the spans of one run. The span of a record ends when the record is handled, dead-lettered or given up."""
 
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
@@ -109,7 +109,7 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Reads(Processes):
-    """Spans of one consumer."""
+    """Creates the spans of one consumer."""
 
     # --- receiving ---------------------------------------------------------------------------------------------------
 

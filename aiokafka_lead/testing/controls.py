@@ -40,7 +40,7 @@ class ShareDelivery(NamedTuple):
 
 
 class ShareControls:
-    """Shows and controls the share groups of an `EmbeddedCluster`."""
+    """Controls of the share groups of an `EmbeddedCluster`: configs, locks and deliveries."""
 
     def __init__(self, engine: Engine, call: Caller) -> None:
         self._engine = engine
@@ -121,7 +121,7 @@ class TransactionView(NamedTuple):
 
 
 class TransactionControls:
-    """Shows and controls the transactions of an `EmbeddedCluster`."""
+    """Controls of the transactions of an `EmbeddedCluster`: markers, timeouts and coordinators."""
 
     def __init__(self, engine: Engine, call: Caller) -> None:
         self._engine = engine
@@ -400,7 +400,7 @@ class ClusterControls:
         self._state.hold_reassignments = boolean("hold_reassignments", hold)
 
     def complete_reassignments(self) -> None:
-        """Finish the pending reassignments."""
+        """Finish the reassignments that `hold_reassignments` has held."""
         for target in self._state.partitions():
             if target.adding or target.removing:
                 self._state.complete_reassignment(target)

@@ -14,7 +14,7 @@ from ._server.sasl import DelegationToken
 
 
 class SecurityControls:
-    """Controls of the security of a running `EmbeddedCluster`."""
+    """Controls of logins to a running `EmbeddedCluster`."""
 
     def __init__(self, engine: Engine, call: Caller) -> None:
         self._engine = engine

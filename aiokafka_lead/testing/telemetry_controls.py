@@ -18,7 +18,7 @@ _CODECS = list_of("compression_types", one_of(*CODEC_NAMES))
 
 
 class TelemetryControls:
-    """Controls the subscriptions to clients' metrics of an `EmbeddedCluster` with ``client_telemetry``."""
+    """Controls of metric subscriptions in an `EmbeddedCluster` with ``client_telemetry``."""
 
     def __init__(self, engine: Engine, call: Caller) -> None:
         self._engine = engine

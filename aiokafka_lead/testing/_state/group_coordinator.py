@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 
 def move_to_consumer(old: Group, new: ConsumerGroup, cluster: ClusterState) -> None:
-    """Convert a classic group's members with their partitions to settled members of the new group.
+    """Convert the members of a classic group, with their partitions, to settled members of the new group.
 
-    Raises GroupIdNotFoundError, without changes, if the members are not readable as consumers.
+    Raises GroupIdNotFoundError, and changes no group, if the members cannot be read as consumers.
     """
     try:
         if old.protocol_type != PROTOCOL_TYPE:
@@ -67,7 +67,10 @@ def _as_consumer(group: Group, member_id: str, cluster: ClusterState) -> Consume
 
 
 def move_to_classic(old: ConsumerGroup, new: Group, cluster: ClusterState) -> None:
-    """Convert the group's members, all of the classic protocol, with their partitions, and start a rebalance."""
+    """Convert the members of the group, with their partitions, to a classic group, and start a rebalance.
+
+    All of them must use the classic protocol.
+    """
     old.close()
     members = [
         (member.member_id, member.classic, write_assignment(member.assigned, cluster, 0))
@@ -172,7 +175,7 @@ class GroupCoordinator:
         move_to_classic(group, classic, self._cluster)
 
     def share_group(self, group_id: str, *, create: bool = False) -> ShareGroup:
-        """Return a share group; with ``create`` a missing group is created. Raises GroupIdNotFoundError."""
+        """Return a share group. With ``create``, a missing group is created. Raises GroupIdNotFoundError."""
         found = self.shares.get(group_id)
         if found is not None:
             return found
@@ -186,7 +189,7 @@ class GroupCoordinator:
         return found
 
     def alter_share_offsets(self, group_id: str, offsets: Mapping[Slot, int]) -> None:
-        """Make a share group without members begin at other offsets, creating it if necessary."""
+        """Set the start offsets of a share group without members. Create the group if it is missing."""
         if self.share_group(group_id, create=True).members:
             raise NonEmptyGroupError("The group is not empty.")
         for slot, offset in offsets.items():
@@ -228,7 +231,7 @@ class GroupCoordinator:
         return None
 
     def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
-        """Raise an error if a member of the new protocol may not fetch its group's positions."""
+        """Raise an error if a member of the new protocol may not fetch the committed offsets of its group."""
         consumers = self.consumers.get(group_id)
         if consumers is not None:
             consumers.check_fetch(member_id, epoch)
@@ -256,12 +259,12 @@ class GroupCoordinator:
         self.offsets.delete_group(group_id)
 
     def topic_deleted(self, topic: Topic) -> None:
-        """Delete a topic's positions."""
+        """Delete the committed offsets of a topic."""
         self.offsets.delete_topic(topic.name)
         self.share_states.delete_topic(topic.topic_id)
 
     def slot_moved(self, slot: int) -> None:
-        """Move the groups of a slot to another coordinator; waiting requests get an error."""
+        """Move the groups of a slot to another coordinator. Waiting requests get an error."""
         for group in self.groups.values():
             if slot_of(group.group_id) == slot:
                 group.coordinator_moved(NotCoordinatorError())

@@ -24,7 +24,7 @@ class AbortedTxn(NamedTuple):
 
 
 class OffsetAt(NamedTuple):
-    """A position in the log; -1 in all fields if there is none."""
+    """Offset of a record in the log, with its timestamp and epoch. All fields are -1 if there is no such record."""
 
     offset: int
     timestamp_ms: int
@@ -182,7 +182,7 @@ class PartitionLog:
         return self.epochs[index - 1][0] if index else -1
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the largest epoch <= ``epoch``, and its end (KIP-101, KIP-320); (-1, -1) if unknown.
+        """Return the largest epoch up to ``epoch``, and its end offset (KIP-101, KIP-320); (-1, -1) if it is unknown.
 
         Java: ``LeaderEpochFileCache.endOffsetFor``.
         """
@@ -221,7 +221,7 @@ class PartitionLog:
         return NOWHERE if found is None else OffsetAt(*found, newest.leader_epoch)
 
     def delete_before(self, offset: int) -> None:
-        """Move the log's start (DeleteRecords, retention), and drop batches that are completely before it."""
+        """Move the start of the log (DeleteRecords, retention), and delete batches that are wholly before it."""
         if offset < 0 or offset > self.end_offset:
             raise OffsetOutOfRangeError(f"offset {offset} is outside {self.start_offset}..{self.end_offset}")
         if offset <= self.start_offset:

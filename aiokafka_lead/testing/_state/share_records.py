@@ -106,7 +106,7 @@ class InFlightRecords:
                     self._watch(delivery, offset, offset)
 
     def reset_to_log_start(self) -> None:
-        """Handle deleted records: available records before the log's start are finished."""
+        """Handle deleted records: available records before the start of the log are finished."""
         log_start = self.partition.log.start_offset
         if log_start <= self.start_offset:
             return
@@ -118,7 +118,7 @@ class InFlightRecords:
             self.end_offset = log_start
 
     def archive(self, first: int, last: int, present: RecordState) -> bool:
-        """Archive the records within bounds whose state is ``present``; return True if there are any."""
+        """Archive the records within bounds whose state is ``present``. Return True if there are any."""
         any_archived = False
         for batch in self._overlapping(first, last):
             if batch.whole is not None and batch.whole.state is not present:

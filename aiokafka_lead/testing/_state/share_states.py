@@ -45,7 +45,7 @@ class ShareState:
             del self.deliveries[offset]
 
     def saved(self) -> list[SavedDelivery]:
-        """Return the saved states from the start on, in order, with equal neighbours joined."""
+        """Return the saved states from the start on, in order. Equal neighbours are joined."""
         found: list[SavedDelivery] = []
         for offset, (state, count) in sorted(self.deliveries.items()):
             if found and found[-1].last + 1 == offset and found[-1][2:] == (state, count):
@@ -87,7 +87,7 @@ class ShareStates:
             self.delete(group_id, topic_id)
 
     def delete(self, group_id: str, topic_id: UUID) -> bool:
-        """Forget a topic's partitions; return True if there were any."""
+        """Forget the partitions of a topic. Return True if there were any."""
         states = self._groups.get(group_id, {})
         gone = [slot for slot in states if slot[0] == topic_id]
         for slot in gone:

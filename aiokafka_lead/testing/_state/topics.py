@@ -108,7 +108,7 @@ class Partition:
         return self.leader_id, self.leader_epoch
 
     def set_leader(self, node_id: int) -> None:
-        """Set the leader (another, the same, or NO_LEADER), always with a new epoch."""
+        """Set the leader, always with a new epoch. It may be another leader, the same leader, or NO_LEADER."""
         self.leader_id = node_id
         self.leader_epoch += 1
         self.resignation = None
@@ -122,7 +122,7 @@ class Partition:
 
 
 class Topic:
-    """A topic and its partitions."""
+    """A topic: its id, its partitions and its configs."""
 
     __slots__ = ("configs", "deleted", "name", "partitions", "topic_id")
 

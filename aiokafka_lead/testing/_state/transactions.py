@@ -115,7 +115,7 @@ class TransactionCoordinator:
         partitions: Iterable[Partition] = (),
         groups: Iterable[str] = (),
     ) -> None:
-        """Add partitions, and offsets of consumer groups, to the producer's transaction; begin it if necessary."""
+        """Add partitions and offsets of consumer groups to the producer's transaction. Begin it if necessary."""
         known = self.transactions.get(transactional_id)
         if known is not None and known.is_ending:
             raise _ending(known)  # for every sender: a producer may already have its next id (KAFKA-18660)
@@ -128,7 +128,7 @@ class TransactionCoordinator:
         txn.groups.update(dict.fromkeys(groups))
 
     def verified(self, transactional_id: str, producer_id: int, epoch: int) -> Transaction:
-        """Return the producer's transaction, to check its parts."""
+        """Return the producer's transaction, so that its partitions can be checked."""
         return self._checked(transactional_id, producer_id, epoch)
 
     def _checked(self, transactional_id: str, producer_id: int, epoch: int) -> Transaction:
@@ -210,7 +210,7 @@ class TransactionCoordinator:
         return answer
 
     def write_markers(self) -> None:
-        """Write the markers of all decided transactions."""
+        """Write the markers of all transactions that are committed or aborted."""
         for txn in self.transactions.values():
             if txn.is_ending:
                 self._complete(txn)

@@ -188,7 +188,7 @@ class Kafka:
     ) -> None:
         """Check the options, which are the options of `Client`.
 
-        With ``wait``, the app does not start until Kafka can be reached. Raises `ConfigError` or `ConfigTypeError` for
+        With ``wait``, the app fails to start if Kafka cannot be reached. Raises `ConfigError` or `ConfigTypeError` for
         an invalid option.
         """
         self._close_timeout_ms = options.setdefault("close_timeout_ms", 10_000)

@@ -75,9 +75,9 @@ class ConsumerLag(Frozen):
     """Number of offsets that a consumer is behind, as of the last fetch of each partition."""
 
     partitions: Mapping[TopicPartition, int | None]
-    """Lag of each assigned partition: the number of offsets from the position to the end that this consumer may read
-    to. The end is the high watermark, or with "read_committed" the last stable offset. None before the first fetch
-    response."""
+    """Lag of each assigned partition: the number of offsets from the position (in `Consumer.run`, from the first
+    unfinished record) to the end that this consumer may read to. The end is the high watermark, or with
+    "read_committed" the last stable offset. None before the first fetch response."""
     total: int | None
     """Sum over all partitions. None if the lag of any partition is None."""
 

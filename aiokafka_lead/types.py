@@ -143,12 +143,13 @@ class RebalanceListener:
             async def on_partitions_revoked(self, partitions):
                 await save(partitions)
 
-    Override the methods that you need, as plain or coroutine functions. The rebalance waits for them. A method may have
-    a second parameter ``rebalance_timeout_ms``.
+    Override the methods that you need, as plain or coroutine functions. The rebalance waits for each of them. A
+    coroutine function that takes longer than ``rebalance_timeout_ms`` is cancelled.
 
-    If a method raises an error, the rebalance continues, and the next read raises a `RebalanceListenerError` with this
-    error as its cause. A listener may also be any other object with some of these methods. Other methods whose names
-    begin with ``on_partition`` are refused, because they are probably misspelt.
+    If a method raises an error or is cancelled, the rebalance continues, and the next read raises a
+    `RebalanceListenerError`, whose cause is the error of the method. A listener may also be any other object with some
+    of these methods. An object with another method whose name begins with ``on_partition`` is refused, because that
+    name is probably misspelt.
     """
 
     def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:

@@ -184,8 +184,8 @@ class ClientOptions(SecurityOptions, total=False):
     metadata_max_idle_ms: float
     """Time without writes after which a producer no longer refreshes the metadata of a topic (300000, KIP-526)."""
     metadata_recovery_strategy: Literal["rebootstrap", "none"]
-    """If no known broker can be reached: bootstrap again, or keep trying the known brokers (``"rebootstrap"``,
-    KIP-899)."""
+    """If no known broker can be reached: connect to the bootstrap servers again (``"rebootstrap"``), or keep trying the
+    known brokers (``"none"``) (``"rebootstrap"``, KIP-899)."""
     metadata_recovery_rebootstrap_trigger_ms: float
     """Time without metadata after which the client bootstraps again (300000, KIP-1102)."""
     metadata_cluster_check_enable: bool
@@ -193,11 +193,11 @@ class ClientOptions(SecurityOptions, total=False):
     connections; older brokers are asked for their cluster id. No effect if ``metadata_recovery_strategy`` is ``"none"``
     (True, KIP-1242)."""
     cluster_id_mismatch: Literal["fail", "warn", "adopt"]
-    """If every bootstrap server belongs to another cluster than before: fail with `ClusterIdMismatchError`, log a
-    warning, or adopt the new cluster (``"fail"``, KIP-899)."""
+    """If every bootstrap server belongs to another cluster than before: fail with `ClusterIdMismatchError`, use the new
+    cluster and log a warning (``"warn"``), or use it without a warning (``"adopt"``) (``"fail"``, KIP-899)."""
     leader_hint_policy: Literal["trust", "known_nodes", "off"]
-    """New leaders to accept from the errors in Produce and Fetch responses: all, only brokers that the client already
-    knows, or none (``"trust"``, KIP-951)."""
+    """Leaders to accept from errors in Produce and Fetch responses: all (``"trust"``), only brokers that the client
+    already knows (``"known_nodes"``), or none (``"off"``) (``"trust"``, KIP-951)."""
     close_timeout_ms: float | None
     """``timeout_ms`` of the call of `stop` at the end of an ``async with`` block. None means the default of `stop`
     (None)."""
@@ -308,14 +308,14 @@ class ConsumerBaseOptions(ClientOptions, total=False):
     """Position if there is no committed offset: ``"earliest"``, ``"latest"``, ``"none"`` (raise an error), or a time
     before now such as ``"by_duration:PT1H"`` (``"latest"``, KIP-1106)."""
     on_bad_record: Literal["raise", "skip", "dead_letter"]
-    """If a record can never be deserialized: raise the error, skip the record and log a warning, or send the record to
-    ``dead_letter_topic`` and skip it (``"raise"``)."""
+    """If a record can never be deserialized: raise the error (``"raise"``), skip the record and log a warning
+    (``"skip"``), or send the record to ``dead_letter_topic`` and skip it (``"dead_letter"``) (``"raise"``)."""
     dead_letter_topic: str | None
     """Topic for records that cannot be deserialized, with their original bytes and the cause in headers (see
     `DEAD_LETTER_HEADERS`). Also the default for `Consumer.run` (None)."""
     isolation_level: Literal["read_uncommitted", "read_committed"]
-    """Read all records, including records of open and aborted transactions, or only committed records
-    (``"read_uncommitted"``)."""
+    """Read all records, including records of open and aborted transactions, or with ``"read_committed"`` only committed
+    records (``"read_uncommitted"``)."""
     client_rack: str | None
     """Rack of this consumer. The consumer fetches from a replica in the same rack, if there is one (None, KIP-392)."""
     fetch_min_bytes: int

@@ -153,7 +153,7 @@ class Consumer(ConsumerBase[K, V]):
         ``group_id``.
         """
         if listener is not None and self._config.group_id is None:
-            raise ConfigError("listener is for consumer groups: set group_id")
+            raise ConfigError("listener needs a consumer group: set group_id")
         names = arguments.TOPICS("topics", topics)
         if listener is not None:
             arguments.listener("listener", listener)
@@ -222,7 +222,7 @@ class Consumer(ConsumerBase[K, V]):
             self._engine.reading.prefetch.resume(state)
 
     def paused(self) -> frozenset[TopicPartition]:
-        """Return the assigned partitions for which `pause` was called."""
+        """Return the assigned partitions that are paused."""
         return self._engine.reading.positions.paused()
 
     # --- reading -----------------------------------------------------------------------------------------------------

@@ -89,17 +89,18 @@ class Producer(Facade, Generic[K, V]):
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
-        """Connect to the cluster.
+        """Connect to the cluster; with a ``transactional_id``, also fence earlier producers with that id.
 
-        With a ``transactional_id``, this also fences earlier producers with that id, in the rest of ``timeout_ms``
-        (default: ``max_block_ms``). Raises `KafkaConnectionError`, with the reason for each bootstrap server, if no
-        server can be used within ``timeout_ms`` (default: ``request_timeout_ms``). Raises authentication and TLS errors
-        unchanged.
+        Connecting takes at most ``timeout_ms`` (default: ``request_timeout_ms``). Fencing takes at most the rest of
+        ``timeout_ms`` (default: ``max_block_ms``).
 
         Without ``wait``, the call returns immediately, and the producer keeps trying to connect in the background, so
         an application can start while Kafka is down. Until the producer is connected, `send` waits. It raises the
         connection error after ``max_block_ms``, or immediately if waiting cannot help. Earlier producers are then
         fenced by the first transaction.
+
+        Raises `KafkaConnectionError`, with the reason for each bootstrap server, if no server can be used in time.
+        Raises authentication and TLS errors unchanged.
         """
         await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
         engine = self._engine

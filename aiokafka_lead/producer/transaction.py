@@ -199,7 +199,7 @@ class Transaction(Generic[K, V]):
         self._check()
         if isinstance(offsets, Mapping):
             if group_metadata is None:
-                raise ConfigTypeError("group_metadata is needed with offsets")
+                raise ConfigTypeError("offsets need group_metadata: pass Consumer.group_metadata()")
             await self._producer.send_offsets_to_transaction(offsets, group_metadata, timeout_ms=timeout_ms)
         elif hasattr(offsets, "_transaction_part"):
             await self._transactions.send_part(offsets, within_s)

@@ -132,7 +132,7 @@ class _Consuming:
             return
         except Exception as error:
             self.ended = f"records are no longer handled: {_kind(error)}"
-            # No traceback if an error of the chain quotes records, because it ends with the messages of all of them.
+            # A traceback shows the messages of all errors in the chain. It is left out if one of them quotes records.
             shown = None if quotes_input(error) else error
             _log.error("a consumer of the app has failed: %s", error, exc_info=shown)
 
@@ -486,7 +486,7 @@ class Kafka:
         Instead of a response, a WebSocket is closed with code 1009, 1011 or 1013. If it was not accepted yet, the
         server answers 403. The texts of brokers, which name hosts and principals, are only logged.
         """
-        # Starlette's types have handlers of requests, or of WebSockets, which get no response.
+        # Starlette's types allow handlers of requests or of WebSockets, but a handler of both does not fit them.
         app.add_exception_handler(MessageTooLargeError, _too_large)  # type: ignore[arg-type]
         app.add_exception_handler(KafkaError, _unavailable)  # type: ignore[arg-type]
 

@@ -111,7 +111,7 @@ class OffsetAndTimestamp(NamedTuple):
     leader_epoch: int | None = None
 
 
-@dataclass(frozen=True, slots=True)  # not `Frozen`: every commit creates one for each partition
+@dataclass(frozen=True, slots=True)  # not `Frozen`, which is slower: every commit creates one for each partition
 class OffsetAndMetadata:
     """A committed position: the offset of the next record to read, and a text of the application."""
 

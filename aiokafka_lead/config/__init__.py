@@ -349,7 +349,7 @@ class ConsumerConfig(ClientConfig):
     @classmethod
     def _settle(cls, given: dict[str, Any]) -> dict[str, Any]:
         given = super()._settle(given)
-        # Java ignores an option of the other protocol. Here it is an error, because the user relies on it.
+        # Java ignores an option of the other protocol. Here it is an error, because the user expects an effect.
         if given.get("group_protocol") == "consumer" and "partition_assignment_strategy" in given:
             raise ConfigError(
                 'partition_assignment_strategy has no effect with group_protocol="consumer": use group_remote_assignor'

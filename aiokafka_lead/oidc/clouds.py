@@ -101,7 +101,7 @@ class Google:
             credentials.refresh(Request())
         if credentials.expiry is None:
             raise TokenProviderError("Google's credentials have no expiry time")
-        expires_at = credentials.expiry.replace(tzinfo=UTC).timestamp()  # a naive datetime in UTC
+        expires_at = credentials.expiry.replace(tzinfo=UTC).timestamp()  # google-auth has a naive datetime in UTC
         claims = {
             "exp": expires_at,
             "iat": time.time(),

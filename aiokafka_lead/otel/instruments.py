@@ -179,7 +179,7 @@ class SamplingRules:
         return self._drops_remote if context.is_remote else self._drops_local
 
     def _look(self) -> None:
-        # A tracer created before its provider was set delegates to another tracer.
+        # A tracer that was created before its provider was set delegates to another tracer.
         sampler = getattr(getattr(self._tracer, "_tracer", self._tracer), "sampler", None)
         if sampler is self._sampler:
             return
@@ -229,7 +229,7 @@ def end(span: Span) -> None:
     try:
         span.end()
     except Exception:
-        log.exception("a span could not be ended")
+        log.exception("a span could not be ended: a span processor raised an error")
 
 
 class Kit:

@@ -51,7 +51,7 @@ class Attribute(Enum):
     SERVER_ADDRESS = ("server.address",) * 2
     SERVER_PORT = ("server.port",) * 2
 
-    # A member is hashed for each attribute of each span. Enum hashes the name in Python; this is done in C.
+    # A member is hashed for each attribute of each span. Enum's own hash runs in Python, this one in C.
     __hash__ = object.__hash__
 
 
@@ -170,7 +170,7 @@ def injected(context: Context) -> Headers:
     try:
         propagate.get_global_textmap().inject(carrier, context, _SETTER)
     except Exception:
-        log.exception("a context could not be written into headers")
+        log.exception("the trace context could not be written into the headers of a record")
     return tuple(carrier)
 
 
@@ -179,7 +179,7 @@ def extracted(headers: Sequence[Header], context: Context) -> Context:
     try:
         return propagate.get_global_textmap().extract(headers, context, _GETTER)
     except Exception:
-        log.exception("a context could not be read from headers")
+        log.exception("the trace context could not be read from the headers of a record")
         return context
 
 

@@ -42,7 +42,7 @@ class Process:
 @contextmanager
 def current(context: Context) -> Iterator[None]:
     """Make the context current within the block."""
-    # `detach` would need the token, which is invalid if the block ends in another task than it began in.
+    # `detach` would need the token, which is invalid if the block ends in another task.
     before = get_current()
     attach(context)
     try:

@@ -20,9 +20,9 @@ from .processes import Process, Processes, current, link, place_of
 
 # --- spans of run -----------------------------------------------------------------------------------------------------
 #
-# Spans of `Consumer.run`: each record has a span, which contains all its attempts.
+# In `Consumer.run`, each record has a span, which contains all its attempts.
 #
-# In `ShareConsumer.run` each delivery has a span, because the next delivery may be to another member.
+# In `ShareConsumer.run`, each delivery has a span, because the next delivery may be to another member.
 
 
 HandledRecord = ConsumerRecord[Any, Any]

@@ -95,7 +95,7 @@ class Carried:
         own = trace_header(headers) if headers else None
         if own is None:
             return with_carried(headers, self._carried)
-        if own == self._origin:  # the headers of the record being processed, forwarded
+        if own == self._origin:  # the application forwards the headers of the record that it processes
             return passed_on(headers, self._carried)
         return headers
 

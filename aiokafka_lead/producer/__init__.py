@@ -105,7 +105,7 @@ class Producer(Facade, Generic[K, V]):
         await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
         engine = self._engine
         if ACCELERATED and engine.sends.as_they_come and (type(self).send, type(self).send_nowait) == _SEND_METHODS:
-            own = vars(self)  # attributes of the instance precede methods of the class
+            own = vars(self)  # attributes of the instance take precedence over methods of the class
             own.setdefault("send", QuickSend(engine.intake, self.send))
             own.setdefault("send_nowait", QuickSendNowait(engine.intake, self.send_nowait).send_nowait)
 
@@ -150,7 +150,7 @@ class Producer(Facade, Generic[K, V]):
         arguments.
         """
         deadline = None if timeout_ms is None else Deadline(TIMEOUT("timeout_ms", timeout_ms))
-        append = self._append  # apart from the call, CPython 3.11 specialises it (PEP 659)
+        append = self._append  # CPython 3.11 specializes this attribute access only apart from the call (PEP 659)
         delivery = append(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
             delivery = await self._engine.sends.send(topic, value, key, partition, timestamp_ms, headers, deadline)
@@ -196,7 +196,7 @@ class Producer(Facade, Generic[K, V]):
         The producer cannot send anything while a loop calls this method without an ``await``, so await something
         regularly.
         """
-        append = self._append  # apart from the call, CPython 3.11 specialises it (PEP 659)
+        append = self._append  # CPython 3.11 specializes this attribute access only apart from the call (PEP 659)
         delivery = append(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
             delivery = self._engine.sends.send_nowait(topic, value, key, partition, timestamp_ms, headers)
@@ -253,7 +253,7 @@ class Producer(Facade, Generic[K, V]):
         `TransactionTimedOutError`. A loop that repeats aborted transactions therefore only has to catch
         `TransactionAbortedError`.
         """
-        from .transaction import Transaction  # imported here and below, since most producers have no transactions
+        from .transaction import Transaction  # imported here and below, because most producers have no transactions
 
         return Transaction(self, self._own_transactions())
 

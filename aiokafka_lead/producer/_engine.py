@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 class ProducerEngine(Kind):
     """Creates, starts and stops the parts of a producer. `Producer` calls the parts."""
 
-    stop_within_ms = math.inf  # the limit of records is delivery_timeout_ms
+    stop_within_ms = math.inf  # records have a limit of their own, delivery_timeout_ms
 
     def __init__(self, config: ProducerConfig, parent: Client | None) -> None:
         self.config = config
@@ -65,7 +65,7 @@ class ProducerEngine(Kind):
     def _transactions(self) -> Transactions | None:
         if self.config.transactional_id is None:
             return None
-        # Imported here, so that other producers do not pay for it.
+        # Imported here, so other producers do not load it.
         from .._io.transactions.manager import Transactions
 
         return Transactions(self.config, self.client, self.sender, self._check_now)
@@ -147,7 +147,7 @@ class ProducerEngine(Kind):
     def _telemetry(self) -> Source:
         from .._core.producer.telemetry import (
             ProducerTelemetry,
-        )  # imported only here: most clusters do not ask for metrics
+        )  # imported here, because most clusters do not request metrics
 
         return ProducerTelemetry(self.config.transactional_id, self.accumulator, self.client.own_connections)
 

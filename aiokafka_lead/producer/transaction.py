@@ -66,7 +66,7 @@ class Transaction(Generic[K, V]):
         self._append = intake.append
         self._sends: CheckedSends = self._producer._engine.sends.through(intake)
         if ACCELERATED and self._sends.as_they_come:
-            own = vars(self)  # attributes of the instance precede methods of the class
+            own = vars(self)  # attributes of the instance take precedence over methods of the class
             own["send"] = QuickSend(intake, self.send)
             own["send_nowait"] = QuickSendNowait(intake, self.send_nowait).send_nowait
         return self
@@ -75,9 +75,9 @@ class Transaction(Generic[K, V]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for name in _QUICK:
-            vars(self).pop(name, None)  # a reference cycle, which would be left to the garbage collector
+            vars(self).pop(name, None)  # breaks a reference cycle, which only the garbage collector would free
         if not self._transactions.is_open(self._number):
-            return  # ended within the block
+            return  # the block has committed or aborted it
         if error is None:
             await self._commit()
         else:

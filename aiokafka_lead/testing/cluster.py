@@ -184,7 +184,7 @@ class EmbeddedCluster(ClusterControls):
         self._timers = Timers()
         super().__init__(Engine(state, apis, options, self._timers, request_log_size))
         self._servers: dict[int, BrokerServer] = {}
-        # Sockets that keep other programs from taking the ports of stopped brokers.
+        # Sockets that prevent other programs from taking the ports of stopped brokers.
         self._reserved: dict[int, socket.socket] = {}
         # Killed brokers that the controller has not noticed yet.
         self._failovers: dict[int, Timer] = {}
@@ -389,7 +389,7 @@ class EmbeddedCluster(ClusterControls):
         try:
             reserved.bind((self._host, self._state.nodes[broker].port))
         except OSError:
-            # Another program may take the port now; start_broker reports that.
+            # Another program may now take the port; `start_broker` would report that.
             reserved.close()
         else:
             self._reserved[broker] = reserved

@@ -232,7 +232,7 @@ class Faults:
             throttle_time_ms=throttle_time_ms,
             hint=hint,
         )
-        # Replaced in one assignment, because another thread than the brokers' may add rules.
+        # The list is replaced in one assignment, because any thread may add rules.
         self._rules = [*(known for known in self._rules if not known.spent), rule]
         return rule
 

@@ -87,13 +87,13 @@ class _Fetch:
     ) -> None:
         self.context = context
         self.request = request
-        # Without a session.
+        # The partitions of a request without a session.
         self.wanted = wanted
         # None for a request without a session, and for a request that may open a session.
         self.session = session
         self.committed_only = request.isolation_level == _READ_COMMITTED
         self.pending = Pending()
-        # The wait ends after a change of these partitions, these bytes, or this time.
+        # The fetch waits until these partitions change, these bytes arrive, or this time has passed.
         self._watched: list[Partition] = []
         self._missing_bytes = 0
         self._timer: Timer | None = None
@@ -120,7 +120,7 @@ class _Fetch:
             if self._missing_bytes > 0:
                 return
             if self.committed_only:
-                # Records of open transactions do not count.
+                # A read_committed consumer cannot read records of open transactions yet.
                 read = _Read(self)
                 if not read.answers_now and read.size < self.request.min_bytes:
                     self._missing_bytes = self.request.min_bytes - read.size

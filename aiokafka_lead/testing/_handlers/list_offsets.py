@@ -145,7 +145,7 @@ def _at(log: PartitionLog, timestamp: int, *, committed_only: bool) -> OffsetAt:
     if timestamp == _MAX_TIMESTAMP:
         return log.at_max_timestamp()
     if timestamp < 0:
-        # Tiered storage, which does not exist here.
+        # The embedded brokers have no tiered storage.
         return NOWHERE
     found = log.at_time(timestamp)
     if committed_only and found.offset >= log.last_stable_offset:

@@ -60,7 +60,7 @@ def _metadata(context: RequestContext, request: MetadataRequest) -> MetadataResp
             for broker in brokers
         ],
     )
-    # Null means all topics; before version 1 the empty list did.
+    # Null means all topics. Before version 1, the empty list means all topics.
     if request.topics is None or (context.api_version == 0 and not request.topics):
         views = (
             stale.topics.values() if stale is not None else map(engine.state.topic_view, engine.state.topics.values())

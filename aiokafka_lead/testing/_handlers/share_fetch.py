@@ -48,7 +48,7 @@ def share_fetch(context: RequestContext, request: ShareFetchRequest) -> ShareFet
         _check_renewal(request)
         session = _session(context, request, key, acknowledges=acknowledges)
     except ShareSessionLimitReachedError as error:
-        # Members that cannot have a session do not return immediately.
+        # The response is delayed, so that a member without a session does not retry immediately.
         pending = Pending()
         refusal = ShareFetchResponse(error_code=error.code, error_message=error.message)
         context.engine.timers.call_later(request.max_wait_ms / 1000, lambda: pending.complete(refusal))

@@ -67,7 +67,7 @@ def ask_for_partitions(context: RequestContext, request: ProduceRequest) -> Refu
                 raise_for_code(context.fault_code(partition.topic.name, partition.index))
                 check_leader(context, partition, -1)
             except BrokerError:
-                # The append reports it.
+                # The append reports this error.
                 continue
             if partition.log.producers.begin_verification(*producer, header.base_sequence, from_zero=adds):
                 asked.append(partition)

@@ -55,10 +55,10 @@ class ServerConnection:
         self.handlers = handlers
         self.node = node
         self.number = number
-        # The client's address, for group members' descriptions.
+        # The client's address, which appears in the descriptions of group members.
         self.peer = peer
         self.authentication = Authentication(engine.options.sasl)
-        # The client's name and version, once sent.
+        # The name and version of the client's software, after ApiVersions.
         self.software: tuple[str, str] = ("", "")
         self._transport = transport
         self._on_closed = on_closed
@@ -66,7 +66,7 @@ class ServerConnection:
         self._queued_bytes = 0
         self._reading_paused = False
         self._writing_paused = False
-        # A request is being processed, or the connection is muted.
+        # True while a request is processed or the connection is muted.
         self._busy = False
         self._pumping = False
         self._closed = False
@@ -249,10 +249,10 @@ class _Job:
         self.record = record
         # All rules for this request. The handler applies rules for its parts; rules with ``after`` apply at the end.
         self.rules = rules
-        # The error to answer with instead of processing the request.
+        # The error for the response, with which the request is not processed.
         self.error_code: int | None = None
         self.throttle_ms = 0
-        # Rules that replace the answer's bytes.
+        # Rules that replace the bytes of the response.
         self.garbage: list[Fault] = []
 
     def start(self) -> None:

@@ -26,7 +26,7 @@ class Pending:
     def __init__(self) -> None:
         self.done = False
         self.response: Response | None = None
-        # Both are cleared at the end, because their owners refer to this object.
+        # Both are cleared at the end to break the reference cycles with their owners.
         self.on_done: Callable[[Response | None], None] | None = None
         # The handler's callback for the end of the client's connection.
         self.on_give_up: Callable[[], None] | None = None

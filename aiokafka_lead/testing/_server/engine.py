@@ -38,7 +38,7 @@ class BrokerOptions:
     num_partitions: int = 1
     replication_factor: int = 1
     sasl: SaslOptions = field(default_factory=SaslOptions)
-    # For connections from now on; None: no TLS.
+    # Context for new connections. None means no TLS.
     ssl_context: ssl.SSLContext | None = None
     max_frame_bytes: int = 104_857_600
     groups: GroupOptions = field(default_factory=GroupOptions)
@@ -87,7 +87,7 @@ class Engine:
         self.requests = RequestLog(request_log_size)
         self.faults = Faults(self._name_of)
         self.stale_metadata: list[StaleMetadata] = []
-        # (broker, client's address, error): connections closed because of invalid data from the client.
+        # Broker, client's address and error of each connection that was closed because of invalid data.
         self.protocol_errors: deque[tuple[int, str, Exception]] = deque(maxlen=1000)
         # Errors of the embedded cluster. They are raised at the end of its block.
         self.failures: list[Exception] = []

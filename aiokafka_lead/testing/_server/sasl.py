@@ -117,15 +117,15 @@ or None to refuse the token."""
 class SaslOptions:
     """Settings of the brokers' authentication."""
 
-    # user -> password, for PLAIN and SCRAM.
+    # Password of each user, for PLAIN and SCRAM.
     users: Mapping[str, str] | None = None
-    # For OAUTHBEARER.
+    # Validates tokens, for OAUTHBEARER.
     oauth_validator: OAuthValidator | None = None
     # The service's keytab, for GSSAPI.
     keytab: str | None = None
     # Delegation tokens (KIP-48) by their ids.
     tokens: dict[str, DelegationToken] = field(default_factory=dict)
-    # Lifetime of sessions (KIP-368); None: until the connection ends, or a token expires.
+    # Lifetime of sessions (KIP-368). With None, they last until the connection ends or a token expires.
     session_ms: float | None = None
 
     @cached_property
@@ -159,7 +159,7 @@ class Authentication:
 
     def __init__(self, options: SaslOptions) -> None:
         self._options = options
-        # The user; None until authenticated, and without authentication.
+        # The user, or None before or without authentication.
         self.user: str | None = None
         # End of the session, in wall-clock seconds.
         self._ends_at = math.inf

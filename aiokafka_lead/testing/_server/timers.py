@@ -37,7 +37,7 @@ class Timers:
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
-        # Set if a timer earlier than the task's sleep was added; None before the task runs.
+        # Set when a timer is added that is earlier than the end of the task's sleep. None before the task runs.
         self._earlier: anyio.Event | None = None
         self._sleeps_until = float("-inf")
 

@@ -40,7 +40,7 @@ class FrameReader:
         self._max_bytes = max_bytes
         self._scratch = bytearray(_SCRATCH_BYTES)
         self._filled = 0
-        # A frame too large for the scratch buffer, while it arrives.
+        # A frame that is too large for the scratch buffer, while it arrives.
         self._large: bytearray | None = None
         self._large_filled = 0
 
@@ -155,7 +155,7 @@ class Listener:
                 async with anyio.create_task_group() as arrivals:
                     await self._admission.accept(self._sockets, arrivals)
         finally:
-            # Here, because asyncio's Task.cancel may interrupt tasks waiting in close().
+            # Set here, because asyncio's Task.cancel may interrupt tasks that wait in close().
             with anyio.CancelScope(shield=True):
                 await self._sockets.aclose()
             self._ended.set()
@@ -229,7 +229,7 @@ class _SocketAdmission(_Admission):
             arrivals.start_soon(self._accept, listener.extra(anyio.abc.SocketAttribute.raw_socket), arrivals)
 
     async def _accept(self, listening: socket.socket, arrivals: anyio.abc.TaskGroup) -> None:
-        # Not with the loop's sock_accept: a socket that it accepts while being cancelled is lost, and stays open.
+        # Not with the loop's sock_accept, which loses a socket that it accepts while it is cancelled.
         while True:
             await anyio.wait_readable(listening)
             try:
@@ -381,7 +381,7 @@ class _StreamTransport:
         # Unsent output, including the part being sent.
         self._outgoing_bytes = 0
         self._paused = False
-        # Wakes the sending task, which sleeps on it when there is no output.
+        # Wakes the sending task, which waits for it while there is no output.
         self._wake = anyio.Event()
         self._may_read: anyio.Event | None = None
         self._closing = False

@@ -73,7 +73,7 @@ class StoredBatch:
     def __init__(
         self, header: BatchHeader, data: bytes, base_offset: int, leader_epoch: int, max_timestamp_ms: int
     ) -> None:
-        # The producer's header: the attributes below replace its offset, epoch and timestamps.
+        # The header from the producer. The attributes below replace its offset, epoch and timestamps.
         self.header = header
         self.data = data
         self.base_offset = base_offset
@@ -189,5 +189,5 @@ def _records(buffer: bytes | memoryview) -> Iterator[ConsumerRecord[bytes | None
     for view in read_batches(buffer, check_crcs=False):
         try:
             yield from view.records("", 0)
-        except BatchTooLargeError as error:  # a broker of Kafka allocates the memory, or crashes
+        except BatchTooLargeError as error:  # a real broker would allocate the memory, or crash
             raise MessageTooLargeError(error.message) from None

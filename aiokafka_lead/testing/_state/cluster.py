@@ -69,7 +69,7 @@ class BrokerNode:
         self.rack = rack
         # True while it serves clients. A killed broker stays registered until the controller notices.
         self.running = False
-        # Alive according to the controller: metadata lists it, and it may lead.
+        # True if the controller considers it alive, so metadata lists it and it may lead.
         self.registered = False
         self.fetch_sessions = FetchSessions(fetch_session_slots)
 
@@ -83,7 +83,7 @@ class ClusterState:
     def __init__(self, nodes: Sequence[BrokerNode], cluster_id: str | None, topic_configs: Mapping[str, str]) -> None:
         self.cluster_id = cluster_id or base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
         self.nodes = {node.node_id: node for node in nodes}
-        # The brokers' defaults of topics' configs, over Kafka's defaults.
+        # Defaults of the brokers for topic configs, which override Kafka's defaults.
         self._topic_defaults = TopicDefaults(topic_configs)
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[UUID, Topic] = {}
@@ -318,7 +318,7 @@ class ClusterState:
             remaining = [replica for replica in partition.isr if replica != node_id]
             if len(remaining) == len(partition.isr):
                 continue
-            # In the replicas' order, not the ISR's (Java: ``PartitionChangeBuilder.electAnyLeader``).
+            # In the order of the replicas, not of the ISR (Java: ``PartitionChangeBuilder.electAnyLeader``).
             alive = [replica for replica in partition.replicas if replica in remaining and self.is_registered(replica)]
             leader = alive[0] if alive else None
             if remaining:

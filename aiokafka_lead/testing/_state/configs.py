@@ -66,7 +66,7 @@ class ConfigDefinition(NamedTuple):
 
 
 TOPIC_CONFIGS: dict[str, ConfigDefinition] = {
-    # With effect:
+    # These configs have an effect.
     "cleanup.policy": ConfigDefinition(ConfigType.LIST, "delete", ("delete", "compact")),
     "max.message.bytes": ConfigDefinition(ConfigType.INT, "1048588", minimum=0),
     "message.timestamp.after.max.ms": ConfigDefinition(ConfigType.LONG, "3600000", minimum=0),
@@ -75,7 +75,7 @@ TOPIC_CONFIGS: dict[str, ConfigDefinition] = {
     "min.insync.replicas": ConfigDefinition(ConfigType.INT, "1", minimum=1),
     "retention.bytes": ConfigDefinition(ConfigType.LONG, "-1", minimum=-1),
     "segment.bytes": ConfigDefinition(ConfigType.INT, "1073741824", minimum=14),
-    # Stored and described, without effect:
+    # These configs are stored and described, but have no effect.
     "compression.gzip.level": ConfigDefinition(ConfigType.INT, "-1", minimum=-1),
     "compression.lz4.level": ConfigDefinition(ConfigType.INT, "9", minimum=1),
     "compression.type": ConfigDefinition(

@@ -142,7 +142,7 @@ class ConsumerGroup:
         if beat.epoch > member.epoch:
             raise FencedMemberEpochError(f"member {beat.member_id} is at epoch {member.epoch}, not yet at {beat.epoch}")
         if beat.epoch < member.epoch:
-            # The answer with the new epoch may have been lost; the member then has only its earlier partitions.
+            # The response with the new epoch may have been lost, and then the member has only its earlier partitions.
             only_old = beat.owned is not None and beat.owned <= member.assigned.keys()
             if beat.epoch != member.previous_epoch or not only_old:
                 raise FencedMemberEpochError(

@@ -94,13 +94,13 @@ class ConsumerMember:
         self.client_host = ""
         self.rebalance_timeout_ms = 0
         self.topics: frozenset[str] = frozenset()
-        # A regular expression for topics' whole names, in addition to ``topics``.
+        # A regular expression for whole names of topics, in addition to ``topics``.
         self.pattern = ""
         self.assignor: str | None = None
         self.epoch = 0
         self.previous_epoch = 0
         self.state = MemberState.STABLE
-        # Each with the epoch of its assignment: commits with this or a later epoch are accepted (KIP-1251).
+        # Partitions with the epoch of their assignment, from which on commits are accepted (KIP-1251).
         self.assigned: dict[Slot, int] = {}
         self.revoking: frozenset[Slot] = frozenset()
         # Its join request, if it uses the classic protocol.
@@ -108,7 +108,7 @@ class ConsumerMember:
         # End of its session without a further request, and the timer that checks it.
         self.deadline = float("inf")
         self.session_timer: TimerHandle | None = None
-        # Limits the wait for it to give up partitions; for classic members, to join again, and to sync.
+        # Limits the time to give up partitions and, for classic members, the time to join again and to sync.
         self.rebalance_timer: TimerHandle | None = None
         self.join_timer: TimerHandle | None = None
         self.sync_timer: TimerHandle | None = None

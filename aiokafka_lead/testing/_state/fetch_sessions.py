@@ -51,7 +51,7 @@ class SessionPartition:
         self.partition = partition
         self.fetch_offset = fetch_offset
         self.max_bytes = max_bytes
-        # The client's view of the leader's epoch, and the epoch of its last record; -1 for none.
+        # The leader epoch that the client knows, and the epoch of its last record. -1 means none.
         self.leader_epoch = leader_epoch
         self.last_fetched_epoch = last_fetched_epoch
         # The partition itself, once found.
@@ -59,7 +59,7 @@ class SessionPartition:
         # The session of this partition, and the partition that notifies it of changes.
         self.session: FetchSession | None = None
         self.watched: Partition | None = None
-        # High watermark and log start of the last answer, -1 for none.
+        # High watermark and log start of the last response. -1 means none.
         self.told_high_watermark = -1
         self.told_start_offset = -1
 
@@ -129,7 +129,7 @@ class FetchSession:
         self.session_id = session_id
         # The epoch that the next request must carry.
         self.epoch = 1
-        # In the order in which they are served: a partition that got records moves to the end.
+        # In the order in which they are served. A partition that got records moves to the end.
         self.partitions: dict[PartitionKey, SessionPartition] = {}
         self.uses_topic_ids = uses_topic_ids
         self.used_at = now

@@ -42,9 +42,9 @@ class Group:
         self.members: dict[str, Member] = {}
         # Static members' ids by instance id (KIP-345).
         self.static: dict[str, str] = {}
-        # Ids that were assigned and have not joined yet, with the timers that forget them.
+        # Ids that were assigned but have not joined yet, with the timers that delete them.
         self._promised: dict[str, TimerHandle] = {}
-        # Ends the wait for joins, or for syncs.
+        # Timer that ends the wait for JoinGroup or SyncGroup.
         self._phase_timer: TimerHandle | None = None
         # A new group waits this long for more members.
         self._opens_at = 0.0
@@ -115,7 +115,7 @@ class Group:
             reply(self._joined(member, tell_members=False))
             return
         member.request = request
-        # A pending request is answered by its successor.
+        # The new request replaces a pending one.
         member.reply_join = reply
         self._prepare_rebalance()
 
@@ -135,8 +135,8 @@ class Group:
             self.leader = member_id
         self._heard_of(member)
         if self.state is GroupState.STABLE and self._select_protocol() == self.protocol:
-            # Nothing changed for the other members. A leader whose version cannot skip the assignment gets the name of
-            # another leader: its previous id.
+            # The other members are not affected, so the leader must not assign again. A leader whose version cannot skip
+            # the assignment gets its own previous id as the id of the leader.
             result = self._joined(member, tell_members=was_leader and request.may_skip)
             if was_leader:
                 result = result._replace(

@@ -38,7 +38,7 @@ def _definitions(options: GroupOptions) -> dict[str, GroupConfigDefinition]:
     """Return the definitions, with lower minimums than real brokers (``group.share.min.session.timeout.ms``, ...)."""
     interval = _number(1000, 15_000, 0)
     return {
-        # With effect:
+        # These configs have an effect.
         "consumer.session.timeout.ms": _number(options.consumer_session_timeout_ms, 60_000),
         "consumer.heartbeat.interval.ms": _number(options.consumer_heartbeat_interval_ms, 15_000),
         "share.session.timeout.ms": _number(options.share_session_timeout_ms, 60_000),
@@ -51,7 +51,7 @@ def _definitions(options: GroupOptions) -> dict[str, GroupConfigDefinition]:
             ConfigType.STRING, "read_uncommitted", choices=("read_committed", "read_uncommitted")
         ),
         "share.renew.acknowledge.enable": GroupConfigDefinition(ConfigType.BOOLEAN, "true", choices=("true", "false")),
-        # Stored and described, without effect: assignments are immediate, and there are no streams groups.
+        # These have no effect, because assignments are immediate and there are no streams groups.
         "consumer.assignment.interval.ms": interval,
         "share.assignment.interval.ms": interval,
         "streams.session.timeout.ms": _number(45_000, 60_000),
@@ -81,7 +81,7 @@ class GroupConfigs:
     def __init__(self, options: GroupOptions) -> None:
         self.definitions = _definitions(options)
         self._overrides: dict[str, dict[str, str]] = {}
-        # Needed for each record.
+        # Kept, because they are needed for each record.
         self._share: dict[str, ShareSettings] = {}
 
     @property

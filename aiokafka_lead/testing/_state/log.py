@@ -48,7 +48,7 @@ class PartitionLog:
         # The offset of the next record, and also the high watermark.
         self.end_offset = 0
         self.size_bytes = 0
-        # (epoch, first offset written under it or after it began), rising in both.
+        # Each epoch with the first offset since it began. Both increase.
         self.epochs: list[tuple[int, int]] = []
         self.producers = ProducerStates()
         self.aborted: list[AbortedTxn] = []
@@ -66,7 +66,7 @@ class PartitionLog:
     def begin_epoch(self, epoch: int) -> None:
         """Begin a leader's epoch at the current end of the log."""
         if self.epochs and self.epochs[-1][1] == self.end_offset:
-            # The previous epoch wrote nothing, and is removed as in Java's LeaderEpochFileCache.
+            # The previous epoch has no records, so it is removed as in Java's LeaderEpochFileCache.
             self.epochs.pop()
         self.epochs.append((epoch, self.end_offset))
 

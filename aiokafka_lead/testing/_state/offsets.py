@@ -27,7 +27,7 @@ class _OpenOffsets:
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
-        # By group: each position with its number in the order of all commits.
+        # For each group, the offsets with their numbers in the order of all commits.
         self.groups: dict[str, dict[Key, tuple[int, Committed]]] = {}
 
 
@@ -36,7 +36,7 @@ class Offsets:
 
     def __init__(self) -> None:
         self._committed: dict[str, dict[Key, Committed]] = {}
-        # The numbers of the committed positions: a transaction that ends late must not undo later commits.
+        # The numbers of the committed offsets. A transaction that ends late must not undo later commits.
         self._orders: dict[tuple[str, Key], int] = {}
         self._next_order = 0
         # By producer id, for open transactions.

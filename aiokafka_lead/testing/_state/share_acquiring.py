@@ -33,7 +33,7 @@ class Acquisition:
         self._member_id = member_id
         self._offset = offset
         self._read = read
-        # A size of 0 must not create empty batches: it means stored batches.
+        # Size 0 means stored batches; it must not create empty batches.
         self._batch_size = max(1, batch_size)
         self._exact = exact
         self._limit = shares.settings().delivery_count_limit

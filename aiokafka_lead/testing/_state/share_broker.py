@@ -47,7 +47,7 @@ class ShareSession:
     def __init__(self, connection: int) -> None:
         # The epoch that the next request must carry.
         self.epoch = 1
-        # Each with True if the next answer must include it even without changes.
+        # The value is True if the next response must include the partition even without changes.
         self.partitions: dict[Slot, bool] = {}
         # Partitions of topics that did not exist when they were added.
         self.nameless: set[Slot] = set()
@@ -66,7 +66,7 @@ class ShareSession:
         if told is None:
             return has_records or has_error
         if has_records:
-            # Other partitions come first next time.
+            # Next time, other partitions are served first.
             del self.partitions[slot]
         self.partitions[slot] = has_error
         return told or has_records or has_error
@@ -90,7 +90,7 @@ class ShareBroker:
         self._world = world
         self.max_sessions = world.max_sessions
         self._sessions: dict[MemberKey, ShareSession] = {}
-        # The member whose session each connection opened last.
+        # The member whose session was opened last on each connection.
         self._connections: dict[int, MemberKey] = {}
         self._partitions: dict[tuple[str, Slot], SharePartition] = {}
 

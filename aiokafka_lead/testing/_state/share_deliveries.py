@@ -67,7 +67,7 @@ class Delivery:
         # Number of deliveries.
         self.count = count
         self.member_id = member_id
-        # While acquired: the end of the lock, and its timer.
+        # The end of the lock and its timer, while the record is acquired.
         self.expires_at = float("inf")
         self.lock: TimerHandle | None = None
 

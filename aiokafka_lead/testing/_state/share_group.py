@@ -44,7 +44,7 @@ def _share(
         return
     sharing = -(-len(seekers) // len(slots))
     places = sharing * len(slots)
-    # As even as integers allow.
+    # The shares differ by at most one.
     wanted = {
         member_id: -(-places * (place + 1) // len(seekers)) + (-places * place // len(seekers))
         for place, member_id in enumerate(seekers)

@@ -35,7 +35,7 @@ class InFlightRecords:
         self.saved = saved
         self.settings = settings
         self._clock = clock
-        # Set once another broker leads, or the state was replaced: this state is then invalid.
+        # True if another broker leads or the state was replaced. This state is then invalid.
         self.fenced = False
         self.batches: list[InFlightBatch] = []
         self.watchers: dict[Callable[[], None], None] = {}

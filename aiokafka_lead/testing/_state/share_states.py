@@ -29,11 +29,11 @@ class ShareState:
 
     def __init__(self, start_offset: int) -> None:
         self.start_offset = start_offset
-        # The epoch of the last leader that has read the state: earlier leaders may no longer write.
+        # The epoch of the last leader that has read the state. Earlier leaders may no longer write.
         self.leader_epoch = -1
         # Number of finished records from the start on.
         self.completed = 0
-        # By offset.
+        # Saved state and number of deliveries, by offset.
         self.deliveries: dict[int, tuple[RecordState, int]] = {}
 
     def write(self, start_offset: int, completed: int, changes: Iterable[SavedDelivery]) -> None:

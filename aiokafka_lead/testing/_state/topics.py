@@ -87,7 +87,7 @@ class Partition:
         self.log = PartitionLog()
         self.log.begin_epoch(0)
         # Fetches that wait here. Each is called with the number of appended bytes, or -1 for any other change.
-        # In the order in which they came, so that a simulation replays.
+        # In the order in which they came, so a simulation can be replayed.
         self.watchers: dict[Callable[[int], None], None] = {}
 
     def leads(self, node_id: int, now: float) -> bool:

@@ -114,9 +114,9 @@ class Transaction:
         self.partitions: dict[Partition, None] = {}
         # Consumer groups with offsets in the transaction.
         self.groups: dict[str, None] = {}
-        # Times of the current or last transaction: wall clock, -1 for none.
+        # Wall-clock times of the current or last transaction. -1 means none.
         self.started_ms = -1
-        # The timeout while it is open, the markers while they are being written.
+        # Timer of the timeout while the transaction is open, and of the markers while they are written.
         self.timer: TimerHandle | None = None
 
     @property
@@ -135,7 +135,7 @@ class Transaction:
         ``bump`` means that the transaction has version 2.
         """
         if bump and self.is_ending:
-            return EndAnswer.CONCURRENT  # before anything else: a producer may already have its next id (KAFKA-18660)
+            return EndAnswer.CONCURRENT  # checked first, because a producer may already have its next id (KAFKA-18660)
         rotated = (
             bump and producer_id == self.previous_producer_id != self.producer_id
             and epoch == EPOCH_MAX and self.epoch == 0

@@ -47,7 +47,7 @@ class TransactionCoordinator:
         self._next_producer_id = next_producer_id
         # The finalized level of transaction.version.
         self._version = version
-        # Called with (producer id, committed) when a transaction ends: its offsets count from then on.
+        # Called with the producer id and True for a commit when a transaction ends and its offsets become valid.
         self._offsets_decided = offsets_decided
         # Number of changes of a transactional id's coordinator.
         self._coordinator_epoch = coordinator_epoch
@@ -118,7 +118,7 @@ class TransactionCoordinator:
         """Add partitions and offsets of consumer groups to the producer's transaction. Begin it if necessary."""
         known = self.transactions.get(transactional_id)
         if known is not None and known.is_ending:
-            raise _ending(known)  # for every sender: a producer may already have its next id (KAFKA-18660)
+            raise _ending(known)  # for any producer id, because a producer may already have its next id (KAFKA-18660)
         txn = self._checked(transactional_id, producer_id, epoch)
         if txn.state is not TxnState.ONGOING:
             txn.enter(TxnState.ONGOING)
@@ -230,7 +230,7 @@ class TransactionCoordinator:
                     now_ms=self._now_ms(),
                 )
             except BrokerError:
-                # A newer epoch or coordinator has written here since, in a different transaction.
+                # Since then, a newer epoch or coordinator has written here in another transaction.
                 continue
             partition.notify()
         self._offsets_decided(txn.producer_id, committed)

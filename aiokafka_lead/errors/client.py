@@ -52,11 +52,17 @@ __all__ = [
 
 
 class ConfigError(KafkaError, ValueError):
-    """An option has an invalid value; the message names the option."""
+    """An option or an argument has an invalid value; the message names it.
+
+    Raised when a client is created or a method is called, before any request is sent.
+    """
 
 
 class ConfigTypeError(KafkaError, TypeError):
-    """An option has a value of the wrong type, or is unknown; the message names the option."""
+    """An option or an argument has a value of the wrong type, or is unknown; the message names it.
+
+    Raised when a client is created or a method is called, before any request is sent.
+    """
 
 
 class IllegalStateError(KafkaError, RuntimeError):
@@ -80,13 +86,20 @@ class BackgroundTaskError(KafkaError):
 
 
 class BufferFull(KafkaTimeoutError):
-    """The producer's ``buffer_memory`` is exhausted."""
+    """The producer's ``buffer_memory`` is exhausted.
+
+    `Producer.send` raises it after ``max_block_ms``, and `Producer.send_nowait` immediately. The record was not
+    accepted.
+    """
 
     retriable = True
 
 
 class NoOffsetForPartitionError(KafkaError):
-    """A partition, named by ``topic`` and ``partition``, has no position, and ``auto_offset_reset`` is "none"."""
+    """A partition has no committed offset, and ``auto_offset_reset`` is "none".
+
+    ``topic`` and ``partition`` name the partition. Call `Consumer.seek` to choose a position.
+    """
 
     def __init__(self, message: str = "", *, topic: str = "", partition: int = -1, broker: str | None = None) -> None:
         super().__init__(message, broker=broker)
@@ -98,14 +111,20 @@ class NoOffsetForPartitionError(KafkaError):
 
 
 class KafkaConnectionError(KafkaError):
-    """A broker could not be reached, or its connection was lost."""
+    """A broker could not be reached, or its connection was lost.
+
+    The client reconnects in the background. `start` raises this error if no bootstrap server can be used.
+    """
 
     retriable = True
     refreshes_metadata = True
 
 
 class NotKafkaError(KafkaConnectionError):
-    """The peer at this address does not speak Kafka; the message says which protocol it seems to speak."""
+    """The server at this address does not speak Kafka.
+
+    The message says which protocol it seems to speak, for example HTTP, or TLS where plaintext was expected.
+    """
 
 
 class UnresolvedHostError(KafkaConnectionError):
@@ -124,7 +143,7 @@ class MisroutedConnectionError(KafkaConnectionError):
 
 
 class SslAuthenticationError(KafkaError):
-    """The TLS handshake failed: a certificate was rejected, or the peers share no version or cipher."""
+    """The TLS handshake failed: a certificate was rejected, or both sides share no version or cipher."""
 
 
 class TokenProviderError(KafkaError):
@@ -153,7 +172,7 @@ class RebootstrapError(KafkaConnectionError):
 
 
 class DeliveryTimeoutError(KafkaTimeoutError):
-    """``delivery_timeout_ms`` passed before the record was acknowledged."""
+    """``delivery_timeout_ms`` passed before the record was acknowledged. The record may still be written."""
 
     retriable = True
 
@@ -175,7 +194,10 @@ class EncodeError(KafkaError, ValueError):
 
 
 class CommitFailedError(KafkaError):
-    """The consumer does not own these partitions, or has lost them. Their new owner will get the records again."""
+    """The consumer does not own these partitions, or has lost them.
+
+    The offsets were not committed. The new owner of the partitions will get the records again.
+    """
 
 
 class AssignorError(KafkaError):
@@ -183,7 +205,7 @@ class AssignorError(KafkaError):
 
 
 class RebalanceListenerError(KafkaError):
-    """The listener of a subscription raised an error, which is the cause. The rebalance continued."""
+    """A method of the `RebalanceListener` raised an error, which is the cause. The rebalance continued."""
 
 
 class TransactionAbortedError(KafkaError):

@@ -28,7 +28,11 @@ __all__ = [
 
 
 class PartitionReadError(KafkaError):
-    """The consumer cannot read past its position in a partition. Seek to continue. Other partitions are unaffected."""
+    """The consumer cannot read past its position in a partition.
+
+    Other partitions are not affected. Call `Consumer.seek` to continue at another offset. ``topic``, ``partition`` and
+    ``offset`` name the position.
+    """
 
     def __init__(
         self, message: str = "", *, topic: str = "", partition: int = -1, offset: int = -1, broker: str | None = None

@@ -135,8 +135,8 @@ class Group:
             self.leader = member_id
         self._heard_of(member)
         if self.state is GroupState.STABLE and self._select_protocol() == self.protocol:
-            # The other members are not affected, so the leader must not assign again. A leader whose version cannot skip
-            # the assignment gets its own previous id as the id of the leader.
+            # The other members are not affected, so the leader must not assign again. A leader whose version cannot
+            # skip the assignment gets its own previous id as the id of the leader.
             result = self._joined(member, tell_members=was_leader and request.may_skip)
             if was_leader:
                 result = result._replace(

@@ -15,7 +15,7 @@ H = TypeVar("H", bound=Callable[..., Any])
 
 
 class Handlers:
-    """Maps topics to the functions that handle their records, for `Consumer.run` and `ShareConsumer.run`.
+    """Mapping from topics to the functions that handle their records, for `Consumer.run` and `ShareConsumer.run`.
 
         handlers = Handlers()
 

@@ -183,7 +183,7 @@ METRICS: Mapping[type[Single], tuple[KafkaMetric, ...]] = {
 
 
 class KafkaCollector(Collector):
-    """Collects the metrics of producers, pipelines, consumers and relays, for a registry of `prometheus_client`.
+    """Collector of the metrics of producers, pipelines, consumers and relays, for `prometheus_client`.
 
         collector = KafkaCollector(producer)
         REGISTRY.register(collector)

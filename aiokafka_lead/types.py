@@ -137,7 +137,7 @@ class ConsumerGroupMetadata(Frozen):
 
 
 class RebalanceListener:
-    """Receives the partitions that a consumer group assigns to a `Consumer`; see `Consumer.subscribe`.
+    """Listener for the partitions that a consumer group assigns to a `Consumer`; see `Consumer.subscribe`.
 
         class Store(RebalanceListener):
             async def on_partitions_revoked(self, partitions):

@@ -176,7 +176,7 @@ class AdminClient(
     ClusterCalls,
     Facade,
 ):
-    """Creates, inspects and changes topics, groups and other parts of a Kafka cluster.
+    """Client that creates, inspects and changes topics, groups and other parts of a Kafka cluster.
 
         async with AdminClient("localhost:9092") as admin:
             await admin.create_topics([NewTopic("events", num_partitions=6, replication_factor=3)])

@@ -107,9 +107,9 @@ class AclBinding:
 
 @dataclass(frozen=True, slots=True)
 class AclBindingFilter:
-    """Selects the rules that match all given attributes. Without attributes, it selects all rules.
+    """Filter for the rules that match all given attributes. Without attributes, all rules match.
 
-    AclBindingFilter(resource_type=AclResourceType.TOPIC, principal="User:alice")
+        AclBindingFilter(resource_type=AclResourceType.TOPIC, principal="User:alice")
     """
 
     resource_type: AclResourceType = AclResourceType.ANY

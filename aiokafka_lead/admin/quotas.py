@@ -29,9 +29,9 @@ name None means the default entity."""
 
 @dataclass(frozen=True, slots=True)
 class ClientQuotaFilter:
-    """Selects the quotas of entities that match all attributes. Without attributes, it selects all quotas.
+    """Filter for the quotas of entities that match all attributes. Without attributes, all quotas match.
 
-    ClientQuotaFilter({"user": "alice"})
+        ClientQuotaFilter({"user": "alice"})
     """
 
     entity: Mapping[str, str | None] = field(default_factory=dict)

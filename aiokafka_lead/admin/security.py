@@ -58,7 +58,7 @@ class ScramCredential(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScramUpsertion:
-    """Sets a user's password.
+    """New password of a user, for `AdminClient.alter_user_scram_credentials`.
 
     The broker receives a key that the client derives from the password, but not the password (KIP-554).
     """
@@ -72,7 +72,7 @@ class ScramUpsertion:
 
 @dataclass(frozen=True, slots=True)
 class ScramDeletion:
-    """Deletes a user's credential for one mechanism."""
+    """Deletion of a user's credential for one mechanism."""
 
     user: str
     mechanism: ScramMechanism

@@ -41,7 +41,7 @@ Offset = int | tuple[int, str] | OffsetAndMetadata
 
 
 class Consumer(ConsumerBase[K, V]):
-    """Reads records from topics or partitions.
+    """Consumer of records from topics or partitions, with or without a consumer group.
 
         async with Consumer("events", bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
             async for record in consumer:

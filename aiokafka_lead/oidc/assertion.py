@@ -17,7 +17,7 @@ from ..errors import ConfigError, TokenProviderError
 
 
 class TokenFile:
-    """Provides the token in a file, for example of a Kubernetes service account.
+    """Token provider that reads a file, for example of a Kubernetes service account.
 
     The file is read again for new connections, at most once per second. With ``jwt`` (default: False), the token is a
     JWT; it is then kept until shortly before it expires (claim ``exp``). ``extensions`` are SASL extensions that are
@@ -76,7 +76,7 @@ class AssertionFile:
 
 
 class Assertion:
-    """Signs a JWT for each token, with a private key in a PEM file. Needs the ``cryptography`` package.
+    """JWT that is signed for each token with a private key in a PEM file. Needs the package ``cryptography``.
 
     - ``issuer``, ``subject``, ``audience``: the claims ``iss``, ``sub`` and ``aud``.
     - ``claims``: further claims. The claims ``iat``, ``nbf``, ``exp`` and ``jti`` are generated.

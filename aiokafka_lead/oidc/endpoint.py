@@ -66,7 +66,7 @@ class _FromEndpoint:
 
 
 class ClientCredentials(_FromEndpoint):
-    """Requests tokens with OAuth's client credentials: a secret, or an ``assertion`` instead (KIP-1258).
+    """Token provider for OAuth's client credentials: a secret, or an ``assertion`` instead (KIP-1258).
 
         ClientCredentials("https://idp.example.org/token", "orders", secret, scope="kafka")
 
@@ -132,7 +132,7 @@ class ClientCredentials(_FromEndpoint):
 
 
 class JwtBearer(_FromEndpoint):
-    """Exchanges the JWT of ``assertion`` for a token (RFC 7523, KIP-1139).
+    """Token provider that exchanges the JWT of ``assertion`` for a token (RFC 7523, KIP-1139).
 
     The other arguments have the same meaning as in `ClientCredentials`. Raises `ConfigError` for invalid arguments.
     """

@@ -34,7 +34,7 @@ __all__ = ["Delivery", "DeliveryBatch", "Producer"]
 
 
 class Producer(Facade, Generic[K, V]):
-    """Writes records to topics.
+    """Producer that writes records to topics.
 
         async with Producer("localhost:9092") as producer:
             delivery = await producer.send("events", b"value", key=b"key")

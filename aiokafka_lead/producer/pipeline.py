@@ -33,7 +33,7 @@ IN_FLIGHT = integer(2, 100)
 
 
 class TransactionPipeline(Generic[K, V]):
-    """Runs transactions in sequence; each accepts records while earlier transactions are being committed.
+    """Pipeline of transactions: each accepts records while earlier transactions are being committed.
 
         async with TransactionPipeline("localhost:9092", transactional_id="copier-1") as pipeline:
             async for batch in consumer.batches():

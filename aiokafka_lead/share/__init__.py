@@ -39,7 +39,7 @@ __all__ = ["ShareConsumer"]
 
 
 class ShareConsumer(Facade, Generic[K, V]):
-    """Takes records from topics as from a queue, as a member of a share group (KIP-932, Apache Kafka 4.2).
+    """Member of a share group, which takes records from topics as from a queue (KIP-932, Apache Kafka 4.2).
 
         async with ShareConsumer("jobs", bootstrap_servers="localhost:9092", group_id="workers") as jobs:
             async for record in jobs:

@@ -91,7 +91,9 @@ class AclPatternType(_Known):
 class AclBinding:
     """A rule that allows or denies a principal an operation on a resource.
 
-    AclBinding(AclResourceType.TOPIC, "events", "User:alice", AclOperation.READ)
+        AclBinding(AclResourceType.TOPIC, "events", "User:alice", AclOperation.READ)
+
+    By default, it allows the operation from every host, on the resource with exactly this name.
     """
 
     resource_type: AclResourceType
@@ -107,9 +109,11 @@ class AclBinding:
 
 @dataclass(frozen=True, slots=True)
 class AclBindingFilter:
-    """Filter for the rules that match all given attributes. Without attributes, all rules match.
+    """Filter for the rules that match all given attributes.
 
         AclBindingFilter(resource_type=AclResourceType.TOPIC, principal="User:alice")
+
+    Without attributes, all rules match.
     """
 
     resource_type: AclResourceType = AclResourceType.ANY

@@ -41,11 +41,13 @@ class ConfigResourceType(IntEnum):
 
 
 class ConfigResource(NamedTuple):
-    """A resource that has a configuration.
+    """A resource that has a configuration, by its type and name.
 
-    ConfigResource(ConfigResourceType.TOPIC, "events")
-    ConfigResource(ConfigResourceType.BROKER, "1")  # one broker, by its id
-    ConfigResource(ConfigResourceType.BROKER, "")  # the default of all brokers
+        ConfigResource(ConfigResourceType.TOPIC, "events")
+        ConfigResource(ConfigResourceType.BROKER, "1")  # one broker, by its id
+        ConfigResource(ConfigResourceType.BROKER, "")  # the default of all brokers
+
+    The name of a group is its id. The name of a subscription to client metrics is chosen by its creator.
     """
 
     type: ConfigResourceType

@@ -29,9 +29,11 @@ name None means the default entity."""
 
 @dataclass(frozen=True, slots=True)
 class ClientQuotaFilter:
-    """Filter for the quotas of entities that match all attributes. Without attributes, all quotas match.
+    """Filter for the quotas of entities that match all attributes.
 
         ClientQuotaFilter({"user": "alice"})
+
+    Without attributes, all quotas match.
     """
 
     entity: Mapping[str, str | None] = field(default_factory=dict)
@@ -95,7 +97,7 @@ class QuotaCalls(AdminArea):
     ) -> dict[QuotaEntity, dict[str, float]]:
         """Return the quotas that match a filter, by entity and then by name (KIP-546).
 
-        {(("client-id", "app"), ("user", "alice")): {"producer_byte_rate": 1000000.0}}
+        The result has the same form as the argument of `alter_client_quotas`. Without a filter, it has all quotas.
         """
         wanted = _quota_filter("quota_filter", quota_filter)
         deadline = self._calls.deadline(timeout_ms)

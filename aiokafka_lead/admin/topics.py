@@ -72,7 +72,9 @@ class CreatedTopic:
 class NewPartitions:
     """The new total number of partitions of a topic, and optionally the brokers of each new partition.
 
-    NewPartitions(8, assignments=[[1, 2], [2, 3]])  # for a topic with 6 partitions
+        NewPartitions(8, assignments=[[1, 2], [2, 3]])  # for a topic with 6 partitions
+
+    Without ``assignments``, the cluster chooses the brokers.
     """
 
     total_count: int

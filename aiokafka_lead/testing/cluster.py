@@ -265,13 +265,16 @@ class EmbeddedCluster(ClusterControls):
 
     @property
     def cluster_id(self) -> str:
+        """Id of the cluster, as in Metadata responses."""
         return self._state.cluster_id
 
     @property
     def broker_ids(self) -> list[int]:
+        """Ids of all brokers, running or not."""
         return list(self._state.nodes)
 
     def is_running(self, broker: int) -> bool:
+        """Return True if the broker is running."""
         return self._broker("broker", broker).running
 
     def connection_count(self, broker: int) -> int:
@@ -283,8 +286,8 @@ class EmbeddedCluster(ClusterControls):
     async def add_broker(self, broker: int | None = None, *, rack: str | None = None, port: int = 0) -> int:
         """Start another broker and return its id.
 
-        The default id is the next free one. The broker has no replicas at first. Raises `ConfigError` if the id is
-        already in use.
+        The default is the next id. The broker has no replicas at first. Raises `ConfigError` if the id is already in
+        use.
         """
         node_id: int = max(self._state.nodes) + 1 if broker is None else integer(0)("broker", broker)
         optional(text)("rack", rack)

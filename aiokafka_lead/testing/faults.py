@@ -66,6 +66,7 @@ class Fault:
 
     @property
     def spent(self) -> bool:
+        """True if the rule has ended, or has already affected ``count`` requests."""
         return self.count is not None and self.count <= 0
 
     def concerns(self, record: RequestRecord, request: Request[Any], name_of: Callable[[UUID], str | None]) -> bool:

@@ -158,20 +158,21 @@ class ClientOptions(SecurityOptions, total=False):
     client_id: str
     """Name of this client in brokers' logs and quotas (``"aiokafka-lead"``)."""
     request_timeout_ms: float
-    """Time limit for a request; after it, the connection is closed. Also the longest throttle time that the client
+    """Time limit for a request, after which its connection is closed. Also the longest throttle time that the client
     accepts from a broker (30000)."""
     retry_backoff_ms: float
     """Delay before the first retry of a request. The delay doubles with each failure, with jitter (100, KIP-580)."""
     retry_backoff_max_ms: float
     """Maximum delay before a retry (1000)."""
     reconnect_backoff_ms: float
-    """First delay before reconnecting to a broker (50, KIP-144)."""
+    """Delay before the first attempt to reconnect to a broker. It doubles with each failure, with jitter (50, KIP-144).
+    """
     reconnect_backoff_max_ms: float
-    """Maximum delay before reconnecting (1000)."""
+    """Maximum delay before an attempt to reconnect (1000)."""
     socket_connection_setup_timeout_ms: float
-    """Time limit for connecting, TLS and authentication, before any failure (10000, KIP-601)."""
+    """Time limit for connecting, TLS and authentication. It grows with repeated failures (10000, KIP-601)."""
     socket_connection_setup_timeout_max_ms: float
-    """Maximum to which ``socket_connection_setup_timeout_ms`` grows with repeated failures (30000)."""
+    """Maximum of ``socket_connection_setup_timeout_ms`` after repeated failures (30000)."""
     connections_max_idle_ms: float
     """Time after which an idle connection is closed. Until then, TCP keepalive probes are sent once a minute, so that
     load balancers keep the connection (540000)."""
@@ -184,8 +185,8 @@ class ClientOptions(SecurityOptions, total=False):
     metadata_max_idle_ms: float
     """Time without writes after which a producer no longer refreshes the metadata of a topic (300000, KIP-526)."""
     metadata_recovery_strategy: Literal["rebootstrap", "none"]
-    """If no known broker can be reached: connect to the bootstrap servers again (``"rebootstrap"``), or keep trying the
-    known brokers (``"none"``) (``"rebootstrap"``, KIP-899)."""
+    """With ``"rebootstrap"``, the client connects to its bootstrap servers again if no known broker can be reached.
+    With ``"none"``, it keeps trying the known brokers (``"rebootstrap"``, KIP-899)."""
     metadata_recovery_rebootstrap_trigger_ms: float
     """Time without metadata after which the client bootstraps again (300000, KIP-1102)."""
     metadata_cluster_check_enable: bool
@@ -193,18 +194,19 @@ class ClientOptions(SecurityOptions, total=False):
     connections; older brokers are asked for their cluster id. No effect if ``metadata_recovery_strategy`` is ``"none"``
     (True, KIP-1242)."""
     cluster_id_mismatch: Literal["fail", "warn", "adopt"]
-    """If every bootstrap server belongs to another cluster than before: fail with `ClusterIdMismatchError`, use the new
-    cluster and log a warning (``"warn"``), or use it without a warning (``"adopt"``) (``"fail"``, KIP-899)."""
+    """Action if every bootstrap server belongs to another cluster than before. ``"fail"`` raises
+    `ClusterIdMismatchError`, ``"warn"`` uses the new cluster and logs a warning, and ``"adopt"`` uses it without a
+    warning (``"fail"``, KIP-899)."""
     leader_hint_policy: Literal["trust", "known_nodes", "off"]
-    """Leaders to accept from errors in Produce and Fetch responses: all (``"trust"``), only brokers that the client
-    already knows (``"known_nodes"``), or none (``"off"``) (``"trust"``, KIP-951)."""
+    """Leaders to accept from errors in Produce and Fetch responses. ``"trust"`` accepts all, ``"known_nodes"`` only
+    brokers that the client already knows, and ``"off"`` none (``"trust"``, KIP-951)."""
     close_timeout_ms: float | None
-    """``timeout_ms`` of the call of `stop` at the end of an ``async with`` block. None means the default of `stop`
-    (None)."""
+    """Time limit of `stop` at the end of an ``async with`` block. None means the default time limit of `stop` (None).
+    """
     enable_metrics_push: bool
     """Push the client's metrics to brokers that request them (True, KIP-714)."""
     allow_auto_create_topics: bool
-    """Let brokers create a missing topic when the client uses it, if the brokers are configured for that (True)."""
+    """Let brokers create a missing topic that the client uses, if they are configured to create topics (True)."""
 
 
 class ProducerBaseOptions(ClientOptions, total=False):
@@ -284,9 +286,8 @@ class ConsumerBaseOptions(ClientOptions, total=False):
     """Rebalance protocol: ``"classic"``, ``"consumer"`` (KIP-848), or ``"auto"``, which uses the ``"consumer"``
     protocol if the brokers support it, and otherwise the classic protocol (``"classic"``)."""
     group_remote_assignor: Literal["uniform", "range"] | str | None
-    """Assignor of the broker under KIP-848. None lets the broker choose, except under ``"auto"`` if
-    ``partition_assignment_strategy`` begins with ``"range"``: then None means range. Not allowed under ``"classic"``
-    (None)."""
+    """Assignor of the broker under KIP-848. None lets the broker choose, but under ``"auto"`` it means range if
+    ``partition_assignment_strategy`` begins with ``"range"``. Not allowed under ``"classic"`` (None)."""
     partition_assignment_strategy: Sequence[Any] | Any
     """Assignors in order of preference: a name, several names in one str or a list, or objects with the methods of
     `GroupAssignor`. Only names are allowed under ``group_protocol="auto"``. Not allowed under ``"consumer"``, because
@@ -294,7 +295,7 @@ class ConsumerBaseOptions(ClientOptions, total=False):
     session_timeout_ms: float
     """Time without heartbeats after which a member is removed from the group (45000)."""
     heartbeat_interval_ms: float
-    """Interval of heartbeats (3000)."""
+    """Time between heartbeats to the group's coordinator (3000)."""
     max_poll_interval_ms: float
     """Time without a read after which the consumer leaves its group (300000)."""
     rebalance_timeout_ms: float | None
@@ -303,19 +304,19 @@ class ConsumerBaseOptions(ClientOptions, total=False):
     enable_auto_commit: bool
     """Commit the offsets of delivered records periodically (True)."""
     auto_commit_interval_ms: float
-    """Interval of automatic commits (5000)."""
+    """Time between automatic commits (5000)."""
     auto_offset_reset: OffsetReset
     """Position if there is no committed offset: ``"earliest"``, ``"latest"``, ``"none"`` (raise an error), or a time
     before now such as ``"by_duration:PT1H"`` (``"latest"``, KIP-1106)."""
     on_bad_record: Literal["raise", "skip", "dead_letter"]
-    """If a record can never be deserialized: raise the error (``"raise"``), skip the record and log a warning
-    (``"skip"``), or send the record to ``dead_letter_topic`` and skip it (``"dead_letter"``) (``"raise"``)."""
+    """Action for a record that can never be deserialized. ``"raise"`` raises the error, ``"skip"`` skips the record and
+    logs a warning, and ``"dead_letter"`` sends it to ``dead_letter_topic`` and skips it (``"raise"``)."""
     dead_letter_topic: str | None
     """Topic for records that cannot be deserialized, with their original bytes and the cause in headers (see
     `DEAD_LETTER_HEADERS`). Also the default for `Consumer.run` (None)."""
     isolation_level: Literal["read_uncommitted", "read_committed"]
-    """Read all records, including records of open and aborted transactions, or with ``"read_committed"`` only committed
-    records (``"read_uncommitted"``)."""
+    """``"read_committed"`` returns only committed records. ``"read_uncommitted"`` also returns records of open and
+    aborted transactions (``"read_uncommitted"``)."""
     client_rack: str | None
     """Rack of this consumer. The consumer fetches from a replica in the same rack, if there is one (None, KIP-392)."""
     fetch_min_bytes: int

@@ -54,9 +54,9 @@ class HandlingOptions(TypedDict, total=False):
     """Started `Producer` for dead letters. It must not have serializers, because dead letters are bytes. None creates a
     producer that connects like the consumer (None)."""
     on_bad_record: Literal["raise", "skip", "dead_letter"] | None
-    """If a record can never be deserialized: end the run with a `HandlerError` (``"raise"``), skip the record and log a
-    warning (``"skip"``), or send it to ``dead_letter_topic`` (``"dead_letter"``). None sends it to that topic if there
-    is one, and otherwise ends the run (None)."""
+    """Action for a record that can never be deserialized. ``"raise"`` ends the run with a `HandlerError`, ``"skip"``
+    skips the record and logs a warning, and ``"dead_letter"`` sends it to ``dead_letter_topic``. None means
+    ``"dead_letter"`` if there is such a topic, and otherwise ``"raise"`` (None)."""
     refusal_patience_ms: float
     """Time for which a run keeps retrying while brokers refuse the login, or access to a topic, the group, the
     transactional id or the cluster. A broker that has just started may do this for a while. With 0, the first refusal

@@ -69,7 +69,7 @@ class Instruments:
     def settled(
         self, client: TracedClient, topic: str, records: int, seconds: float, error: BaseException | None
     ) -> None:
-        """Record a batch that was acknowledged or has failed."""
+        """Record the end of a batch, which was acknowledged or has failed."""
         attributes = self._attributes("send", "send", client, topic, error)
         self._operation.record(seconds, attributes)
         self._sent.add(records, attributes)
@@ -83,7 +83,7 @@ class Instruments:
         began: int,
         error: BaseException | None = None,
     ) -> None:
-        """Record the end of a call that began at ``began`` (``time.time_ns()``)."""
+        """Record the duration of a call that began at ``began`` (``time.time_ns()``)."""
         seconds = max(0.0, (time.time_ns() - began) / 1e9)
         self._operation.record(seconds, self._attributes(name, kind, client, topic, error))
 
@@ -210,7 +210,7 @@ def is_suppressed(context: Context) -> bool:
 
 
 def with_origin(context: Context, header: bytes | None) -> Context:
-    """Return the context with the trace header of the record being processed added."""
+    """Return the context with the trace header of the record that is being processed."""
     return context if header is None else set_value(_ORIGIN, header, context)
 
 
@@ -220,7 +220,7 @@ def origin_of(context: Context) -> bytes | None:
 
 
 def is_valid(span: Span) -> bool:
-    """Return True if this is a valid span, recorded or not."""
+    """Return True if this span has a valid context, recorded or not."""
     return span.get_span_context().is_valid
 
 

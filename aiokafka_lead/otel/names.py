@@ -33,7 +33,7 @@ Value = str | bool | int | float
 
 
 class Attribute(Enum):
-    """Attributes, with their names in versions 1.44 and 1.45."""
+    """Attributes, with their names in versions 1.44 and 1.45 of the conventions."""
 
     SYSTEM = ("messaging.system", "messaging.system.name")
     OPERATION_NAME = ("messaging.operation.name",) * 2
@@ -175,7 +175,7 @@ def injected(context: Context) -> Headers:
 
 
 def extracted(headers: Sequence[Header], context: Context) -> Context:
-    """Return ``context`` with the values from a record's headers added."""
+    """Return ``context`` together with the trace context in the headers of a record."""
     try:
         return propagate.get_global_textmap().extract(headers, context, _GETTER)
     except Exception:
@@ -196,7 +196,7 @@ def trace_header(headers: Sequence[Header]) -> bytes | None:
 
 
 def may_be_sampled(header: bytes) -> bool:
-    """Return False if this is the W3C trace header of an unsampled trace, which need not be parsed."""
+    """Return False if this is the W3C trace header of a trace that is not sampled, which need not be parsed."""
     if not header.startswith(_W3C):
         return True
     try:
@@ -214,6 +214,6 @@ def with_carried(headers: Headers, carried: Headers) -> Headers:
 
 
 def passed_on(headers: Headers, carried: Headers) -> Headers:
-    """Return the headers of a received record with its original context replaced by another."""
+    """Return the headers of a received record, with another trace context in place of the original one."""
     fields = _names().fields
     return with_carried(tuple(header for header in headers if header[0] not in fields), carried)

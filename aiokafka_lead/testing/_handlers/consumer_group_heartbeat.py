@@ -113,7 +113,7 @@ def _assignment(result: BeatResult) -> Assignment | None:
 
 
 def by_topic(slots: Iterable[Slot]) -> list[tuple[UUID, list[int]]]:
-    """Return partitions grouped by topic, in order."""
+    """Group partitions by topic, in their order."""
     grouped: dict[UUID, list[int]] = {}
     for topic_id, index in sorted(slots):
         grouped.setdefault(topic_id, []).append(index)

@@ -34,7 +34,7 @@ E = TypeVar("E")
 
 
 class NamedLeader(NamedTuple):
-    """A leader named to a client, with its address. An empty host means no endpoint."""
+    """A leader that a response names, with its address. An empty host means no address."""
 
     leader_id: int
     leader_epoch: int
@@ -78,7 +78,7 @@ class Endpoints:
 
 
 def check_epoch(partition: Partition, client_epoch: int) -> None:
-    """Compare the client's leader epoch with the partition's (KIP-320); -1 means none."""
+    """Check the client's leader epoch against the partition's (KIP-320). -1 means that the client sent none."""
     if client_epoch < 0 or client_epoch == partition.leader_epoch:
         return
     known = f"leader epoch {client_epoch}, but the broker has {partition.leader_epoch}"

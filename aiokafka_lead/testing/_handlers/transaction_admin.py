@@ -80,7 +80,7 @@ def _describe(context: RequestContext, transactional_id: str) -> TransactionStat
 
 
 def list_transactions(context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
-    """List the transactional ids coordinated by this broker."""
+    """List the transactional ids that this broker coordinates."""
     known = {state.value for state in TxnState}
     pattern = None
     if request.transactional_id_pattern:

@@ -99,7 +99,7 @@ class AvroSchema:
 
 
 def unreadable(reader: AvroSchema, writer: AvroSchema) -> list[str]:
-    """Return the reasons why the reader cannot read the writer's data; empty if it can."""
+    """Return the reasons why the reader cannot read the writer's data, or an empty list if it can."""
     return _Comparison(reader, writer).differences(reader.root, writer.root, "/")
 
 

@@ -70,7 +70,7 @@ class Apis:
                 yield ApiVersion(api_key=api_key, min_version=low, max_version=high)
 
     def answer(self, version: int) -> ApiVersionsResponse:
-        """Return the answer to ApiVersions in this version."""
+        """Return the response to ApiVersions in this version."""
         features = self.features
         return ApiVersionsResponse(
             api_keys=list(self.versions()),
@@ -87,7 +87,7 @@ class Apis:
         )
 
     def unsupported_answer(self) -> ApiVersionsResponse:
-        """Return the answer to ApiVersions in version 0, for a request in an unknown version (KIP-511)."""
+        """Return the response to ApiVersions in version 0, for a request in an unknown version (KIP-511)."""
         return ApiVersionsResponse(error_code=UnsupportedVersionError.code, api_keys=list(self.versions()))
 
     @staticmethod

@@ -129,7 +129,7 @@ class ServerConnection:
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def _pump(self) -> None:
-        """Serve queued requests until one must wait."""
+        """Serve queued requests until one of them must wait."""
         if self._pumping:
             return
         self._pumping = True
@@ -287,7 +287,7 @@ class _Job:
             self.connection.resume()
 
     def _run_released(self) -> None:
-        """Process a request that was held, possibly from a disconnected client."""
+        """Process a request that was held. Its client may have disconnected."""
         self._run()
         self.connection.resume()
 

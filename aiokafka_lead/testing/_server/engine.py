@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class BrokerOptions:
-    """Options common to all brokers of the cluster."""
+    """Options that all brokers of the cluster share."""
 
     auto_create_topics: bool = True
     num_partitions: int = 1
@@ -54,7 +54,7 @@ class StaleMetadata:
 
 
 class Engine:
-    """Passes requests to their handlers."""
+    """State of all embedded brokers, which passes requests to their handlers."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Engine:
 
     @staticmethod
     def now_ms() -> int:
-        """Return the wall-clock time, for timestamps."""
+        """Return the wall-clock time in milliseconds, for timestamps."""
         return time.time_ns() // 1_000_000
 
     def failed(self, error: Exception) -> None:
@@ -126,7 +126,7 @@ class Engine:
         return broker
 
     def defer(self, call: Callable[[], None]) -> None:
-        """Call a function once the answer to the current request has been sent."""
+        """Call a function after the response to the current request has been sent."""
         self._deferred.append(call)
 
     def run_deferred(self) -> None:

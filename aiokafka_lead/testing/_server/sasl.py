@@ -130,7 +130,7 @@ class SaslOptions:
 
     @cached_property
     def exchanges(self) -> dict[str, Callable[[], _Exchange]]:
-        """Functions that begin an exchange, by offered mechanism; empty without authentication."""
+        """Functions that begin an exchange, by mechanism. Empty if clients need no authentication."""
         offered: dict[str, Callable[[], _Exchange]] = {}
         if self.users is not None:
             offered["PLAIN"] = partial(_Plain, self.users)

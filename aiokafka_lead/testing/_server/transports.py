@@ -271,7 +271,7 @@ async def _wait_closed(dropped: socket.socket) -> None:
 
 
 class _Protocol(asyncio.BufferedProtocol):
-    """Reads directly into the frame reader's buffers, and serves requests in the callback that delivered them."""
+    """asyncio protocol that reads into the frame reader's buffers and serves requests in the same callback."""
 
     def __init__(self, connect: Connect, max_frame_bytes: int) -> None:
         self._connect = connect
@@ -372,7 +372,7 @@ class _StreamAdmission(_Admission):
 
 
 class _StreamTransport:
-    """Two tasks for a stream: the first reads and serves requests, the second sends written bytes."""
+    """Transport for a stream, with two tasks: one reads and serves requests, the other sends written bytes."""
 
     def __init__(self, stream: anyio.abc.ByteStream) -> None:
         self._stream = stream

@@ -24,7 +24,7 @@ GROUP_OPERATIONS = _bits(3, 6, 8, 10, 11)
 
 
 class Rule(NamedTuple):
-    """One rule; enumerations are the protocol's numbers."""
+    """An access control rule. Enumerations are the protocol's numbers."""
 
     resource_type: int
     name: str
@@ -36,7 +36,7 @@ class Rule(NamedTuple):
 
 
 class RuleFilter(NamedTuple):
-    """A filter of rules; None matches any text."""
+    """A filter of access control rules. None matches any text."""
 
     resource_type: int
     name: str | None
@@ -70,7 +70,7 @@ class RuleFilter(NamedTuple):
 
 
 class Acls:
-    """All rules of the cluster, each once."""
+    """All access control rules of the cluster, each once."""
 
     def __init__(self) -> None:
         self._rules: dict[Rule, None] = {}

@@ -66,7 +66,7 @@ class BatchHeader(NamedTuple):
 
 
 class StoredBatch:
-    """A batch in a partition's log."""
+    """A batch in the log of a partition."""
 
     __slots__ = ("base_offset", "data", "header", "last_offset", "leader_epoch", "max_timestamp_ms", "size")
 

@@ -52,7 +52,7 @@ _MAX_DECOMPRESSED = 64 * 1024 * 1024
 
 
 class ClientMetricsDefinition(NamedTuple):
-    """One option of a subscription: its type, and its default as text."""
+    """A config of a subscription: its type, and its default as text."""
 
     type: ConfigType
     default: str
@@ -92,7 +92,7 @@ class Wanted(NamedTuple):
 
 
 class _Instance:
-    """A client at a broker."""
+    """A client that pushes metrics to a broker."""
 
     __slots__ = ("got_ms", "pushed_ms", "terminating", "version", "wanted")
 
@@ -133,7 +133,7 @@ class ClientMetrics:
         return DEFINITIONS[option].default if value is None else value
 
     def check(self, name: str, overrides: Mapping[str, str]) -> None:
-        """Raise an error for an invalid subscription."""
+        """Raise an error if the configs of a subscription are invalid."""
         if not name:
             raise InvalidRequestError("Subscription name can't be empty")
         for option in overrides:

@@ -46,7 +46,7 @@ class Features:
 
 
 class ConfigType(IntEnum):
-    """Names of value types in DescribeConfigs."""
+    """Type of a config's value, by its number in DescribeConfigs."""
 
     BOOLEAN = 1
     STRING = 2

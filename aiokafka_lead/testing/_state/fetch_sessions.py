@@ -197,12 +197,12 @@ class FetchSessions:
         return len(self._sessions)
 
     def clear(self) -> None:
-        """Forget all sessions, like a restarted broker."""
+        """Forget all sessions, as a broker does when it restarts."""
         for session_id in list(self._sessions):
             self.close(session_id)
 
     def create(self, *, uses_topic_ids: bool, now: float) -> FetchSession | None:
-        """Return a new session with an unpredictable id, or None if there are no slots."""
+        """Return a new session with an unpredictable id, or None if there is no free slot."""
         if self.slots <= 0:
             return None
         if len(self._sessions) >= self.slots:

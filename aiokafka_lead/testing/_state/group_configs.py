@@ -115,7 +115,7 @@ class GroupConfigs:
         return found
 
     def check(self, group_id: str, overrides: Mapping[str, str]) -> None:
-        """Raise an error for invalid options of a group."""
+        """Raise an error if configs of a group are invalid."""
         if not group_id:
             raise InvalidRequestError("Default group resources are not allowed.")
         for name in overrides:
@@ -162,7 +162,7 @@ class GroupConfigs:
                 raise InvalidConfigError(f"{session} must be greater than {heartbeat}")
 
     def replace(self, group_id: str, overrides: Mapping[str, str]) -> None:
-        """Replace a group's options with checked options."""
+        """Replace the configs of a group, after their check."""
         self._share.pop(group_id, None)
         if overrides:
             self._overrides[group_id] = dict(overrides)

@@ -140,7 +140,7 @@ class PartitionLog:
     def stored(
         self, offset: int, max_bytes: int, *, committed_only: bool, at_least_one: bool
     ) -> tuple[list[StoredBatch], int]:
-        """Return the same batches as `read`, in stored form."""
+        """Return the batches that `read` returns, as `StoredBatch` objects."""
         if offset < self.start_offset or offset > self.end_offset:
             raise OffsetOutOfRangeError(f"offset {offset} is outside {self.start_offset}..{self.end_offset}")
         end = self.last_stable_offset if committed_only else self.end_offset
@@ -169,7 +169,7 @@ class PartitionLog:
         ]
 
     def aborted_in(self, offset: int, up_to: int) -> list[AbortedTxn]:
-        """Return aborted transactions that overlap ``offset..up_to`` (exclusive)."""
+        """Return the aborted transactions that overlap the offsets from ``offset`` to ``up_to``, exclusive."""
         return [txn for txn in self.aborted if txn.last_offset >= offset and txn.first_offset < up_to]
 
     def next_offset_after(self, offset: int, batch_count: int) -> int:

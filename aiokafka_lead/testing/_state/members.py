@@ -14,7 +14,7 @@ NO_GENERATION = -1
 
 
 class GroupState(Enum):
-    """States with the names in DescribeGroups."""
+    """State of a classic group, by its name in DescribeGroups."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"

@@ -32,7 +32,7 @@ class _OpenOffsets:
 
 
 class Offsets:
-    """Offsets by group, topic and partition."""
+    """Committed offsets by group, topic and partition."""
 
     def __init__(self) -> None:
         self._committed: dict[str, dict[Key, Committed]] = {}
@@ -70,7 +70,10 @@ class Offsets:
         )
 
     def transaction_ended(self, producer_id: int, committed: bool) -> None:
-        """Apply or drop a transaction's offsets. Java: ``OffsetMetadataManager.replayEndTransactionMarker``."""
+        """Apply or drop the offsets of a transaction that has ended.
+
+        Java: ``OffsetMetadataManager.replayEndTransactionMarker``.
+        """
         pending = self._pending.pop(producer_id, None)
         if pending is None or not committed:
             return
@@ -158,7 +161,7 @@ class Coordinators:
 
 
 def slot_of(key: str) -> int:
-    """Return Java's ``String.hashCode``, without its sign, modulo the number of slots."""
+    """Return the slot of a key: Java's ``String.hashCode`` without its sign, modulo the number of slots."""
     units = key.encode("utf-16-be")
     value = 0
     for at in range(0, len(units), 2):

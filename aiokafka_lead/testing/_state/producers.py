@@ -206,5 +206,5 @@ class ProducerStates:
 
 
 def advance_sequence(sequence: int, by: int) -> int:
-    """Return the sequence number after ``by`` records; 2**31 - 1 is followed by 0."""
+    """Return the sequence number after ``by`` records. 0 follows 2**31 - 1."""
     return (sequence + by) % _SEQUENCES

@@ -161,7 +161,10 @@ class Acquisition:
         return runs
 
     def _pieces(self, first: int, last: int) -> list[tuple[int, int]]:
-        """Split records into batches of about the size requested by the member, at the boundaries of stored batches."""
+        """Split records at the boundaries of stored batches.
+
+        The pieces have about the size that the member has requested.
+        """
         pieces: list[tuple[int, int]] = []
         if not self._exact and last - first + 1 > self._batch_size:
             for stored in self._read:
@@ -171,7 +174,7 @@ class Acquisition:
         return [*pieces, (first, last)]
 
     def _end_of_stored(self, offset: int) -> int:
-        """Return the last offset of the stored batch with an offset, or the offset itself."""
+        """Return the last offset of the stored batch that contains an offset, or the offset if there is none."""
         for stored in self._read:
             if stored.base_offset <= offset <= stored.last_offset:
                 return stored.last_offset

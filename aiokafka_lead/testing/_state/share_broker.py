@@ -142,7 +142,7 @@ class ShareBroker:
                 self._partitions.pop(place).fence()
 
     def clear(self) -> None:
-        """Forget everything, like a restarted broker."""
+        """Forget all sessions and states, as a broker does when it restarts."""
         self._sessions.clear()
         self._connections.clear()
         for shares in self._partitions.values():
@@ -208,7 +208,7 @@ class ShareBroker:
         return found
 
     def of_group(self, group_id: str) -> list[SharePartition]:
-        """Return the partitions of a group with a valid state here."""
+        """Return the partitions of a group whose state is valid at this broker."""
         return [
             shares
             for (known, slot), shares in self._partitions.items()

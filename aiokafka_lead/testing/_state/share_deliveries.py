@@ -26,7 +26,7 @@ class RecordState(IntEnum):
 
 
 class Acknowledge(IntEnum):
-    """A member's acknowledgement of acquired records, by the protocol's numbers."""
+    """Acknowledgement of acquired records by a member, by the protocol's numbers."""
 
     GAP = 0
     ACCEPT = 1
@@ -46,7 +46,7 @@ AFTER: dict[Acknowledge, RecordState] = {
 
 
 class Acquired(NamedTuple):
-    """Consecutive records acquired by a member, with the number of their delivery."""
+    """Consecutive records that a member has acquired, with the number of their delivery."""
 
     first: int
     last: int
@@ -136,7 +136,7 @@ class InFlightBatch:
 
 
 def joined(runs: list[Acquired]) -> list[Acquired]:
-    """Join adjacent runs with equal delivery counts."""
+    """Return the runs with adjacent runs of the same delivery count joined."""
     found: list[Acquired] = []
     for run in runs:
         if found and run.first == found[-1].last + 1 and run.delivery_count == found[-1].delivery_count:
@@ -147,7 +147,7 @@ def joined(runs: list[Acquired]) -> list[Acquired]:
 
 
 def without(runs: list[Acquired], first: int, last: int) -> list[Acquired]:
-    """Remove the offsets within bounds."""
+    """Return the runs without the offsets within bounds."""
     left: list[Acquired] = []
     for run in runs:
         if run.last < first or run.first > last:

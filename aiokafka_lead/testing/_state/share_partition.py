@@ -102,7 +102,7 @@ class SharePartition(InFlightRecords):
                 yield offset, offset, delivery, self._allowed(said.type_of(offset))
 
     def _named(self, said: AcknowledgedBatch) -> list[InFlightBatch]:
-        """Return the batches of an acknowledgement."""
+        """Return the batches that contain the records of an acknowledgement."""
         floor = self.floor(said.first)
         if floor is None and said.first < self.start_offset <= said.last:
             floor = self.floor(self.start_offset)

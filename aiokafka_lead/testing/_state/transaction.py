@@ -15,7 +15,7 @@ NO_PRODUCER_ID = -1
 
 
 class TxnState(Enum):
-    """States with the names in DescribeTransactions."""
+    """State of a transactional id, by its name in DescribeTransactions."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"

@@ -172,7 +172,7 @@ class TransactionCoordinator:
                 raise ProducerFencedError(f"transactional id {transactional_id} is at epoch {txn.epoch}, not {epoch}")
 
     def time_out(self, transactional_id: str) -> bool:
-        """Abort a transaction that takes too long, and fence its producer; return False if none is open."""
+        """Abort a transaction that takes too long, and fence its producer. Return False if none is open."""
         txn = self.transactions.get(transactional_id)
         if txn is None or txn.state is not TxnState.ONGOING:
             return False

@@ -1,6 +1,9 @@
-"""An asyncio-native Kafka client: producer, consumer and admin client on asyncio and trio.
+"""Kafka client for asyncio and trio: producers, consumers, share consumers and an admin client.
 
-Each client is imported when it is first used, so that a service that only produces does not load consumers.
+    async with Producer("localhost:9092") as producer:
+        await producer.send_and_wait("events", b"hello")
+
+Each client is imported when it is first used, so a service that only produces does not load consumers.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ __all__ = ["Client"]
 
 
 class Client(Facade):
-    """Connections and metadata that producers, consumers and admin clients share.
+    """Connections and metadata that several producers, consumers and admin clients share.
 
         async with Client("localhost:9092") as client:
             async with client.producer() as producer, client.consumer("events", group_id="g") as consumer:
@@ -45,27 +45,31 @@ class Client(Facade):
 
     The clients are `Producer`, `TransactionPipeline`, `Consumer`, `ShareConsumer` and `AdminClient`. They are started
     and stopped separately, in any order. They can be created, but not started, before this client is started. All of
-    them share one view of the cluster, so a leader found by one client is known to all.
+    them use the same metadata of the cluster, so a new leader found by one client is known to all.
 
-    Any number of clients share one connection to each broker for produce requests, one for fetches, and so on. Fetches
-    of several consumers are merged into one request. There are three exceptions:
+    All clients together use one connection to each broker for produce requests, one for fetches, and so on. Fetches of
+    several consumers are merged into one request. There are three exceptions:
 
     - While a broker is slow, producers of the same partitions have separate connections.
-    - Consumers share connections for fetching only if ``isolation_level``, ``client_rack``, ``fetch_min_bytes``,
+    - Consumers share connections for fetching only if their ``isolation_level``, ``client_rack``, ``fetch_min_bytes``,
       ``fetch_max_wait_ms`` and ``max_partition_fetch_bytes`` are equal.
-    - A share consumer has a separate connection to each leader from which it takes records, because brokers bind its
-      locks to the connection.
+    - A share consumer has a separate connection to each leader from which it takes records, because brokers bind the
+      locks of records to the connection.
 
-    The options, described in `ClientOptions`, apply to all clients. If an option is also passed to a client, its value
-    must be the same, or the client raises `ConfigError`. A client may have a separate ``close_timeout_ms`` and a
-    separate ``client_id``, which names it in the log and in metrics; brokers see the ``client_id`` of the connections.
-    Producers share ``max_in_flight_requests_per_connection``. The memory for records prefetched by consumers is limited
-    to the sum of their ``fetch_max_bytes``.
+    `ClientOptions` describes the options, which apply to all clients. If an option is also passed to one of the
+    clients, its value must be the same; otherwise creating that client raises `ConfigError`. There are two exceptions:
+    each client may have its own ``close_timeout_ms`` and its own ``client_id``. That ``client_id`` appears in the
+    client's log and metrics, while brokers see the ``client_id`` of the connections. Producers share
+    ``max_in_flight_requests_per_connection``. The memory for records that consumers prefetch is limited to the sum of
+    their ``fetch_max_bytes``.
     """
 
     @discreet
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ClientOptions]) -> None:
-        """Check the options, without connecting. Raises `ConfigError` or `ConfigTypeError`."""
+        """Check the options, without connecting.
+
+        Raises `ConfigError` or `ConfigTypeError` for an invalid option.
+        """
         self._config = ClientConfig.from_options(bootstrap_servers, options)
         self._client = InternalClient(self._config)
         self._client.kind = _Shared(self._client)
@@ -73,19 +77,21 @@ class Client(Facade):
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
-        """Connect to the cluster. Without ``wait``, return immediately and keep trying to connect in the background.
+        """Connect to the cluster.
 
-        Raises `KafkaConnectionError`, with the reason for each bootstrap server, if none could be used within
-        ``timeout_ms`` (``request_timeout_ms``). Raises authentication and TLS errors unchanged.
+        Without ``wait``, the call returns immediately, and the client keeps trying to connect in the background.
+
+        Raises `KafkaConnectionError`, with the reason for each bootstrap server, if no server can be used within
+        ``timeout_ms`` (default: ``request_timeout_ms``). Raises authentication and TLS errors unchanged.
         """
         await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
 
     async def stop(self, timeout_ms: float | None = None) -> None:
-        """Stop every running client on these connections with its `stop`, then disconnect.
+        """Stop every running client on these connections, and close the connections.
 
-        Consumers are stopped first, since their handlers may use the other clients. The call ends within
-        ``timeout_ms``. Without it, each client has the default time limit of its `stop`. May be called again.
-        Afterwards every call of these clients raises `ClientClosedError`.
+        Consumers are stopped first, because their handlers may use the other clients. The call takes at most
+        ``timeout_ms``. Without ``timeout_ms``, each client has the default time limit of its `stop`. Afterwards every
+        call of these clients raises `ClientClosedError`. The method may be called repeatedly.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
@@ -99,8 +105,11 @@ class Client(Facade):
         value_serializer: Serializer[VS] | None = None,
         **options: Unpack[ProducerBaseOptions],
     ) -> Producer[KS, VS]:
-        """Create a producer on these connections, not yet started; `ProducerOptions` describes the options."""
-        from .producer import Producer  # imported here, so that programs pay only for the clients they use
+        """Create a producer on these connections, without starting it.
+
+        `ProducerOptions` describes the options. Raises `ConfigError` or `ConfigTypeError` for an invalid option.
+        """
+        from .producer import Producer  # imported here, so programs load only the clients that they use
 
         return Producer(client=self, key_serializer=key_serializer, value_serializer=value_serializer, **options)
 
@@ -113,9 +122,10 @@ class Client(Facade):
         value_serializer: Serializer[VS] | None = None,
         **options: Unpack[ProducerBaseOptions],
     ) -> TransactionPipeline[KS, VS]:
-        """Create a pipeline of transactions on these connections, not yet started; see `TransactionPipeline`.
+        """Create a `TransactionPipeline` on these connections, without starting it.
 
-        Each of its producers has one more connection, to the coordinator of its transactions.
+        Each of its producers has one more connection, to the coordinator of its transactions. `ProducerOptions`
+        describes the options.
         """
         from .producer.pipeline import TransactionPipeline
 
@@ -161,7 +171,10 @@ class Client(Facade):
     ) -> Consumer[K, V]: ...
     @discreet
     def consumer(self, *topics: str, **options: Any) -> Consumer[Any, Any]:
-        """Create a consumer on these connections, not yet started; `ConsumerOptions` describes the options."""
+        """Create a consumer on these connections, without starting it.
+
+        `ConsumerOptions` describes the options. Raises `ConfigError` or `ConfigTypeError` for an invalid option.
+        """
         from .consumer import Consumer
 
         return Consumer(*topics, client=self, **options)
@@ -200,14 +213,20 @@ class Client(Facade):
     ) -> ShareConsumer[K, V]: ...
     @discreet
     def share_consumer(self, *topics: str, **options: Any) -> ShareConsumer[Any, Any]:
-        """Create a share consumer on these connections, not yet started; see `ShareConsumerOptions` for the options."""
+        """Create a share consumer on these connections, without starting it.
+
+        `ShareConsumerOptions` describes the options.
+        """
         from .share import ShareConsumer
 
         return ShareConsumer(*topics, client=self, **options)
 
     @discreet
     def admin(self, **options: Unpack[AdminOptions]) -> AdminClient:
-        """Create an admin client on these connections, not yet started; `AdminOptions` describes the options."""
+        """Create an admin client on these connections, without starting it.
+
+        `AdminOptions` describes the options.
+        """
         from .admin import AdminClient
 
         admin = AdminClient.__new__(AdminClient)
@@ -215,7 +234,10 @@ class Client(Facade):
         return admin
 
     def health(self) -> ClientHealth:
-        """Return the client's health, for probes, without sending requests. May be called at any time."""
+        """Return the client's health, for probes.
+
+        The call sends no requests and may be made at any time.
+        """
         from .health import ClientHealth
 
         problems = []
@@ -227,7 +249,10 @@ class Client(Facade):
         return ClientHealth(self._client.metadata.full_answers > 0, tuple(problems))
 
     def metrics(self) -> MetadataMetrics:
-        """Return counts of metadata refreshes, bootstraps and leader hints since the client was created."""
+        """Return counts of metadata refreshes, bootstraps, and leaders learned from responses (KIP-951).
+
+        The counts begin when the client is created.
+        """
         return self._client.metadata.metrics()
 
     def __repr__(self) -> str:
@@ -237,10 +262,10 @@ class Client(Facade):
 class _Shared(Kind):
     """Starts and stops shared connections."""
 
-    stop_within_ms = math.inf  # each client has its own time
+    stop_within_ms = math.inf  # each client has its own time limit
     closing_share, closing_ms = 0.05, 375.0
     producing_share, producing_ms = 0.2, 1500.0
-    """Share of a stop's time reserved for producers and admin clients after the consumers, and its upper limit."""
+    """Share of the time of `stop` that is reserved for producers and admin clients, and its upper limit in ms."""
 
     def __init__(self, client: InternalClient) -> None:
         self._client = client
@@ -249,12 +274,12 @@ class _Shared(Kind):
         self._client.measure(self._telemetry)
 
     def _telemetry(self) -> Source:
-        from ._core.telemetry.measures import SharedConnections  # imported here: most clusters request no metrics
+        from ._core.telemetry.measures import SharedConnections  # imported here: few clusters request metrics
 
         return SharedConnections(lambda: self._client.brokers.connections_made)
 
     async def finish(self, deadline: Deadline) -> None:
-        """Stop consumers first: their handlers may use the other clients."""
+        """Stop consumers first, because their handlers may use the other clients."""
         consumers = [each for each in self.dependents() if not isinstance(each.config, ProducerConfig | AdminConfig)]
         kept_ms = min(deadline.timeout_ms * self.producing_share, self.producing_ms)
         await self._client.stop_all(consumers, max(0.0, deadline.left_ms() - kept_ms))

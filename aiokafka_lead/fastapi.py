@@ -1,4 +1,7 @@
-"""Kafka clients of a FastAPI app, which start and stop with the app. Its routes receive them as dependencies."""
+"""Kafka clients of a FastAPI app.
+
+They start and stop with the app, and its routes receive them as dependencies.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,7 @@ _log = logging.getLogger("aiokafka_lead.fastapi")
 
 
 class Dependency(Generic[T]):
-    """The dependency that a route passes to ``Depends(...)`` to receive a client of the app."""
+    """A client of the app, as a dependency: pass it to ``Depends(...)`` in a route."""
 
     def __init__(self, make: Callable[[Client], T]) -> None:
         self._make = make
@@ -82,9 +85,9 @@ class Dependency(Generic[T]):
         """Set while the app is running."""
 
     async def __call__(self) -> T:
-        """Return the client; raise `IllegalStateError` if the app is not running."""
+        """Return the client. Raises `IllegalStateError` if the app is not running."""
         if self.client is None:
-            raise IllegalStateError("the app does not run: give FastAPI the lifespan of its Kafka")
+            raise IllegalStateError("the app is not running: pass FastAPI(lifespan=kafka.lifespan)")
         return self.client
 
     @asynccontextmanager
@@ -97,7 +100,7 @@ class Dependency(Generic[T]):
 
 
 Transactional = Dependency[Producer[Any, Any]] | Dependency["TransactionPipeline[Any, Any]"]
-"""A client for transactions."""
+"""A dependency with a client for transactions."""
 
 
 class _Consuming:
@@ -116,7 +119,7 @@ class _Consuming:
         self.exactly_once = exactly_once
         self.consumer: AnyConsumer | None = None
         self.ended: str | None = None
-        """Reason why its records are no longer handled; None while they are."""
+        """Reason why its records are no longer handled. None while they are handled."""
 
     async def run(self, consumer: AnyConsumer) -> None:
         """Handle records until the consumer is stopped."""
@@ -128,14 +131,17 @@ class _Consuming:
         except ClientClosedError:
             return
         except Exception as error:
-            self.ended = f"records are not handled any more: {_kind(error)}"
-            # No traceback if an error of the chain quotes records, because it ends with the messages of all of them.
+            self.ended = f"records are no longer handled: {_kind(error)}"
+            # A traceback shows the messages of all errors in the chain. It is left out if one of them quotes records.
             shown = None if quotes_input(error) else error
-            _log.error("a consumer of the app has ended: %s", error, exc_info=shown)
+            _log.error("a consumer of the app has failed: %s", error, exc_info=shown)
 
 
 def _kind(error: Exception) -> str:
-    """Return the class of an error and the position of its record, without the text, which may quote the record."""
+    """Return the class of an error and the position of its record.
+
+    The text of the error is left out, because it may quote the record.
+    """
     if isinstance(error, HandlerError) and error.__cause__ is not None:
         return f"{place_of(error.record)}: {class_name(blamed(error.__cause__))}"
     return class_name(error)
@@ -147,19 +153,19 @@ class _Relaying:
     def __init__(self, make: Callable[[Client], Relay]) -> None:
         self.dependency = Dependency(make)
         self.ended: str | None = None
-        """Reason why the outbox is no longer published; None while it is."""
+        """Reason why the outbox is no longer published. None while it is published."""
 
     async def run(self, relay: Relay) -> None:
         """Publish until the relay is stopped."""
         try:
             await relay.run()
         except Exception as error:
-            self.ended = f"the outbox is not published any more: {_kind(error)}"
-            _log.exception("a relay of the app has ended")
+            self.ended = f"the outbox is no longer published: {_kind(error)}"
+            _log.exception("a relay of the app has failed")
 
 
 class Kafka:
-    """The clients of an app, on shared connections.
+    """The Kafka clients of a FastAPI app, on shared connections.
 
         kafka = Kafka("localhost:9092", client_id="orders-api", close_timeout_ms=10_000)
         orders = kafka.producer(linger_ms=0, delivery_timeout_ms=8_000, request_timeout_ms=5_000)
@@ -168,21 +174,26 @@ class Kafka:
         app.include_router(kafka.router())
 
         @app.post("/orders")
-        async def accept(order: bytes, producer: Annotated[Producer, Depends(orders)]): ...
+        async def accept(order: bytes, producer: Annotated[Producer, Depends(orders)]):
+            await producer.send_and_wait("orders", order)
 
-    The app starts even if Kafka is down (but see ``wait``), and is ready once Kafka has been reachable. When it stops,
-    running handlers finish and commit, and pending records are sent, within ``close_timeout_ms`` (10000). Each run of
-    the app creates new clients, in each worker process.
+    The app starts even if Kafka is down (unless ``wait`` is True), and becomes ready once a broker has been reached.
+    When the app stops, running handlers finish, their offsets are committed, and pending records are sent, within
+    ``close_timeout_ms`` (default: 10000). Each run of the app creates new clients, in each worker process.
     """
 
     @discreet
     def __init__(
         self, bootstrap_servers: str | Iterable[str], *, wait: bool = False, **options: Unpack[ClientOptions]
     ) -> None:
-        """Check the options of `Client`. With ``wait``, the app does not start without Kafka."""
+        """Check the options, which are the options of `Client`.
+
+        With ``wait``, the app fails to start if Kafka cannot be reached. Raises `ConfigError` or `ConfigTypeError` for
+        an invalid option.
+        """
         self._close_timeout_ms = options.setdefault("close_timeout_ms", 10_000)
         self._new_client = partial(Client, bootstrap_servers, **options)
-        self._new_client()  # to report errors in the options now
+        self._new_client()  # to report invalid options now
         self._wait = boolean("wait", wait)
         self._dependencies: list[Dependency[Any]] = []
         self._consuming: list[_Consuming] = []
@@ -198,19 +209,25 @@ class Kafka:
     # --- clients -----------------------------------------------------------------------------------------------------
 
     def producer(self, **options: Unpack[ProducerOptions]) -> Dependency[Producer[Any, Any]]:
-        """Return a producer for ``Depends``; `ProducerOptions` describes the options."""
+        """Return a producer for ``Depends``; `ProducerOptions` describes the options.
+
+        Raises `IllegalStateError` if the app is running.
+        """
         given: Any = self._named("producer", options)
         return self._dependency(lambda client: client.producer(**given))
 
     def transaction_pipeline(
         self, *, in_flight: int = 2, **options: Unpack[ProducerOptions]
     ) -> Dependency[TransactionPipeline[Any, Any]]:
-        """Return a `TransactionPipeline` for ``Depends`` and ``exactly_once``, with at most one open block."""
+        """Return a `TransactionPipeline` for ``Depends`` and ``exactly_once``.
+
+        Only one of its transactions may be open at a time.
+        """
         given: Any = self._named("transaction_pipeline", options)
         return self._dependency(lambda client: client.transaction_pipeline(in_flight=in_flight, **given))
 
     def admin(self, **options: Unpack[AdminOptions]) -> Dependency[AdminClient]:
-        """Return an admin client for ``Depends``."""
+        """Return an admin client for ``Depends``; `AdminOptions` describes the options."""
         return self._dependency(lambda client: client.admin(**options))
 
     def consumer(
@@ -220,30 +237,32 @@ class Kafka:
         exactly_once: Transactional | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> Callable[[H], H]:
-        """Call the decorated handler with every record while the app runs.
+        """Call the decorated handler with every record of these topics while the app runs.
 
             @kafka.consumer("orders", group_id="billing", run={"dead_letter_topic": "orders.failed"})
             async def bill(record): ...
 
-        This uses `Consumer.run` with the options ``run``, except ``stop_on_signals``: the app's server handles signals.
-        The result may also be called with `Handlers`, with their batches and results. Without ``topics``, the consumer
-        then subscribes to the topics that the handlers have when the app starts.
+        This is `Consumer.run` with the options ``run``. ``stop_on_signals`` is not allowed, because the app's server
+        handles signals. Instead of decorating a function, call the result with `Handlers`. Without ``topics``, the
+        consumer then subscribes to the topics that the handlers have when the app starts.
 
             kafka.consumer(group_id="billing")(handlers)
 
         ``exactly_once`` is the result of `producer` with a ``transactional_id``, or of `transaction_pipeline`. The
-        handler then also receives a transaction, and no other code or consumer may begin a transaction with that
-        client. Each process of the app needs a different ``transactional_id``.
+        handler then also receives a transaction. No other code or consumer may begin a transaction with that client.
+        Each process of the app needs a different ``transactional_id``.
 
             copies = kafka.producer(transactional_id=f"copies-{socket.gethostname()}-{os.getpid()}")
 
             @kafka.consumer("orders", group_id="copier", exactly_once=copies)
             async def copy(record, txn): await txn.send("copies", record.value)
+
+        Raises `ConfigError` or `ConfigTypeError` for an invalid option, and `IllegalStateError` if the app is running.
         """
         given: Any = self._named("consumer", options)
         if exactly_once is not None:
             if not isinstance(exactly_once, Dependency):
-                raise ConfigTypeError("exactly_once must be what producer() or transaction_pipeline() has returned")
+                raise ConfigTypeError("exactly_once must be a result of producer() or transaction_pipeline()")
             checked_producer(exactly_once._make(self._new_client()), RunConfig.from_options(run or {}))
 
         def make(client: Client, names: tuple[str, ...]) -> AnyConsumer:
@@ -259,7 +278,8 @@ class Kafka:
             @kafka.share_consumer("mails", group_id="mailers", run={"retries": 2})
             async def send_mail(record): ...
 
-        This uses `ShareConsumer.run` with the options ``run``. For `Handlers` and signals see `consumer`.
+        This is `ShareConsumer.run` with the options ``run``. `consumer` describes the use of `Handlers`, and the
+        errors.
         """
         given: Any = self._named("share_consumer", options)
 
@@ -269,17 +289,17 @@ class Kafka:
         return self._handling(make, topics, ShareRunConfig, run or {})
 
     def relay(self, outbox: Outbox, database: Any, **options: Unpack[RelayOptions]) -> Dependency[Relay]:
-        """Publish an outbox while the app runs, with a `Relay`; `RelayOptions` describes the options.
+        """Publish an outbox with a `Relay` while the app runs.
 
-        Returns the relay for ``Depends``, to call `Relay.wake`. Any number of the app's processes may publish the
-        outbox, since they share its shards.
+        Returns the relay for ``Depends``, on which routes can call `Relay.wake`. Any number of the app's processes may
+        publish the outbox, because they share its shards. `RelayOptions` describes the options.
         """
-        from .outbox import Relay  # imported here, so that apps without outboxes do not pay for it
+        from .outbox import Relay  # imported here, so apps without outboxes do not load it
 
         def make(client: Client) -> Relay:
             return Relay(outbox, database, client, **options)
 
-        make(self._new_client())  # to report errors in the options now
+        make(self._new_client())  # to report invalid options now
         self._check_not_running()
         self._relaying.append(_Relaying(make))
         return self._relaying[-1].dependency
@@ -292,17 +312,19 @@ class Kafka:
         run: Mapping[str, Any],
         exactly_once: Transactional | None = None,
     ) -> Callable[[H], H]:
-        make(self._new_client(), topics)  # to report errors in the options now
+        make(self._new_client(), topics)  # to report invalid options now
         if config.from_options(run).stop_on_signals:
-            raise ConfigError("stop_on_signals is not for an app: its server handles signals, and stops the app")
+            raise ConfigError("stop_on_signals must not be set, because the server of the app handles signals")
 
         def register(handler: H) -> H:
             several: object = handler
             if not topics and not isinstance(several, Handlers):
-                raise ConfigError("there is nothing to read: name topics, or register Handlers, which name theirs")
+                raise ConfigError("the consumer has no topics: pass topics, or Handlers with topics")
             self._check_not_running()
             if exactly_once is not None and any(each.exactly_once is exactly_once for each in self._consuming):
-                raise ConfigError("another consumer has this exactly_once client already: each needs one of its own")
+                raise ConfigError(
+                    "another consumer already uses this exactly_once client: create one for each consumer"
+                )
             routing_of(handler, transactional=exactly_once is not None, read=topics, subscribe=lambda names: None)
 
             def begin(client: Client) -> AnyConsumer:
@@ -314,16 +336,16 @@ class Kafka:
         return register
 
     def _named(self, kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options with a ``client_id`` by which metrics distinguish clients of a kind."""
+        """Return the options with a ``client_id`` by which metrics can distinguish the clients of a kind."""
         self._counts[kind] += 1
         number = self._counts[kind]
         base = self._client_id
         return {"client_id": base if number == 1 else f"{base}-{number}", **options}
 
     def _check_not_running(self) -> None:
-        """Raise `IllegalStateError` while the app runs, since it starts its clients together."""
+        """Raise `IllegalStateError` while the app runs, because all its clients start together."""
         if self._client is not None:
-            raise IllegalStateError("the app runs: add its clients and handlers before it starts")
+            raise IllegalStateError("the app is running: add clients and handlers before it starts")
 
     def _dependency(self, make: Callable[[Client], T]) -> Dependency[T]:
         make(self._new_client())
@@ -336,9 +358,12 @@ class Kafka:
 
     @asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
-        """Start and stop the clients. Pass as ``FastAPI(lifespan=kafka.lifespan)``, or enter it in another lifespan."""
+        """Start the clients, and stop them at the end of the block.
+
+        Pass the method as ``FastAPI(lifespan=kafka.lifespan)``, or enter it in another lifespan.
+        """
         if self._client is not None:
-            raise IllegalStateError("these clients are those of another app that runs: make another Kafka")
+            raise IllegalStateError("another running app uses these clients: create another Kafka")
         client = self._client = self._new_client()
         self._stopping = False
         try:
@@ -374,8 +399,9 @@ class Kafka:
             self._client = self._scrapes = None
 
     async def _stop(self, client: Client) -> None:
-        """Stop everything within ``close_timeout_ms``. Relays use the client's producers, so they are stopped first,
-        within half of that time.
+        """Stop all clients within ``close_timeout_ms``.
+
+        Relays use the producers of the client, so they are stopped first, within half of that time.
         """
         timeout_ms = self._close_timeout_ms
         deadline = None if timeout_ms is None else Deadline(timeout_ms)
@@ -389,10 +415,11 @@ class Kafka:
     def router(self, prefix: str = "") -> APIRouter:
         """Return the routes ``GET /health/live``, ``GET /health/ready`` and ``GET /metrics``.
 
-        Health routes return status 200, or 503 with ``problems``. The app is live if no client has failed permanently
-        and every consumer is live (`ConsumerHealth.live`). It is ready if, in addition, a broker has been reached once
-        and the app is not being stopped. A temporary outage of the cluster does not make the app unready, but its
-        requests get 503. Metrics come from `KafkaCollector`; without the ``prometheus`` extra there is no such route.
+        Health routes return status 200, or 503 with a list of ``problems``. The app is live if no client has failed
+        permanently and every consumer is live (`ConsumerHealth.live`). It is ready if, in addition, a broker has been
+        reached once and the app is not being stopped. A temporary outage of the cluster does not make the app unready,
+        but requests that need Kafka get 503. Metrics come from `KafkaCollector`; without the ``prometheus`` extra,
+        there is no ``/metrics``.
         """
         router = APIRouter(prefix=prefix)
 
@@ -449,23 +476,23 @@ class Kafka:
                 yield consuming.consumer
 
     def handle_errors(self, app: FastAPI) -> None:
-        """Let requests that fail with a `KafkaError` return status 413, 500, or 503 with Retry-After.
+        """Let a request that fails with a `KafkaError` return status 413, 500, or 503 with Retry-After.
 
         - 413: the record is too large.
         - 500: a mistake of the program, such as wrong arguments or a record that cannot be serialized.
         - 503: any other error, also if a serializer cannot reach the schema registry. The record may or may not be
           stored, so clients should send an id with it.
 
-        A WebSocket is closed with code 1009, 1011 or 1013 instead; if it was not accepted yet, the server answers 403.
-        Brokers' texts, which name hosts and principals, are only logged.
+        Instead of a response, a WebSocket is closed with code 1009, 1011 or 1013. If it was not accepted yet, the
+        server answers 403. The texts of brokers, which name hosts and principals, are only logged.
         """
-        # Starlette's types have handlers of requests, or of WebSockets, which get no response.
+        # Starlette's types allow handlers of requests or of WebSockets, but a handler of both does not fit them.
         app.add_exception_handler(MessageTooLargeError, _too_large)  # type: ignore[arg-type]
         app.add_exception_handler(KafkaError, _unavailable)  # type: ignore[arg-type]
 
     def _problems(self) -> list[str]:
         if self._client is None:
-            return ["the app does not run"]
+            return ["the app is not running"]
         found = [] if self._stopping else list(self._client.health().problems)
         for consuming in self._consuming:
             if consuming.ended is not None:
@@ -475,7 +502,10 @@ class Kafka:
         return found + [relaying.ended for relaying in self._relaying if relaying.ended is not None]
 
     def _page(self, problems: list[str]) -> JSONResponse:
-        """Return status 503 if there are problems. Stuck partitions are shown, but a new process would not help."""
+        """Return status 503 if there are problems, and otherwise 200.
+
+        Stuck partitions are shown, but do not count, because a new process would not help.
+        """
         consumers = [] if self._stopping else [each.consumer for each in self._consuming]
         healths = [consumer.health() for consumer in consumers if consumer is not None]
         stuck = [why for health in healths if health.reachable for why in health.stuck.values()]
@@ -487,7 +517,10 @@ class Kafka:
 
 @asynccontextmanager
 async def _tasks() -> AsyncIterator[TaskGroup]:
-    """Provide a task group that propagates an error of the block unchanged, not in an exception group as anyio does."""
+    """Provide a task group that raises an error of the block unchanged.
+
+    anyio's task group would raise it in an exception group.
+    """
     failure: BaseException | None = None
     async with anyio.create_task_group() as tasks:
         try:
@@ -516,16 +549,16 @@ async def _unavailable(request: Request | WebSocket, error: Exception) -> Respon
 async def _refused(
     request: Request | WebSocket, status: int, detail: str, headers: Mapping[str, str] | None = None
 ) -> Response | None:
-    """Return the response to a request. Close a WebSocket, which gets no response."""
+    """Return the response to a failed request, or close a WebSocket, which gets no response."""
     if isinstance(request, Request):
         return JSONResponse({"detail": detail}, status, headers)
-    with suppress(RuntimeError, WebSocketDisconnect):  # it is closed already
+    with suppress(RuntimeError, WebSocketDisconnect):  # it is already closed
         await request.close(_CLOSE_CODES[status], detail)
     return None
 
 
 def _is_mistake(error: Exception) -> bool:
-    """Return True for a mistake of the program, which a retry of the request cannot cure."""
+    """Return True for a mistake of the program, which a repetition of the request cannot correct."""
     if isinstance(error, RecordSerializationError):
         return not is_outage(error)
     return isinstance(error, ConfigError | ConfigTypeError | IllegalStateError) and not isinstance(

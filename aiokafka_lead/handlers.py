@@ -15,7 +15,7 @@ H = TypeVar("H", bound=Callable[..., Any])
 
 
 class Handlers:
-    """Maps topics to the functions that handle their records, for `Consumer.run` and `ShareConsumer.run`.
+    """Mapping from topics to the functions that handle their records, for `Consumer.run` and `ShareConsumer.run`.
 
         handlers = Handlers()
 
@@ -27,7 +27,7 @@ class Handlers:
 
         await consumer.run(handlers)
 
-    A consumer without a subscription subscribes to `topics` when it runs the handlers.
+    If the consumer has no subscription, `run` subscribes it to `topics`.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Handlers:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Topics with a separate handler, in the order of registration."""
+        """Topics with their own handler, in the order of registration."""
         return tuple(topic for topic in self._routes if topic is not None)
 
     def on(
@@ -48,25 +48,27 @@ class Handlers:
         max_records: int | None = None,
         max_wait_ms: float = 100,
     ) -> Callable[[H], H]:
-        """Register the decorated function for these topics; without topics, for all topics without another handler.
+        """Register the decorated function as the handler of these topics.
 
-        The names and annotations of its parameters determine its arguments (see `Consumer.run`). ``model`` is the type
-        of the value for a function without annotations.
+        Without topics, it handles all topics that have no other handler. The names and annotations of its parameters
+        determine its arguments (see `Consumer.run`). For a function without annotations, ``model`` is the type of the
+        value.
 
-        ``to`` is the topic for the function's results. If the result is None, no record is sent; if it is a list, a
-        record is sent for each item; any other result is sent as one record. bytes and str are sent unchanged, other
-        values as JSON. A result has the key of the handled record, unless the function ``key`` returns another key for
-        it. The handled record is done once all results are acknowledged. With ``exactly_once`` the results are part of
-        the transaction.
+        - ``to``: topic for the results of the function. No record is sent if the result is None, one record for each
+          item if it is a list, and otherwise one record. bytes and str are sent unchanged, other values as JSON. The
+          handled record is done once all results are acknowledged. With ``exactly_once``, the results are part of the
+          transaction.
+        - ``key``: function that takes a result and returns its key. By default, a result has the key of the handled
+          record.
+        - ``in_thread``: call a plain function in a separate thread, for up to ``concurrency`` records at once.
+        - ``max_records``: pass a list of up to this many records of one partition, parsed according to the annotation
+          (``list[Order]``).
+        - ``max_wait_ms``: time for which such a batch waits to fill (default: 100). With ``exactly_once``, it waits
+          ``max_transaction_ms`` at most.
 
-        With ``in_thread``, for a plain function, each call runs in a separate thread, up to ``concurrency`` at once.
-
-        With ``max_records``, the function handles batches. Its argument is a list of up to ``max_records`` records of
-        one partition, parsed according to the annotation (``list[Order]``). A batch waits up to ``max_wait_ms`` (100)
-        to fill. Each partition has one batch in progress at a time, which keeps the order. A failed batch is handled
-        again. When its retries are exhausted, each of its records is handled alone, and only records that fail then are
-        given up. With ``exactly_once`` a batch is part of one transaction and does not wait beyond
-        ``max_transaction_ms``.
+        Each partition has one batch in progress at a time, so the order is kept. A batch that fails is handled again.
+        When its retries are exhausted, each of its records is handled alone, and only records that fail then are given
+        up. With ``exactly_once``, a batch is part of one transaction.
 
         Raises `ConfigError` for a topic that already has a handler.
         """
@@ -77,7 +79,8 @@ class Handlers:
             route = checked_route(Route(handler, model, target, key, in_thread, max_records, max_wait_ms))
             for name in names:
                 if name in self._routes:
-                    raise ConfigError(f"{'the other topics have' if name is None else name + ' has'} a handler already")
+                    taken = "the other topics already have" if name is None else f"topic {name} already has"
+                    raise ConfigError(f"{taken} a handler")
             self._routes.update(dict.fromkeys(names, route))
             return handler
 

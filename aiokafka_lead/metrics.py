@@ -1,9 +1,9 @@
-"""All metrics of the clients: meaning, kind, and names for Prometheus and for KIP-714.
+"""All metrics of the clients: their meaning, their kind, and their names in Prometheus and KIP-714.
 
-`Producer.metrics` and similar methods return these classes. Counters have attributes of the same names
-(`_core.producer.counters` and similar modules). The fields are read by the snapshots, by `aiokafka_lead.prometheus`, by
-the push to brokers (KIP-714), and by ``tools/monitoring.py`` for the docs' table, the dashboard and the alerts. Their
-docstrings are the descriptions of the metrics.
+`Producer.metrics` and similar methods return these classes. The docstrings of the fields are the descriptions of the
+metrics. Five parts of the code read the fields: the counters with the same names (`_core.producer.counters` and similar
+modules), the snapshots, `aiokafka_lead.prometheus`, the push of metrics to brokers (KIP-714), and
+``tools/monitoring.py``, which creates the table in the documentation, the dashboard and the alerts.
 """
 
 from __future__ import annotations
@@ -30,39 +30,39 @@ __all__ = [
 
 
 class Figure(NamedTuple):
-    """Kind and names of a metric."""
+    """Kind of a metric, and its names in Prometheus and Java."""
 
     kind: Literal["counter", "gauge", "histogram"]
     prometheus: str
-    """Name for Prometheus, without a prefix such as ``kafka_producer_``; empty if the metric is not exported there."""
+    """Name in Prometheus, without a prefix such as ``kafka_producer_``. Empty if the metric is not exported."""
     java: str
-    """Java's name, which KIP-714 uses, without ``org.apache.kafka.``; empty if the metric is not pushed to brokers."""
+    """Java's name without ``org.apache.kafka.``, which KIP-714 uses. Empty if the metric is not pushed to brokers."""
     rows: type | None
-    """Class of a mapping's values by topic or partition; None for numbers and histograms."""
+    """Class of the values of a mapping by topic or partition. None for numbers and histograms."""
 
 
 def figures(metrics: type) -> dict[str, Figure]:
-    """Return the metrics of one of these classes by field name."""
+    """Return the metrics of one of these classes, by the name of the field."""
     return {each.name: each.metadata["figure"] for each in fields(metrics) if "figure" in each.metadata}
 
 
 def counter(prometheus: str = "", java: str = "") -> Any:
-    """Declare a number that never decreases."""
+    """Declare a field with a number that never decreases."""
     return field(default=0, metadata={"figure": Figure("counter", prometheus, java, None)})
 
 
 def gauge(prometheus: str = "", java: str = "", *, default: int | None = 0) -> Any:
-    """Declare a current value, which may be None if it is unknown."""
+    """Declare a current value, which may be None while it is unknown."""
     return field(default=default, metadata={"figure": Figure("gauge", prometheus, java, None)})
 
 
 def histogram(prometheus: str = "", java: str = "") -> Any:
-    """Declare a `LatencyHistogram`."""
+    """Declare a field with a `LatencyHistogram`."""
     return field(default_factory=_empty, metadata={"figure": Figure("histogram", prometheus, java, None)})
 
 
 def rows(of: type | None = None, java: str = "") -> Any:
-    """Declare a mapping whose values are numbers or histograms, or have the class ``of``."""
+    """Declare a mapping. Its values are numbers or histograms, or have the class ``of``."""
     return field(default_factory=dict, metadata={"figure": Figure("gauge", "", java, of)})
 
 
@@ -71,29 +71,29 @@ def _empty() -> LatencyHistogram:
 
 
 class LatencyHistogram(Frozen):
-    """Counts of durations by length in milliseconds."""
+    """Counts of durations in milliseconds, by length."""
 
     counts: tuple[int, ...]
-    """Number of durations up to ``bounds_ms[0]``, from there up to ``bounds_ms[1]``, and so on. The last number counts
-    durations beyond all bounds."""
+    """Number of durations up to ``bounds_ms[0]``, then number of durations from there up to ``bounds_ms[1]``, and so
+    on. The last number counts durations beyond all bounds."""
     sum_ms: float
-    """The sum of all durations."""
+    """Sum of all durations, in milliseconds."""
     bounds_ms: tuple[float, ...] = LATENCY_BOUNDS_MS
 
     @property
     def count(self) -> int:
-        """Number of durations."""
+        """Number of all durations."""
         return sum(self.counts)
 
     @property
     def mean_ms(self) -> float:
-        """Average duration; 0 if there are none."""
+        """Average duration in milliseconds. 0 if there are no durations."""
         return self.sum_ms / self.count if self.count else 0.0
 
     def quantile_ms(self, share: float) -> float:
-        """Return the lowest bound that includes this share of the durations, for example 0.99.
+        """Return the lowest bound in milliseconds within which this share of the durations lies.
 
-        Returns infinity if that share extends beyond the last bound.
+        ``share`` is, for example, 0.99. Returns infinity if that share extends beyond the last bound.
         """
         left = share * self.count
         for bound, count in zip(self.bounds_ms, self.counts, strict=False):
@@ -104,35 +104,37 @@ class LatencyHistogram(Frozen):
 
 
 class MetadataMetrics(Frozen):
-    """Counts since the client was created."""
+    """Counts of metadata refreshes, bootstraps and leader hints, since the client was created.
+
+    A leader hint is the current leader that a Produce or Fetch response names beside an error (KIP-951).
+    """
 
     hints_received: int = counter()
     """Leader hints that came with an error of Produce or Fetch (KIP-951)."""
     hints_accepted: int = counter()
     """Leader hints that were followed."""
     hints_confirmed: int = counter()
-    """Accepted hints whose leader epoch later metadata has reached."""
+    """Accepted hints that later metadata has confirmed, because it reached their leader epoch."""
     hints_rejected_stale: int = counter()
     """Hints that were not newer than the known leader epoch."""
     hints_rejected_no_address: int = counter()
-    """Hints whose leader's address was neither in the response nor known."""
+    """Hints about a leader whose address was neither in the response nor known before."""
     hints_rejected_unknown_partition: int = counter()
     """Hints about unknown partitions, or about topics deleted or recreated since the request."""
     hints_rejected_policy: int = counter()
     """Hints that ``leader_hint_policy`` forbade."""
     hints_rejected_incomplete: int = counter()
-    """Hints without a leader or epoch, or with an error that carries no hints."""
+    """Hints without a leader or an epoch, or with an error that cannot have hints."""
     disagreements: int = counter()
-    """Metadata responses that named another leader than an accepted hint at the same epoch; metadata took precedence.
-    """
+    """Metadata responses that named another leader than an accepted hint at the same epoch. The metadata was used."""
     stale_partitions: int = counter()
-    """Partitions in metadata responses older than the client's view, which were ignored."""
+    """Partitions in metadata responses that were older than the client's view, and were ignored."""
     rewinds: int = counter()
-    """Partitions whose epoch permanently decreased (an unclean recovery), accepted after several responses."""
+    """Partitions whose epoch permanently decreased, after an unclean recovery. Accepted after several responses."""
     refreshes: int = counter()
     """Metadata responses processed."""
     refresh_failures: int = counter()
-    """Metadata refreshes that no broker answered."""
+    """Metadata refreshes to which no broker responded."""
     rebootstraps_unavailable: int = counter()
     """Bootstraps because no known broker could be reached (KIP-899)."""
     rebootstraps_timed_out: int = counter()
@@ -147,18 +149,18 @@ class MetadataMetrics(Frozen):
 
 
 class ProducerTopicMetrics(Frozen):
-    """Outcomes of the records of one topic."""
+    """Counts of the acknowledged and failed records of one topic."""
 
     records_acked: int = counter("records_acked", "producer.topic.record.send")
     """Records acknowledged."""
     records_failed: int = counter("records_failed", "producer.topic.record.error")
-    """Records given up."""
+    """Records that failed."""
     batches_acked: int = counter("batches_acked")
     """Batches acknowledged."""
 
 
 class ProducerMetrics(Frozen):
-    """Counts since the producer was created, and some current values. Times are in milliseconds."""
+    """Metrics of a producer: counts since it was created, and some current values."""
 
     topics: Mapping[str, ProducerTopicMetrics] = rows(ProducerTopicMetrics)
     """Metrics by topic, for topics with acknowledged or failed records."""
@@ -167,19 +169,19 @@ class ProducerMetrics(Frozen):
     records_acked: int = counter()
     """Records acknowledged."""
     records_failed: int = counter(java="producer.record.error")
-    """Records given up, including expired records."""
+    """Records that failed, including expired records."""
     records_expired: int = counter("records_expired")
-    """Records given up because they were not acknowledged within ``delivery_timeout_ms``."""
+    """Records that failed because they were not acknowledged within ``delivery_timeout_ms``."""
     batches_sent: int = counter()
-    """Batches sent, counting each attempt."""
+    """Batches sent. Each attempt counts."""
     batches_acked: int = counter()
     """Batches acknowledged."""
     batches_failed: int = counter()
-    """Batches given up."""
+    """Batches that failed."""
     batches_split: int = counter("batches_split")
-    """Batches that a broker found too large."""
+    """Batches that were split because a broker found them too large."""
     bytes_sent: int = counter("sent_bytes")
-    """Bytes of record batches as sent, after compression, counting each attempt."""
+    """Bytes of record batches as sent, after compression. Each attempt counts."""
     bytes_sent_in_rack: int = counter("sent_in_rack_bytes")
     """Bytes sent to brokers in ``client_rack``."""
     requests: int = counter("requests")
@@ -189,85 +191,85 @@ class ProducerMetrics(Frozen):
     free_retries: int = counter()
     """Retries without backoff, because the leader epoch had advanced (KIP-951)."""
     catch_up_waits: int = counter()
-    """Refusals by the leader of the known epoch, after which the delay is short."""
+    """Refusals by the leader of the epoch that the client knows. The next attempt follows after a short delay."""
     sequence_restarts: int = counter()
-    """Partitions that continued with the next producer epoch (KIP-360)."""
+    """Number of times that a partition continued with the next producer epoch (KIP-360)."""
     leader_moves: int = counter("leader_moves")
-    """Refusals by a former leader that were followed by an acknowledgement from another leader."""
+    """Refusals by a former leader that were followed by an acknowledgement from the new leader."""
     leader_move_ms_total: float = counter()
-    """Total time from these refusals to the acknowledgement."""
+    """Total time in milliseconds from such a refusal (see ``leader_moves``) to the acknowledgement."""
     leader_move_ms_max: float = counter()
-    """The longest such time."""
+    """The longest time from such a refusal to the acknowledgement, in milliseconds."""
     leader_move_ms_last: float = counter()
-    """The latest such time."""
+    """The latest time from such a refusal to the acknowledgement, in milliseconds."""
     buffer_waits: int = counter("buffer_waits")
-    """Sends that had to wait for ``buffer_memory``."""
+    """Calls of ``send`` that had to wait for ``buffer_memory``."""
     buffer_used_bytes: int = gauge("buffer_used_bytes")
     """Bytes of ``buffer_memory`` currently in use."""
     connections: int = counter(java="producer.connection.creation")
-    """Connections opened; for a shared `Client`, by all its users."""
+    """Connections opened. For a shared `Client`, by all its clients together."""
     batches_pending: int = gauge("batches_pending")
-    """Batches currently neither acknowledged nor failed."""
+    """Batches that are currently neither acknowledged nor failed."""
     send_latency: LatencyHistogram = histogram("send_latency_seconds")
     """Time from the first record of a batch to its acknowledgement, once per batch."""
     queue_latency: LatencyHistogram = histogram(java="producer.record.queue.time")
     """Time from the first record of a batch to its first request."""
     throttle_time: LatencyHistogram = histogram(java="producer.produce.throttle.time")
-    """Throttle time demanded by responses (KIP-219), mostly 0."""
+    """Throttle time in Produce responses (KIP-219), which is usually 0."""
     request_latency: Mapping[int, LatencyHistogram] = rows(None, "producer.node.request.latency")
     """Time from a Produce request to its response, by broker."""
     metadata: MetadataMetrics = field(default_factory=MetadataMetrics)
-    """Leader hints, refreshes and rebootstraps of the client."""
+    """Leader hints, metadata refreshes and bootstraps of the client."""
 
 
 # --- consumers -------------------------------------------------------------------------------------------------------
 
 
 class ConsumerTopicMetrics(Frozen):
-    """Counts of one topic."""
+    """Counts of records and bytes of one topic."""
 
     records_consumed: int = counter("records", "consumer.fetch.manager.records.consumed")
-    """Records handed out to the application."""
+    """Records returned to the application."""
     bytes_fetched: int = counter("fetched_bytes", "consumer.fetch.manager.bytes.consumed")
-    """Sizes of the received record batches, before decompression."""
+    """Bytes of the received record batches, before decompression."""
 
 
 class PartitionMetrics(Frozen):
-    """An assigned partition. Values are None until a response provides them."""
+    """State of an assigned partition. Values are None until a response provides them."""
 
     position: int | None = gauge("position", default=None)
-    """Offset of the next record for the application."""
+    """Offset of the next record to return to the application."""
     high_watermark: int | None = gauge("high_watermark", default=None)
     """Offset after the last record that every in-sync replica has."""
     last_stable_offset: int | None = gauge(default=None)
-    """First offset of an open transaction, or the high watermark."""
+    """First offset of the oldest open transaction, or the high watermark without one."""
     log_start_offset: int | None = gauge(default=None)
     """First offset that still exists."""
     lag: int | None = gauge(default=None)
-    """Number of offsets between the position and the end that this consumer can read to."""
+    """Number of offsets from the position to the end that this consumer can read to."""
     buffered_bytes: int = gauge()
-    """Bytes fetched and not yet handed out, as received."""
+    """Bytes fetched and not yet returned, before decompression."""
     paused: bool = False
 
 
 class ConsumerMetrics(Frozen):
-    """A consumer's counts since it started, and the current state of its partitions."""
+    """Metrics of a consumer: counts since it started, and the current state of its partitions."""
 
     topics: Mapping[str, ConsumerTopicMetrics] = rows(ConsumerTopicMetrics)
     """Counts by topic, for topics with received records."""
     records_consumed: int = counter(java="consumer.fetch.manager.records.consumed")
-    """Records handed out to the application."""
+    """Records returned to the application."""
     bytes_fetched: int = counter(java="consumer.fetch.manager.bytes.consumed")
-    """Sizes of the received record batches, before decompression."""
+    """Bytes of the received record batches, before decompression."""
     buffered_bytes: int = gauge("buffered_bytes")
-    """Bytes fetched and not yet handed out."""
+    """Bytes fetched and not yet returned to the application."""
     connections: int = counter(java="consumer.connection.creation")
-    """Connections opened; for a shared `Client`, by all its users."""
+    """Connections opened. For a shared `Client`, by all its clients together."""
     fetches: int = counter("fetches", "consumer.fetch.manager.fetch")
     """Fetch requests."""
     fetches_beside_session: int = counter()
-    """Fetch requests sent outside of a fetch session because the broker was still waiting for records of other
-    partitions."""
+    """Fetch requests outside of a fetch session. They are sent while the broker still waits for records of other
+    partitions in the session."""
     fetch_latency_avg_ms: float = gauge()
     """Mean of ``fetch_latency`` in milliseconds; 0 before the first response."""
     failed_fetches: int = counter("failed_fetches")
@@ -279,73 +281,75 @@ class ConsumerMetrics(Frozen):
     leader_moves: int = counter("leader_moves")
     """Refusals by a former leader, and lost connections, that were followed by a response from another broker."""
     leader_move_ms_total: float = counter()
-    """Total time from the refusal to the request that the other broker answered, without its wait for records."""
+    """Total time in milliseconds from such a refusal (see ``leader_moves``) to the request that another broker
+    answered. That broker's wait for records is not included."""
     leader_move_ms_max: float = counter()
-    """The longest such time."""
+    """The longest time from such a refusal to that request, in milliseconds."""
     leader_move_ms_last: float = counter()
-    """The latest such time."""
+    """The latest time from such a refusal to that request, in milliseconds."""
     session_resets: int = counter()
     """Fetch sessions that a broker no longer had (KIP-227)."""
     follower_redirects: int = counter()
     """Partitions that a broker redirected to a nearby follower (KIP-392)."""
     stale_answers: int = counter()
-    """Partition responses that were void on arrival, for example after a seek."""
+    """Partitions in responses that were no longer wanted on arrival, for example after a seek."""
     offset_resets: int = counter("offset_resets")
-    """Positions out of range that ``auto_offset_reset`` moved."""
+    """Positions out of range that were reset according to ``auto_offset_reset``."""
     truncations: int = counter()
-    """Positions found to be beyond the end of a log that had lost records (KIP-320)."""
+    """Positions found beyond the end of a log that had lost records (KIP-320)."""
     fetch_latency: LatencyHistogram = histogram("fetch_latency_seconds", "consumer.fetch.manager.fetch.latency")
-    """Time from a fetch request to its response, including the time that brokers waited for records."""
+    """Time from a fetch request to its response, including the time for which the broker waited for records."""
     request_latency: Mapping[int, LatencyHistogram] = rows(None, "consumer.node.request.latency")
-    """Time from request to response, by broker."""
+    """Time from a request to its response, by broker."""
     commit_latency: LatencyHistogram = histogram("commit_latency_seconds", "consumer.coordinator.commit.latency")
-    """Latency of successful commits, including any rebalance in between."""
+    """Time of successful commits, including the time of a rebalance in between."""
     rebalance_latency: LatencyHistogram = histogram(
         "rebalance_latency_seconds", "consumer.coordinator.rebalance.latency"
     )
-    """Time from when a member learns of a rebalance until it has given up and taken over all its partitions."""
+    """Time from the moment when a member learns of a rebalance until it has given up and received all its partitions.
+    """
     partitions: Mapping[TopicPartition, PartitionMetrics] = rows(PartitionMetrics)
-    """Metrics of the assigned partitions."""
+    """State of each assigned partition."""
     metadata: MetadataMetrics = field(default_factory=MetadataMetrics)
-    """Leader hints, refreshes and rebootstraps of the client."""
+    """Leader hints, metadata refreshes and bootstraps of the client."""
 
 
 # --- share consumers -------------------------------------------------------------------------------------------------
 
 
 class ShareTopicMetrics(Frozen):
-    """Counts of one topic. Acknowledgements count when a broker has accepted them."""
+    """Counts of one topic. An acknowledgement counts when a broker has accepted it."""
 
     records_consumed: int = counter("records", "consumer.share.fetch.manager.records.consumed")
-    """Records handed out to the application, counting each delivery."""
+    """Records returned to the application. Each delivery counts."""
     bytes_fetched: int = counter("fetched_bytes", "consumer.share.fetch.manager.bytes.consumed")
-    """Sizes of the received record batches, before decompression."""
+    """Bytes of the received record batches, before decompression."""
     records_accepted: int = counter("records_accepted")
     """Records accepted."""
     records_released: int = counter("records_released")
-    """Records given back to the group, including records that the application never received."""
+    """Records released to the group, including records that were not returned to the application."""
     records_rejected: int = counter("records_rejected")
     """Records rejected."""
     locks_renewed: int = counter("locks_renewed")
     """Locks renewed."""
     records_lost: int = counter("records_lost")
-    """Records delivered again because their lock expired, or a connection or leader was lost, before a broker had
-    accepted their acknowledgement."""
+    """Records that will be delivered again, because their lock expired or a connection or leader was lost before a
+    broker had accepted their acknowledgement."""
 
 
 class ShareConsumerMetrics(Frozen):
-    """A share consumer's counts since it started."""
+    """Metrics of a share consumer: counts since it started, and a current value."""
 
     topics: Mapping[str, ShareTopicMetrics] = rows(ShareTopicMetrics)
     """Counts by topic, for topics with received records."""
     records_consumed: int = counter(java="consumer.share.fetch.manager.records.consumed")
-    """Records handed out to the application, counting each delivery."""
+    """Records returned to the application. Each delivery counts."""
     bytes_fetched: int = counter(java="consumer.share.fetch.manager.bytes.consumed")
-    """Sizes of the received record batches, before decompression."""
+    """Bytes of the received record batches, before decompression."""
     acknowledgements: int = counter(java="consumer.share.fetch.manager.acknowledgements.send")
     """Acknowledgements of all kinds that brokers have accepted."""
     buffered_records: int = gauge("buffered_records")
-    """Approximate number of records acquired and not yet handed out."""
+    """Approximate number of records that are acquired and not yet returned to the application."""
     fetches: int = counter("fetches", "consumer.share.fetch.manager.fetch")
     """Fetch requests."""
     failed_fetches: int = counter("failed_fetches")
@@ -353,19 +357,20 @@ class ShareConsumerMetrics(Frozen):
     leader_moves: int = counter("leader_moves")
     """Refusals by a former leader, and lost connections, that were followed by a response from another broker."""
     leader_move_ms_total: float = counter()
-    """Total time from the refusal to the request that the other broker answered, without its wait for records."""
+    """Total time in milliseconds from such a refusal (see ``leader_moves``) to the request that another broker
+    answered. That broker's wait for records is not included."""
     leader_move_ms_max: float = counter()
-    """The longest such time."""
+    """The longest time from such a refusal to that request, in milliseconds."""
     leader_move_ms_last: float = counter()
-    """The latest such time."""
+    """The latest time from such a refusal to that request, in milliseconds."""
     fetch_latency: LatencyHistogram = histogram("fetch_latency_seconds", "consumer.share.fetch.manager.fetch.latency")
-    """Time from a fetch request to its response, including the time that brokers waited for records."""
+    """Time from a fetch request to its response, including the time for which the broker waited for records."""
     request_latency: Mapping[int, LatencyHistogram] = rows(None, "consumer.node.request.latency")
-    """Time from request to response, by broker."""
+    """Time from a request to its response, by broker."""
     throttle_time: LatencyHistogram = histogram(java="consumer.share.fetch.manager.fetch.throttle.time")
-    """Throttle time demanded by responses to fetches (KIP-219), mostly 0."""
+    """Throttle time in fetch responses (KIP-219), which is usually 0."""
     acknowledge_latency: LatencyHistogram = histogram("acknowledge_latency_seconds")
-    """Time from request to response, of requests whose acknowledgements were accepted. A fetch that carries
-    acknowledgements may also wait for records."""
+    """Time from a request with acknowledgements to its response, if they were accepted. A fetch with acknowledgements
+    may also wait for records."""
     metadata: MetadataMetrics = field(default_factory=MetadataMetrics)
-    """Leader hints, refreshes and rebootstraps of the client."""
+    """Leader hints, metadata refreshes and bootstraps of the client."""

@@ -1,11 +1,12 @@
-"""Metrics for Prometheus: exports the `metrics`, `lag` and `health` of clients to `prometheus_client`.
+"""Metrics for Prometheus: exports the `metrics`, `lag` and `health` of clients with `prometheus_client`.
 
     from prometheus_client import REGISTRY
     from aiokafka_lead.prometheus import KafkaCollector
 
     REGISTRY.register(KafkaCollector(producer, consumer))
 
-Needs the ``prometheus`` extra. A collector adds no cost between scrapes: it reads counts that the clients keep anyway.
+Needs the ``prometheus`` extra. A collector has no costs between scrapes, because it reads counts that the clients keep
+in any case.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ Client = Single | TransactionPipeline[Any, Any]
 
 
 class _Seen(NamedTuple):
-    """State of a client at a moment."""
+    """State of a client at one moment, with the value of its label ``client_id``."""
 
     name: str
     metrics: Any
@@ -54,7 +55,7 @@ _Rows = Callable[[_Seen], Iterable[tuple[tuple[str, ...], Any]]]
 
 
 class KafkaMetric(NamedTuple):
-    """A metric in `METRICS`. Scrapes append ``_total`` to a counter's name."""
+    """A metric in `METRICS`. In a scrape, the name of a counter ends with ``_total``."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -65,11 +66,11 @@ class KafkaMetric(NamedTuple):
 
     @property
     def unit(self) -> str:
-        """``"seconds"``, ``"bytes"``, or "" if the name already says what is counted."""
+        """``"seconds"``, ``"bytes"``, or an empty str for a plain count."""
         return next((unit for unit in ("seconds", "bytes") if self.name.endswith(f"_{unit}")), "")
 
     def family(self, clients: Iterable[_Seen]) -> Any:
-        """Return the metric family for a scrape."""
+        """Return the metric with its values for a scrape."""
         family: Any = _FAMILIES[self.kind](self.name, self.text, labels=self.labels)
         for seen in clients:
             for labels, value in self.rows(seen):
@@ -88,7 +89,7 @@ _FAMILIES: dict[str, Any] = {
 
 
 def _of(prefix: str, metrics: type) -> Iterator[KafkaMetric]:
-    """Yield the metrics of a class that are exported."""
+    """Yield those metrics of a class that are exported."""
     texts = _texts(metrics)
     for name, figure in figures(metrics).items():
         if figure.rows is not None:
@@ -104,7 +105,10 @@ def _of(prefix: str, metrics: type) -> Iterator[KafkaMetric]:
 
 
 def _texts(metrics: type) -> dict[str, str]:
-    """Return the docstrings of the fields; none if the source is missing, as in a program in a single file."""
+    """Return the docstrings of the fields of a class.
+
+    The result is empty if there is no source, as in a program that is bundled as a single file.
+    """
     body = _classes(metrics.__module__).get(metrics.__name__, ())
     return {
         field.target.id: re.sub(r"\s+", " ", str(text.value.value)).replace("``", "")
@@ -138,7 +142,7 @@ def _each(mapping: Callable[[_Seen], Mapping[Any, Any]], of: Callable[[Any], Any
 
 
 def _healthy(prefix: str) -> KafkaMetric:
-    text = "1 while health() reports no problem, otherwise 0."
+    text = "1 if health() reports no problem, otherwise 0."
     return KafkaMetric(f"{prefix}healthy", "gauge", text, ("client_id",), _own(lambda seen: float(seen.health.healthy)))
 
 
@@ -149,7 +153,7 @@ METRICS: Mapping[type[Single], tuple[KafkaMetric, ...]] = {
         KafkaMetric(
             "kafka_consumer_lag",
             "gauge",
-            "Offsets from the first record that is not done to the end.",
+            "Number of offsets from the first unfinished record to the end of the partition.",
             ("client_id", "topic", "partition"),
             _each(attrgetter("lag.partitions"), lambda behind: behind),
         ),
@@ -157,7 +161,7 @@ METRICS: Mapping[type[Single], tuple[KafkaMetric, ...]] = {
         KafkaMetric(
             "kafka_consumer_stuck_partitions",
             "gauge",
-            "Partitions that do not advance, according to health().",
+            "Number of partitions that do not advance, according to health().",
             ("client_id",),
             _own(lambda seen: len(seen.health.stuck)),
         ),
@@ -179,24 +183,29 @@ METRICS: Mapping[type[Single], tuple[KafkaMetric, ...]] = {
 
 
 class KafkaCollector(Collector):
-    """Collects the metrics of producers, pipelines and consumers given here or added later.
+    """Collector of the metrics of producers, pipelines, consumers and relays, for `prometheus_client`.
 
-    A registry accepts only one `KafkaCollector`: register it, and `add` clients as you create them. The metrics are
-    `METRICS`. Their label ``client_id`` distinguishes the clients of a process, so give each client a different
-    ``client_id``. A pipeline's producers have the pipeline's ``client_id`` with ``-0``, ``-1`` and so on. If a client
-    is added while another client of its kind has the same ``client_id``, its label gets ``-2``, ``-3`` and so on until
-    it is removed, because Prometheus rejects a scrape with duplicate series.
+        collector = KafkaCollector(producer)
+        REGISTRY.register(collector)
+        collector.add(consumer)
+
+    A registry accepts only one `KafkaCollector`, so register one, and `add` clients as you create them. `METRICS` has
+    all metrics. Their label ``client_id`` distinguishes the clients of a process, so give each client a different
+    ``client_id``. A pipeline's producers have the pipeline's ``client_id`` with ``-0``, ``-1`` and so on.
+
+    If a client is added while another client of its kind has the same ``client_id``, its label gets ``-2``, ``-3`` and
+    so on until it is removed. Otherwise Prometheus would reject the scrape because of duplicate series.
     """
 
     def __init__(self, *clients: Client) -> None:
-        """Collect from these clients. Raises `ConfigTypeError` for any other object."""
+        """Collect from these clients. Raises `ConfigTypeError` for an object of another kind."""
         self._names: dict[Single, str] = {}
-        """Label of each client; a pipeline's producers are separate entries."""
+        """Label of each client. The producers of a pipeline are separate entries."""
         for client in clients:
             self.add(client)
 
     def add(self, client: Client) -> None:
-        """Collect from this client, too."""
+        """Also collect from this client. Raises `ConfigTypeError` for an object of another kind."""
         if not isinstance(client, Producer | TransactionPipeline | Consumer | ShareConsumer | Relay):
             raise ConfigTypeError(
                 "client must be a Producer, a TransactionPipeline, a Consumer, a ShareConsumer or a Relay, not "
@@ -212,12 +221,15 @@ class KafkaCollector(Collector):
             self._names.pop(each, None)
 
     def describe(self) -> Iterator[Metric]:
-        """Yield every metric without values, so that a registry immediately refuses a second `KafkaCollector`."""
+        """Yield every metric without values.
+
+        With this, a registry refuses a second `KafkaCollector` when it is registered.
+        """
         for metric in itertools.chain.from_iterable(METRICS.values()):
             yield metric.family(())
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the clients' current values. May be called in any thread."""
+        """Yield the current values of the clients. May be called in any thread."""
         named = self._names.copy()
         for kind, metrics in METRICS.items():
             seen = [_see(client, name) for client, name in named.items() if isinstance(client, kind)]
@@ -245,7 +257,10 @@ def _see(client: Single, name: str) -> _Seen:
 
 
 def _look(ask: Callable[[], T]) -> T:
-    """Call ``ask`` in a thread other than the client's; repeat if a collection changes during iteration."""
+    """Call ``ask`` in a thread other than the client's.
+
+    The call is repeated if the client changes a collection while ``ask`` iterates over it.
+    """
     for _ in range(10):
         try:
             return ask()

@@ -4,8 +4,9 @@
     Producer("kafka.example.org:9093", security=Plain("key", secret, tls=Tls(cafile="ca.pem")))
     Producer("kafka.example.org:9093", security=Tls(certfile="me.pem", keyfile="me.key"))
 
-A login uses TLS unless it has ``tls=None``. Each value sets flat options (`SecurityOptions`), which may be given
-instead of it, but not in addition. Errors about an attribute name its flat option. Secrets do not show in ``repr``.
+A login uses TLS unless it has ``tls=None``. Each value sets some of the flat options in `SecurityOptions`. These may be
+passed instead of the value, but not together with it. An error about an attribute names the flat option. Secrets do not
+appear in ``repr``.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ SaslMechanism = Literal[PasswordMechanism, "OAUTHBEARER", "GSSAPI"]
 PASSWORD_MECHANISMS: tuple[str, ...] = get_args(PasswordMechanism)
 
 ContextFactory = Callable[[], ssl.SSLContext | Awaitable[ssl.SSLContext]]
-"""Returns the TLS context for the next connection."""
+"""Callable that returns the TLS context for the next connection. A coroutine function is awaited."""
 
 _MATERIAL = (
     "ssl_cafile",
@@ -48,11 +49,11 @@ _MATERIAL = (
     "ssl_password",
     "ssl_check_hostname",
 )
-"""Options of `TlsMaterial`."""
+"""Names of the options of `TlsMaterial`."""
 
 
 class _Values(Frozen):
-    """Values that keep their secrets out of ``repr``, ``vars`` and error collectors."""
+    """Values whose secrets do not appear in ``repr``, in ``vars`` or in error collectors."""
 
     def __init__(self, *values: Any, **given: Any) -> None:
         super().__init__(*values, **given)
@@ -61,14 +62,17 @@ class _Values(Frozen):
 
 
 class Tls(_Values):
-    """TLS, with or without a client certificate. Each attribute is the option with the prefix ``ssl_``."""
+    """TLS, with or without a client certificate.
+
+    Each attribute is the option with the prefix ``ssl_`` in `SecurityOptions`.
+    """
 
     cafile: str | os.PathLike[str] | None = None
-    """Authorities to trust; the system's if neither this nor ``cadata`` is given."""
+    """File with the authorities to trust. Without this and ``cadata``, the authorities of the system are trusted."""
     cadata: str | bytes | None = None
     ca_password: str | None = field(default=None, repr=False)
     certfile: str | os.PathLike[str] | None = None
-    """Certificate of this client with its chain."""
+    """File with the certificate of this client and its chain."""
     certdata: str | None = None
     keyfile: str | os.PathLike[str] | None = None
     keydata: str | None = field(default=None, repr=False)
@@ -86,7 +90,7 @@ class Tls(_Values):
 
 
 class Plain(_Values):
-    """User name and password, sent unchanged (``sasl_mechanism="PLAIN"``)."""
+    """User name and password, which the broker receives unchanged (``sasl_mechanism="PLAIN"``)."""
 
     username: str
     password: str = field(repr=False)
@@ -119,12 +123,15 @@ class Scram(_Values):
 
 
 class OAuth(_Values):
-    """Tokens of a provider, for example from `aiokafka_lead.oidc` (``sasl_mechanism="OAUTHBEARER"``, KIP-255)."""
+    """Tokens of a provider (``sasl_mechanism="OAUTHBEARER"``, KIP-255).
+
+    `aiokafka_lead.oidc` has providers for common identity services.
+    """
 
     token_provider: TokenProvider = field(repr=False)
     _: KW_ONLY
     token_timeout_ms: float = 10_000
-    """Time limit for a call of the provider."""
+    """Time limit for one call of the provider, in milliseconds."""
     refresh_window_factor: float = 0.8
     """Fraction of its lifetime after which a token is renewed."""
     refresh_window_jitter: float = 0.05
@@ -151,7 +158,10 @@ class OAuth(_Values):
 
 
 class Kerberos(_Values):
-    """A Kerberos ticket (``sasl_mechanism="GSSAPI"``). Each attribute is the option with prefix ``sasl_kerberos_``."""
+    """A Kerberos ticket (``sasl_mechanism="GSSAPI"``).
+
+    Each attribute is the option with the prefix ``sasl_kerberos_`` in `SecurityOptions`.
+    """
 
     service_name: str = "kafka"
     _: KW_ONLY
@@ -178,7 +188,7 @@ def _login(mechanism: str, tls: Tls | None, **options: Any) -> dict[str, Any]:
 
 
 def flat_security(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options with ``security`` replaced by flat options.
+    """Return the options with ``security`` replaced by the flat options that it sets.
 
     Raises `ConfigError`, which names both, if a flat security option is also given.
     """
@@ -187,7 +197,7 @@ def flat_security(given: Mapping[str, Any]) -> dict[str, Any]:
     if value is None:
         return flat
     if not isinstance(value, Security):
-        kind = "str" if isinstance(value, str) else type(value).__name__  # a str has become a `Secret` by now
+        kind = "str" if isinstance(value, str) else type(value).__name__  # by now, a str has become a `Secret`
         raise ConfigTypeError(f"security must be a Plain, Scram, OAuth, Kerberos or Tls, not {kind}")
     for name in SecurityConfig.__dataclass_fields__:
         if flat.pop(name, None) is not None:
@@ -207,12 +217,12 @@ def _authorities(name: str, value: Any) -> str | bytes:
 
 
 def _pem(name: str, value: Any) -> str:
-    """Return a PEM text, whose comments may be in an encoding that the environment could not decode."""
+    """Return a PEM text whose comments may contain characters that the environment could not decode."""
     return text(name, type(value)(value.encode(errors="replace").decode()) if isinstance(value, str) else value)
 
 
 class KerberosConfig(Checked):
-    """The options of `KerberosOptions`, checked."""
+    """The options of `KerberosOptions`, after their checks."""
 
     sasl_kerberos_service_name: str = option("kafka", text)
     sasl_kerberos_domain_name: str | None = option(None, optional(text))
@@ -229,7 +239,7 @@ class KerberosConfig(Checked):
             return
         try:
             import gssapi  # noqa: F401 # pyright: ignore[reportMissingImports]
-        except (ImportError, OSError) as error:  # OSError: the package is there, but not the system library
+        except (ImportError, OSError) as error:  # OSError: the package is installed, but the system library is missing
             raise ConfigError(
                 'sasl_mechanism GSSAPI needs the extra "gssapi", and the system\'s Kerberos library: '
                 f'pip install "aiokafka-lead[gssapi]" ({error})'
@@ -246,7 +256,7 @@ class KerberosConfig(Checked):
 
 
 class SecurityConfig(KerberosConfig, OAuthConfig):
-    """The options of `SecurityOptions`, checked. Their meaning is described there."""
+    """The options of `SecurityOptions`, which describes them, after their checks."""
 
     security_protocol: SecurityProtocol = option("PLAINTEXT", one_of(*get_args(SecurityProtocol)))
     ssl_context: ssl.SSLContext | ContextFactory | None = option(None, optional(_context))
@@ -282,7 +292,9 @@ class SecurityConfig(KerberosConfig, OAuthConfig):
                 if getattr(self, name) is None and self.sasl_mechanism in PASSWORD_MECHANISMS:
                     raise ConfigError(f"{name} is required for sasl_mechanism {self.sasl_mechanism}")
         elif self.sasl_mechanism is not None or self.sasl_plain_password is not None:
-            raise ConfigError(f"security_protocol {self.security_protocol} does not use the sasl_* options given")
+            raise ConfigError(
+                f"sasl_* options need security_protocol SASL_SSL or SASL_PLAINTEXT, not {self.security_protocol}"
+            )
         if self.sasl_delegation_token and not str(self.sasl_mechanism).startswith("SCRAM-"):
             raise ConfigError(f"sasl_delegation_token needs SCRAM, not sasl_mechanism {self.sasl_mechanism}")
         self._check_tls()
@@ -297,7 +309,7 @@ class SecurityConfig(KerberosConfig, OAuthConfig):
     def tls_material(self) -> TlsMaterial:
         """Authorities and certificate from the ``ssl_*`` options other than ``ssl_context``."""
         from ._options.tls.material import (
-            TlsMaterial,  # imported here: with its imports it would take a tenth of a producer's import time
+            TlsMaterial,  # imported here, because it takes a tenth of the import time of a producer
         )
 
         return TlsMaterial(**{name: getattr(self, name) for name in _MATERIAL})
@@ -311,6 +323,8 @@ class SecurityConfig(KerberosConfig, OAuthConfig):
         if self.ssl_context is not None:
             given.append("ssl_context")
         if given and not self.security_protocol.endswith("SSL"):
-            raise ConfigError(f"security_protocol {self.security_protocol} does not use the {given[0]} given")
+            raise ConfigError(
+                f"security_protocol {self.security_protocol} does not use {given[0]}: set SSL or SASL_SSL"
+            )
         if self.ssl_context is not None and len(given) > 1:
-            raise ConfigError(f"ssl_context excludes {given[0]}: load it into the context instead")
+            raise ConfigError(f"ssl_context and {given[0]} exclude each other: configure the context instead")

@@ -32,14 +32,14 @@ Header = tuple[str, bytes | None]
 """A record header: its key, and its value, which may be None."""
 
 Headers = tuple[Header, ...]
-"""A record's headers in the order in which they were written; keys may repeat."""
+"""The headers of a record, in the order in which they were written. Keys may repeat."""
 
 LATENCY_BOUNDS_MS = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 10000.0, 30000.0)
-"""Upper bounds of a `LatencyHistogram`'s counts in milliseconds; the last count has no bound."""
+"""Upper bounds of the counts in a `LatencyHistogram`, in milliseconds. The last count has no bound."""
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic."""
+    """A partition of a topic, by the topic's name and the partition's number."""
 
     topic: str
     partition: int
@@ -52,31 +52,32 @@ class TimestampType(IntEnum):
     """Source of a record's timestamp: the producer or the broker (the topic's ``message.timestamp.type``)."""
 
     NO_TIMESTAMP = -1
-    """No timestamp, in message format 0."""
+    """There is no timestamp (message format 0)."""
     CREATE_TIME = 0
-    """The producer, when the record was created."""
+    """The producer set it when the record was created."""
     LOG_APPEND_TIME = 1
-    """The broker, when it appended the batch."""
+    """The broker set it when it appended the batch."""
 
 
 class AcknowledgeType(IntEnum):
-    """Decision about a record of a share group (KIP-932, KIP-1222)."""
+    """Outcome that an application reports for a record of a share group (KIP-932, KIP-1222)."""
 
     ACCEPT = 1
     """The record was handled."""
     RELEASE = 2
-    """Deliver the record again, to any member, unless the group's limit of deliveries is reached."""
+    """Deliver the record again, to any member of the group, unless it has reached the group's limit of deliveries."""
     REJECT = 3
     """The record cannot be handled and must not be delivered again."""
     RENEW = 4
-    """The record is still being handled: restart its lock. Needs Apache Kafka 4.2."""
+    """The record is still being handled, so restart its lock. Needs Apache Kafka 4.2."""
 
 
 class RecordMetadata(NamedTuple):
-    """Location of an acknowledged record.
+    """Place of an acknowledged record.
 
-    ``offset`` is -1 if the broker returned none (``acks=0``, or a duplicate that the broker no longer remembers).
-    ``timestamp_ms`` is the record's timestamp, or the broker's time on a topic with log-append time.
+    ``offset`` is -1 if the broker returned none, because of ``acks=0`` or because it has forgotten the original of a
+    duplicate. ``timestamp_ms`` is in milliseconds since the epoch: the record's timestamp, or the broker's time if the
+    topic has log-append time.
     """
 
     topic: str
@@ -86,33 +87,33 @@ class RecordMetadata(NamedTuple):
 
 
 class SerializationContext(NamedTuple):
-    """Describes a record to a serializer or deserializer, in addition to the key or value.
-
-    A serializer or deserializer receives it if its second positional parameter has no default or is called ``context``.
+    """The record to which a key or value belongs, for serializers and deserializers.
 
         def to_json(order: Order, context: SerializationContext) -> bytes: ...
 
-    A function of one argument, like ``json.loads`` or ``str.encode``, is called with only the key or value.
+    A serializer or deserializer receives it as the second positional argument, if that parameter has no default or is
+    named ``context``. A function of one argument, like ``json.loads`` or ``str.encode``, receives only the key or
+    value.
     """
 
     topic: str
     headers: Headers
-    """The record's headers, already checked. They cannot be changed here."""
+    """The record's headers, after their check. They cannot be changed here."""
     is_key: bool
     """True for a record's key, False for its value."""
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """A result of `Consumer.offsets_for_times`: the first record at or after the requested time."""
+    """Offset and timestamp of a record, as returned by `Consumer.offsets_for_times`."""
 
     offset: int
     timestamp_ms: int
     leader_epoch: int | None = None
 
 
-@dataclass(frozen=True, slots=True)  # not `Frozen`: every commit creates one for each partition
+@dataclass(frozen=True, slots=True)  # not `Frozen`, which is slower: every commit creates one for each partition
 class OffsetAndMetadata:
-    """A committed position: the offset of the next record to read, and the application's metadata."""
+    """A committed position: the offset of the next record to read, and a text of the application."""
 
     offset: int
     metadata: str = ""
@@ -120,37 +121,43 @@ class OffsetAndMetadata:
 
 
 class ConsumerGroupMetadata(Frozen):
-    """A consumer's membership at a moment, sent with the offsets of a transaction (KIP-447)."""
+    """A consumer's membership of its group, which is sent with the offsets of a transaction (KIP-447).
+
+    It describes the moment of the call of `Consumer.group_metadata`.
+    """
 
     group_id: str
     generation_id: int = -1
-    """The generation, or the member epoch under KIP-848; -1 if the consumer is not a member."""
+    """The generation of the group, or the member epoch under KIP-848. -1 if the consumer is not a member."""
     member_id: str = ""
     group_instance_id: str | None = None
     topic_ids: Mapping[str, UUID] = field(default_factory=dict, compare=False, repr=False)
-    """Ids of the topics that the consumer reads, by name. With them, a broker can refuse offsets of a topic that has
-    been deleted and recreated since (KIP-1319, Kafka 4.4). Without ids, the offsets are stored for the new topic."""
+    """Ids of the topics that the consumer reads, by name. With them, a broker refuses offsets of a topic that has been
+    deleted and created again since (KIP-1319, Kafka 4.4). Without ids, it stores the offsets for the new topic."""
 
 
 class RebalanceListener:
-    """Receives the partitions that a consumer group assigns to a `Consumer`; see `Consumer.subscribe`.
+    """Listener for the partitions that a consumer group assigns to a `Consumer`; see `Consumer.subscribe`.
 
         class Store(RebalanceListener):
-            async def on_partitions_assigned(self, partitions):
-                ...
+            async def on_partitions_revoked(self, partitions):
+                await save(partitions)
 
-    Override the methods that you need, as plain or coroutine functions. Each may take ``rebalance_timeout_ms``. An
-    error raised in a method does not stop the rebalance: the next read raises a `RebalanceListenerError` with this
-    error as its cause. A listener may also be any other object with some of these methods; other names that begin with
-    ``on_partition`` are refused.
+    Override the methods that you need, as plain or coroutine functions. The rebalance waits for each of them. A
+    coroutine function that takes longer than ``rebalance_timeout_ms`` is cancelled.
+
+    If a method raises an error or is cancelled, the rebalance continues, and the next read raises a
+    `RebalanceListenerError`, whose cause is the error of the method. A listener may also be any other object with some
+    of these methods. An object with another method whose name begins with ``on_partition`` is refused, because that
+    name is probably misspelt.
     """
 
     def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
-        """Called with newly assigned partitions, before their first record is returned. It may seek."""
+        """Called with newly assigned partitions, before their first record is returned. It may call `Consumer.seek`."""
 
     def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
-        """Called with revoked partitions, before the consumer gives them up. Their positions can still be committed."""
+        """Called with revoked partitions, before the consumer gives them up. It may still commit their positions."""
 
     def on_partitions_lost(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:
-        """Called with partitions that other members may already own. By default calls `on_partitions_revoked`."""
+        """Called with partitions that other members may already own. By default, it calls `on_partitions_revoked`."""
         return self.on_partitions_revoked(partitions)

@@ -209,9 +209,9 @@ def handshake_presents(client: ssl.SSLContext) -> str:
         ({"ssl_check_hostname": 1}, "ssl_check_hostname must be True or False"),
         ({"ssl_context": "x"}, "ssl_context must be an ssl.SSLContext or a callable"),
         ({"ssl_context": ssl.SSLContext}, "ssl_context must be an ssl.SSLContext or a callable"),
-        ({"ssl_context": lambda: None, "ssl_cafile": "x"}, "ssl_context excludes ssl_cafile"),
-        ({"ssl_context": lambda: None, "ssl_check_hostname": False}, "ssl_context excludes ssl_check_hostname"),
-        ({"security_protocol": "PLAINTEXT", "ssl_cafile": "x"}, "security_protocol PLAINTEXT does not use the ssl_caf"),
+        ({"ssl_context": lambda: None, "ssl_cafile": "x"}, "ssl_context and ssl_cafile exclude"),
+        ({"ssl_context": lambda: None, "ssl_check_hostname": False}, "ssl_context and ssl_check_hostname exclude"),
+        ({"security_protocol": "PLAINTEXT", "ssl_cafile": "x"}, "security_protocol PLAINTEXT does not use ssl_caf"),
     ],
 )
 def test_a_mistake_names_its_option(files: Files, options: dict[str, Any], words: str) -> None:

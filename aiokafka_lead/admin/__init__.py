@@ -1,4 +1,4 @@
-"""Administration of a Kafka cluster."""
+"""Administration of a Kafka cluster: topics, groups, offsets, configurations, security, transactions."""
 
 from __future__ import annotations
 
@@ -176,24 +176,33 @@ class AdminClient(
     ClusterCalls,
     Facade,
 ):
-    """Creates, inspects and changes topics, groups and other parts of a Kafka cluster.
+    """Client that creates, inspects and changes topics, groups and other parts of a Kafka cluster.
 
-    Use it as ``async with AdminClient("host:9092") as admin``, or await `start` and `stop`.
+        async with AdminClient("localhost:9092") as admin:
+            await admin.create_topics([NewTopic("events", num_partitions=6, replication_factor=3)])
+            print(await admin.describe_topics(["events"]))
 
-    Every call retries temporary failures, such as a lost connection, a moved controller or leader, or an exceeded
-    quota, for at most ``timeout_ms`` (``default_api_timeout_ms``). Then it raises `RequestTimedOutError`, which
-    describes the last attempt. If a broker executed an attempt but its answer was lost, the next attempt may fail for
-    that reason, for example with `TopicAlreadyExistsError`. The error then has a note about the lost answer.
+    Instead of ``async with``, call `start` and `stop`. `AdminOptions` describes the options.
 
-    A call about several items completes every item that it can. If some items fail permanently, it raises the first
-    failure. A note on that error names failed items, and its ``outcomes`` has the outcome of each item (see
-    `outcomes_of`). Only `create_topics` creates topics. Invalid arguments raise `ConfigError` (a ValueError) or
+    Each call retries temporary failures, such as a lost connection, a moved controller or leader, or an exceeded quota,
+    for at most ``timeout_ms`` (default: ``default_api_timeout_ms``). Then it raises `RequestTimedOutError`, which
+    describes the last attempt. If a broker executed an attempt but its response was lost, the next attempt may fail for
+    that reason, for example with `TopicAlreadyExistsError`. A note on the error then mentions the lost response.
+
+    A call about several items, such as several topics, completes every item that it can. If some items fail
+    permanently, it raises the first failure. A note on that error names the failed items, and its ``outcomes`` has the
+    outcome of each item (see `outcomes_of`).
+
+    No call except `create_topics` creates topics. Invalid arguments raise `ConfigError` (a ValueError) or
     `ConfigTypeError` (a TypeError) before any request is sent.
     """
 
     @discreet
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[AdminOptions]) -> None:
-        """Check the options, without connecting. Raises `ConfigError` or `ConfigTypeError`."""
+        """Check the options, without connecting.
+
+        Raises `ConfigError` or `ConfigTypeError` for an invalid option.
+        """
         self._set_up(AdminConfig.from_options(bootstrap_servers, options))
 
     def _set_up(self, config: AdminConfig, parent: Client | None = None) -> None:
@@ -202,17 +211,25 @@ class AdminClient(
         self._calls = Calls(self._client, config.default_api_timeout_ms)
 
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
-        """Connect to the cluster; without ``wait``, in the background until a broker can be reached.
+        """Connect to the cluster.
 
-        Raises `KafkaConnectionError`, with the reason for each bootstrap server, if none could be used within
-        ``timeout_ms`` (``request_timeout_ms``). Raises authentication and TLS errors unchanged.
+        Without ``wait``, the call returns immediately, and the client keeps trying to connect in the background.
+
+        Raises `KafkaConnectionError`, with the reason for each bootstrap server, if no server can be used within
+        ``timeout_ms`` (default: ``request_timeout_ms``). Raises authentication and TLS errors unchanged.
         """
         await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
 
     async def stop(self, timeout_ms: float | None = None) -> None:
-        """Close every connection, within ``timeout_ms`` (10000)."""
+        """Close every connection, within ``timeout_ms`` (default: 10000).
+
+        Calls in progress raise `ClientClosedError`. The method may be called repeatedly.
+        """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
     def metrics(self) -> MetadataMetrics:
-        """Return counts of metadata refreshes, bootstraps and leader hints since the client was created."""
+        """Return counts of metadata refreshes, bootstraps, and leaders learned from responses (KIP-951).
+
+        The counts begin when the client is created.
+        """
         return self._client.metadata.metrics()

@@ -1,4 +1,4 @@
-"""Access control lists (KIP-11, KIP-290)."""
+"""Access control lists: rules that allow or deny operations on resources (KIP-11, KIP-290)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .base import AdminArea
 
 
 class _Known(IntEnum):
-    """An enumeration with 0 for values that this client does not know."""
+    """Enumeration in which 0 stands for all values that this client does not know."""
 
     @classmethod
     def _missing_(cls, value: object) -> _Known | None:
@@ -31,7 +31,7 @@ class AclOperation(_Known):
 
     UNKNOWN = 0
     ANY = 1
-    """In a filter, every operation."""
+    """Matches every operation. Only for filters."""
     ALL = 2
     READ = 3
     WRITE = 4
@@ -49,21 +49,21 @@ class AclOperation(_Known):
 
 
 class AclPermissionType(_Known):
-    """Permission of a rule. A denial takes precedence over every permission."""
+    """Effect of a rule. A rule that denies takes precedence over every rule that allows."""
 
     UNKNOWN = 0
     ANY = 1
-    """In a filter, both."""
+    """Matches both effects. Only for filters."""
     DENY = 2
     ALLOW = 3
 
 
 class AclResourceType(_Known):
-    """Type of resource that a rule protects (Java: ``ResourceType``)."""
+    """Type of the resource to which a rule applies (Java: ``ResourceType``)."""
 
     UNKNOWN = 0
     ANY = 1
-    """In a filter, every type."""
+    """Matches every type. Only for filters."""
     TOPIC = 2
     GROUP = 3
     CLUSTER = 4
@@ -74,37 +74,47 @@ class AclResourceType(_Known):
 
 
 class AclPatternType(_Known):
-    """Interpretation of a rule's resource name (KIP-290)."""
+    """Way in which the resource name of a rule is compared with the names of resources (KIP-290)."""
 
     UNKNOWN = 0
     ANY = 1
-    """In a filter, rules of every pattern type with this name."""
+    """Matches rules of every pattern type that have this resource name. Only for filters."""
     MATCH = 2
-    """In a filter, rules of every pattern type that protect the resource with this name."""
+    """Matches rules of every pattern type that apply to the resource with this name. Only for filters."""
     LITERAL = 3
-    """The resource with this name, or all resources for ``"*"``."""
+    """The rule applies to the resource with this name, or to all resources if the name is ``"*"``."""
     PREFIXED = 4
-    """All resources whose names begin with this prefix."""
+    """The rule applies to all resources whose names begin with this prefix."""
 
 
 @dataclass(frozen=True, slots=True)
 class AclBinding:
-    """A rule that allows or denies a principal an operation on a resource."""
+    """A rule that allows or denies a principal an operation on a resource.
+
+        AclBinding(AclResourceType.TOPIC, "events", "User:alice", AclOperation.READ)
+
+    By default, it allows the operation from every host, on the resource with exactly this name.
+    """
 
     resource_type: AclResourceType
     resource_name: str
     principal: str
-    """For example ``"User:alice"``, or ``"User:*"`` for all users."""
+    """User, for example ``"User:alice"``, or ``"User:*"`` for all users."""
     operation: AclOperation
     permission_type: AclPermissionType = AclPermissionType.ALLOW
     host: str = "*"
-    """The user's address, or ``"*"`` for all addresses."""
+    """Address from which the user connects, or ``"*"`` for all addresses."""
     pattern_type: AclPatternType = AclPatternType.LITERAL
 
 
 @dataclass(frozen=True, slots=True)
 class AclBindingFilter:
-    """Selects the rules that match all given parts; without parts, all rules."""
+    """Filter for the rules that match all given attributes.
+
+        AclBindingFilter(resource_type=AclResourceType.TOPIC, principal="User:alice")
+
+    Without attributes, all rules match.
+    """
 
     resource_type: AclResourceType = AclResourceType.ANY
     resource_name: str | None = None
@@ -147,7 +157,7 @@ def _binding(name: str, value: Any) -> AclBinding:
     _kinds(name, rule)
     for part in _KINDS:
         if getattr(rule, part).name in _ONLY_IN_FILTERS:
-            raise ConfigError(f"{name}.{part} must not be {getattr(rule, part).name}: that is for filters")
+            raise ConfigError(f"{name}.{part} must not be {getattr(rule, part).name}, which is only for filters")
     for part in ("resource_name", "host"):
         short_text(f"{name}.{part}", getattr(rule, part))
     principal(f"{name}.principal", rule.principal)
@@ -155,7 +165,7 @@ def _binding(name: str, value: Any) -> AclBinding:
 
 
 def principal(name: str, value: Any) -> tuple[str, str]:
-    """Return the type and name of a principal such as ``"User:alice"``."""
+    """Check a principal such as ``"User:alice"``, and return its type and its name."""
     kind, separator, who = short_text(name, value).partition(":")
     if not separator or not kind or not who:
         raise ConfigError(f"{name} must be a principal like 'User:alice', not {value!r}")
@@ -168,12 +178,15 @@ PRINCIPALS = list_of("principals", principal)
 
 
 class AclCalls(AdminArea):
-    """Access control lists."""
+    """Calls about access control lists."""
 
     async def describe_acls(
         self, acl_filter: AclBindingFilter = _EVERYTHING, *, timeout_ms: float | None = None
     ) -> list[AclBinding]:
-        """Return the rules that match a filter. Raises `SecurityDisabledError` without an authorizer."""
+        """Return the rules that match a filter (default: all rules).
+
+        Raises `SecurityDisabledError` if the brokers have no authorizer.
+        """
         wanted = _acl_filter("acl_filter", acl_filter)
         deadline = self._calls.deadline(timeout_ms)
         request = DescribeAclsRequest(
@@ -201,7 +214,10 @@ class AclCalls(AdminArea):
         ]
 
     async def create_acls(self, bindings: Iterable[AclBinding], *, timeout_ms: float | None = None) -> None:
-        """Add rules; existing rules stay. Brokers apply the new rules shortly after this returns."""
+        """Add rules to the existing rules.
+
+        Brokers may need a moment after this call until they apply the new rules.
+        """
         wanted = _BINDINGS("bindings", bindings)
         deadline = self._calls.deadline(timeout_ms)
 
@@ -219,7 +235,7 @@ class AclCalls(AdminArea):
                 for rule in pending
             ]
             response = await self._calls.call(Route.CONTROLLER, CreateAclsRequest(creations=creations), deadline)
-            # Results are in the order of the request, and contain no names.
+            # The response has one result for each rule, in the order of the request and without names.
             return {
                 rule: outcome(None, result.error_code, str(rule), result.error_message)
                 for rule, result in zip(pending, response.results, strict=False)
@@ -230,9 +246,10 @@ class AclCalls(AdminArea):
     async def delete_acls(
         self, filters: Iterable[AclBindingFilter], *, timeout_ms: float | None = None
     ) -> dict[AclBindingFilter, tuple[AclBinding, ...]]:
-        """Delete all rules that match a filter and return them by filter. An empty filter matches every rule.
+        """Delete all rules that match one of the filters, and return a dict from filter to its deleted rules.
 
-        If the answer to an attempt was lost, the rules that this attempt deleted are missing from the result.
+        A filter without attributes deletes every rule. If the response to an attempt was lost, the rules that this
+        attempt deleted are missing from the result.
         """
         wanted = _ACL_FILTERS("filters", filters)
         deadline = self._calls.deadline(timeout_ms)
@@ -282,7 +299,7 @@ def _failures(found: DeleteAclsFilterResult) -> Iterator[tuple[int, str | None]]
 
 
 def operations_of(bits: int) -> frozenset[AclOperation] | None:
-    """Return the operations in a description's bit field; None if they were not requested (KIP-430)."""
+    """Return the operations in the bit field of a description, or None if they were not requested (KIP-430)."""
     if bits == _OPERATIONS_NOT_ASKED:
         return None
     return frozenset(each for each in AclOperation if each > AclOperation.ANY and bits >> each & 1)

@@ -1,4 +1,4 @@
-"""Shared parts of the calls of all areas."""
+"""Parts that the calls of all areas share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GROUP_IDS = list_of("group ids", short_text)
 
 
 class AdminArea:
-    """The calls of one area, which `AdminClient` inherits."""
+    """Base of the classes with the calls of one area, from which `AdminClient` inherits."""
 
     _calls: Calls
 
@@ -33,7 +33,7 @@ class AdminArea:
 def by_topic(
     items: Mapping[TopicPartition, V], partition: Callable[[int, V], P], topic: Callable[[str, list[P]], T]
 ) -> list[T]:
-    """Group the items of partitions by topic, as in requests."""
+    """Group the items of partitions by topic, as requests need them."""
     nested: dict[str, list[P]] = {}
     for where, item in items.items():
         nested.setdefault(where.topic, []).append(partition(where.partition, item))
@@ -41,20 +41,22 @@ def by_topic(
 
 
 def indexes_by_topic(partitions: Iterable[TopicPartition], topic: Callable[[str, list[int]], T]) -> list[T]:
-    """Group the indexes of partitions by topic, as in requests."""
+    """Group the numbers of partitions by topic, as requests need them."""
     return by_topic(dict.fromkeys(partitions), lambda partition, _: partition, topic)
 
 
 def called(group_id: str) -> str:
-    """Return the name of a group for errors."""
+    """Return a group's name as it appears in errors."""
     return f"group {group_id!r}"
 
 
 async def outcomes_of(call: Awaitable[Mapping[K, V]]) -> dict[K, V | KafkaError]:
-    """Return the outcome of each item of an admin call that returns a dict: the item's value or its error.
+    """Await an admin call that returns a dict, and return the value or the error of each item.
 
-    ``await outcomes_of(admin.describe_consumer_groups(["a", "b"]))`` raises only errors of the whole call. For calls
-    that return None, such as `delete_topics`, catch the error and read its ``outcomes``.
+        outcomes = await outcomes_of(admin.describe_consumer_groups(["a", "b"]))
+
+    Only an error of the whole call is raised, such as a lost connection. For a call that returns None, such as
+    `delete_topics`, catch the error and read its ``outcomes``.
     """
     try:
         return dict(await call)

@@ -1,4 +1,4 @@
-"""Brokers: their log directories, and the removal of lost ones."""
+"""Brokers: their log directories, and the removal of brokers and controllers that are lost."""
 
 from __future__ import annotations
 
@@ -32,25 +32,26 @@ from .base import PARTITIONS, AdminArea, indexes_by_topic
 
 
 class ReplicaInfo(NamedTuple):
-    """A replica of a partition in a log directory."""
+    """A replica in a log directory, as returned by `AdminClient.describe_log_dirs`."""
 
     size: int
     """Size in bytes."""
     offset_lag: int
-    """Number of records behind the high watermark, or while moving between directories, behind the current replica.
-    """
+    """Number of records by which the replica is behind the high watermark. For a replica that is being moved to this
+    directory, number of records by which it is behind the current replica."""
     is_future: bool
     """True if the replica is being moved to this directory (KIP-113)."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogDirDescription:
-    """A broker's log directory."""
+    """A log directory of a broker with its replicas, as returned by `AdminClient.describe_log_dirs`."""
 
     replicas: Mapping[TopicPartition, ReplicaInfo]
     total_bytes: int | None
-    """Size of the volume; None below Kafka 3.3."""
+    """Size of the volume in bytes; None before Kafka 3.3."""
     usable_bytes: int | None
+    """Free space of the volume in bytes; None before Kafka 3.3."""
     is_cordoned: bool
     """True if no new replicas are placed in this directory (KIP-1066, Kafka 4.3)."""
 
@@ -69,7 +70,7 @@ _MOVES = map_of("replica to path", _replica, short_text)
 
 
 class BrokerCalls(AdminArea):
-    """Brokers: their log directories, and the removal of lost ones."""
+    """Calls about the log directories of brokers, and about lost brokers and controllers."""
 
     async def describe_log_dirs(
         self,
@@ -78,10 +79,13 @@ class BrokerCalls(AdminArea):
         partitions: Iterable[TopicPartition] | None = None,
         timeout_ms: float | None = None,
     ) -> dict[int, dict[str, LogDirDescription | KafkaError]]:
-        """Return the log directories of brokers with their replicas, by broker and path (KIP-113, KIP-827).
+        """Return the log directories of brokers, by broker id and then by path (KIP-113, KIP-827).
 
-        The value for a failed directory is a `KafkaStorageError`. All replicas are included unless ``partitions`` are
-        given. Raises `BrokerIdNotRegisteredError`.
+            for path, directory in (await admin.describe_log_dirs([1]))[1].items():
+                print(path, directory)
+
+        The value for a directory that has failed is a `KafkaStorageError`. If ``partitions`` are given, the
+        descriptions include only their replicas. Raises `BrokerIdNotRegisteredError` if no broker has one of the ids.
         """
         nodes = _BROKERS("brokers", brokers)
         named = PARTITIONS("partitions", partitions)
@@ -98,8 +102,10 @@ class BrokerCalls(AdminArea):
         ) -> Mapping[int, dict[str, LogDirDescription | KafkaError]]:
             found = _log_dirs(await self._calls.call(broker, DescribeLogDirsRequest(topics=topics), its_deadline))
             if not found:
-                # Below Kafka 3.2 the response has no error code. Every broker has a directory.
-                raise ClusterAuthorizationFailedError(f"broker {broker} does not show its log directories to this user")
+                # Before Kafka 3.2, the response has no error code, but every broker has a directory.
+                raise ClusterAuthorizationFailedError(
+                    f"broker {broker} does not let this user describe its log directories"
+                )
             return {broker: found}
 
         return await self._calls.by_route(dict.fromkeys(nodes), lambda broker: broker, ask, deadline)
@@ -107,11 +113,13 @@ class BrokerCalls(AdminArea):
     async def alter_replica_log_dirs(
         self, moves: Mapping[tuple[TopicPartition, int], str], *, timeout_ms: float | None = None
     ) -> None:
-        """Start to move replicas to other log directories of their brokers.
+        """Start to move replicas to other log directories of their brokers (KIP-113).
 
-        Each key is a replica, as a pair of a partition and a broker id. Each value is the absolute path of its new
-        directory. `describe_log_dirs` shows the progress. Raises `LogDirNotFoundError` and
-        `BrokerIdNotRegisteredError`.
+            await admin.alter_replica_log_dirs({(TopicPartition("events", 0), 1): "/disk2/kafka"})
+
+        Each key is a pair of a partition and a broker id. Each value is the absolute path of the new directory. The
+        call does not wait until the replicas have moved; `describe_log_dirs` shows the progress. Raises
+        `LogDirNotFoundError` and `BrokerIdNotRegisteredError`.
         """
         wanted = _MOVES("moves", moves)
         deadline = self._calls.deadline(timeout_ms)
@@ -132,14 +140,20 @@ class BrokerCalls(AdminArea):
         await self._calls.by_route(wanted, lambda replica: replica[1], ask, deadline)
 
     async def unregister_broker(self, broker_id: int, *, timeout_ms: float | None = None) -> None:
-        """Unregister a permanently lost broker (Kafka 3.7). Raises `BrokerIdNotRegisteredError`."""
+        """Unregister a broker that is permanently lost (Kafka 3.7).
+
+        Raises `BrokerIdNotRegisteredError` if no broker has this id.
+        """
         number = _BROKER("broker_id", broker_id)
         deadline = self._calls.deadline(timeout_ms)
         response = await self._calls.call(Route.CONTROLLER, UnregisterBrokerRequest(broker_id=number), deadline)
         raise_for_code(response.error_code, response.error_message or "")
 
     async def unregister_controller(self, controller_id: int, *, timeout_ms: float | None = None) -> None:
-        """Unregister a permanently lost controller (Kafka 4.4). Raises `ControllerIdNotRegisteredError`."""
+        """Unregister a controller that is permanently lost (Kafka 4.4).
+
+        Raises `ControllerIdNotRegisteredError` if no controller has this id.
+        """
         number = _BROKER("controller_id", controller_id)
         deadline = self._calls.deadline(timeout_ms)
         request = UnregisterControllerRequest(controller_id=number)

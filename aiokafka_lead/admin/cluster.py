@@ -1,4 +1,4 @@
-"""The cluster: its brokers, features, and controller quorum."""
+"""The cluster: its brokers, its features, and its controller quorum."""
 
 from __future__ import annotations
 
@@ -25,26 +25,28 @@ from .base import AdminArea
 
 @dataclass(frozen=True, slots=True)
 class BrokerDescription:
-    """A broker and its address. A fenced broker is registered but not in service."""
+    """A broker and its address."""
 
     node_id: int
     host: str
     port: int
     rack: str | None
     is_fenced: bool = False
+    """True if the broker is registered but not in service."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """The cluster's id and brokers. ``controller_id`` is the broker that accepts controller requests, or -1."""
+    """The id of the cluster, and its brokers in the order of their ids."""
 
     cluster_id: str | None
     controller_id: int
+    """Id of the broker that accepts requests for the controller, or -1 if there is none."""
     brokers: tuple[BrokerDescription, ...]
 
 
 class FeatureVersions(NamedTuple):
-    """Lowest and highest level of a feature."""
+    """The lowest and the highest supported level of a feature."""
 
     min_version: int
     max_version: int
@@ -52,14 +54,14 @@ class FeatureVersions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FeatureDescription:
-    """The features of the cluster (KIP-584)."""
+    """The features of the cluster (KIP-584), by name."""
 
     supported: Mapping[str, FeatureVersions]
-    """Levels supported by the described broker."""
+    """Levels that the described broker supports."""
     finalized: Mapping[str, int]
-    """Levels in use by all brokers."""
+    """Levels that all brokers use now."""
     finalized_epoch: int | None
-    """Increases with each change; None if there is none."""
+    """Number that increases with each change of ``finalized``; None if the broker does not report it."""
 
 
 class FeatureUpgradeType(IntEnum):
@@ -67,13 +69,13 @@ class FeatureUpgradeType(IntEnum):
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
-    """Downgrade if no metadata is lost."""
+    """Downgrade only if no metadata is lost."""
     UNSAFE_DOWNGRADE = 3
     """Downgrade even if metadata is lost."""
 
 
 class FeatureUpdate(NamedTuple):
-    """The new level of a feature; 0 disables it."""
+    """The new level of a feature. Level 0 disables the feature."""
 
     max_version_level: int
     upgrade_type: FeatureUpgradeType = FeatureUpgradeType.UPGRADE
@@ -81,18 +83,18 @@ class FeatureUpdate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QuorumReplica:
-    """A controller or broker that replicates the metadata log."""
+    """A controller or broker that replicates the metadata log. Times are in milliseconds since the epoch."""
 
     replica_id: int
     directory_id: UUID | None
-    """None below Kafka 3.9."""
+    """Id of the log directory; None before Kafka 3.9."""
     log_end_offset: int
     last_fetch_ms: int | None
     last_caught_up_ms: int | None
 
 
 class RaftVoterEndpoint(NamedTuple):
-    """Address of a controller's listener."""
+    """Address of a controller, with the name of its listener."""
 
     listener: str
     host: str
@@ -101,7 +103,7 @@ class RaftVoterEndpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QuorumDescription:
-    """The controller quorum (KIP-595, KIP-836)."""
+    """The controller quorum: its leader, its voters and its observers (KIP-595, KIP-836)."""
 
     leader_id: int
     leader_epoch: int
@@ -109,7 +111,7 @@ class QuorumDescription:
     voters: tuple[QuorumReplica, ...]
     observers: tuple[QuorumReplica, ...]
     nodes: Mapping[int, tuple[RaftVoterEndpoint, ...]]
-    """Addresses of each voter by id; empty below Kafka 3.9."""
+    """Addresses of each voter by its id. Empty before Kafka 3.9."""
 
 
 _METADATA_LOG = "__cluster_metadata"
@@ -139,12 +141,16 @@ _UPDATES = map_of("feature to FeatureUpdate", short_text, _update)
 
 
 class ClusterCalls(AdminArea):
-    """The cluster: its brokers, features, and controller quorum."""
+    """Calls about the cluster: its brokers, features and controller quorum."""
 
     async def describe_cluster(
         self, *, include_fenced_brokers: bool = False, timeout_ms: float | None = None
     ) -> ClusterDescription:
-        """Return the cluster's id, brokers and controller. ``include_fenced_brokers`` needs Kafka 4.0."""
+        """Return the id, the brokers and the controller of the cluster.
+
+        With ``include_fenced_brokers``, the result also has brokers that are registered but not in service. This needs
+        Kafka 4.0; older brokers raise `UnsupportedVersionError`.
+        """
         boolean("include_fenced_brokers", include_fenced_brokers)
         deadline = self._calls.deadline(timeout_ms)
         try:
@@ -166,7 +172,7 @@ class ClusterCalls(AdminArea):
     ) -> FeatureDescription:
         """Return the features that a broker supports, and the levels that all brokers use (KIP-584).
 
-        The request goes to any broker, or to ``broker_id``. If that broker is down, the call waits for it until the
+        The request goes to ``broker_id`` (default: any broker). If that broker is down, the call waits for it until the
         timeout. Raises `BrokerIdNotRegisteredError` if no broker has the id.
         """
         number = None if broker_id is None else _ID("broker_id", broker_id)
@@ -187,7 +193,13 @@ class ClusterCalls(AdminArea):
         validate_only: bool = False,
         timeout_ms: float | None = None,
     ) -> None:
-        """Change feature levels. Raises `FeatureUpdateFailedError` and `InvalidUpdateVersionError`."""
+        """Change the levels of features (KIP-584).
+
+            await admin.update_features({"transaction.version": FeatureUpdate(2)})
+
+        With ``validate_only``, the changes are only checked. Raises `FeatureUpdateFailedError` and
+        `InvalidUpdateVersionError`.
+        """
         wanted = _UPDATES("updates", updates)
         boolean("validate_only", validate_only)
         deadline = self._calls.deadline(timeout_ms)
@@ -208,7 +220,7 @@ class ClusterCalls(AdminArea):
         await self._calls.settle(wanted, ask, BY_CONTROLLER, deadline)
 
     async def describe_metadata_quorum(self, *, timeout_ms: float | None = None) -> QuorumDescription:
-        """Return the controller quorum: its leader, and each replica's position (KIP-836, Kafka 3.3)."""
+        """Return the controller quorum: its leader, and the position of each replica (KIP-836, Kafka 3.3)."""
         deadline = self._calls.deadline(timeout_ms)
         topic = RequestTopicData(topic_name=_METADATA_LOG, partitions=[RequestPartitionData(partition_index=0)])
         response = await self._calls.call(Route.CONTROLLER, DescribeQuorumRequest(topics=[topic]), deadline)
@@ -227,7 +239,7 @@ class ClusterCalls(AdminArea):
                         for node in response.nodes
                     },
                 )
-        raise KafkaError("the broker's answer does not speak of the metadata quorum")
+        raise KafkaError("the broker's response does not describe the metadata quorum")
 
     async def add_raft_voter(
         self,
@@ -237,7 +249,10 @@ class ClusterCalls(AdminArea):
         *,
         timeout_ms: float | None = None,
     ) -> None:
-        """Add a controller to the voters of the quorum (KIP-853, Kafka 3.9). Raises `DuplicateVoterError`."""
+        """Add a controller to the voters of the quorum (KIP-853, Kafka 3.9).
+
+        Raises `DuplicateVoterError` if it is already a voter.
+        """
         number = _ID("voter_id", voter_id)
         directory = _DIRECTORY("voter_directory_id", voter_directory_id)
         where = _ENDPOINTS("endpoints", endpoints)
@@ -250,7 +265,10 @@ class ClusterCalls(AdminArea):
     async def remove_raft_voter(
         self, voter_id: int, voter_directory_id: UUID, *, timeout_ms: float | None = None
     ) -> None:
-        """Remove a voter from the quorum (KIP-853, Kafka 3.9). Raises `VoterNotFoundError`."""
+        """Remove a controller from the voters of the quorum (KIP-853, Kafka 3.9).
+
+        Raises `VoterNotFoundError` if it is not a voter.
+        """
         number = _ID("voter_id", voter_id)
         directory = _DIRECTORY("voter_directory_id", voter_directory_id)
         deadline = self._calls.deadline(timeout_ms)

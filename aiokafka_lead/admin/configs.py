@@ -31,7 +31,7 @@ from .base import AdminArea
 
 
 class ConfigResourceType(IntEnum):
-    """Type of resource that has a configuration."""
+    """Type of a resource that has a configuration, by Kafka's numbers."""
 
     TOPIC = 2
     BROKER = 4
@@ -41,14 +41,21 @@ class ConfigResourceType(IntEnum):
 
 
 class ConfigResource(NamedTuple):
-    """A topic, a broker (its id, or "" for the default of all brokers), or another resource with a configuration."""
+    """A resource that has a configuration, by its type and name.
+
+        ConfigResource(ConfigResourceType.TOPIC, "events")
+        ConfigResource(ConfigResourceType.BROKER, "1")  # one broker, by its id
+        ConfigResource(ConfigResourceType.BROKER, "")  # the default of all brokers
+
+    The name of a group is its id. The name of a subscription to client metrics is chosen by its creator.
+    """
 
     type: ConfigResourceType
     name: str
 
 
 class ConfigSource(IntEnum):
-    """Source of a configuration's value."""
+    """Source of the value of a configuration, by Kafka's numbers."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -67,7 +74,7 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """A configuration's value, which is None if it is sensitive or not set."""
+    """A configuration with its value, which is None if it is sensitive or not set."""
 
     name: str
     value: str | None
@@ -77,25 +84,31 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
-        """True if the value has never been set."""
+        """True if the value is Kafka's default."""
         return self.source is ConfigSource.DEFAULT_CONFIG
 
 
 class ConfigOperation(IntEnum):
-    """Kind of change to a configuration (KIP-339)."""
+    """Kind of a change to a configuration (KIP-339)."""
 
     SET = 0
     DELETE = 1
-    """Restore the default."""
+    """Remove the value, which restores the default."""
     APPEND = 2
-    """Append to a list."""
+    """Append to a value that is a list."""
     SUBTRACT = 3
-    """Remove from a list."""
+    """Remove from a value that is a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """A change of a configuration; ``value`` is None only for `ConfigOperation.DELETE`."""
+    """A change of one configuration.
+
+        ConfigChange("retention.ms", "3600000")
+        ConfigChange("retention.ms", None, ConfigOperation.DELETE)
+
+    ``value`` may be None only for `ConfigOperation.DELETE`.
+    """
 
     name: str
     value: str | None
@@ -117,7 +130,7 @@ def _change(name: str, value: Any) -> ConfigChange:
     operation = instance(ConfigOperation, "a ConfigOperation")(f"{name}.operation", change.operation)
     content = optional(string)(f"{name}.value", change.value)
     if content is None and operation is not ConfigOperation.DELETE:
-        raise ConfigError(f"{name}.value must not be None: only ConfigOperation.DELETE has none")
+        raise ConfigError(f"{name}.value must not be None, except with ConfigOperation.DELETE")
     return ConfigChange(string(f"{name}.name", change.name), content, operation)
 
 
@@ -128,7 +141,7 @@ _RESOURCE_TYPES = optional(list_of("types", instance(ConfigResourceType, "a Conf
 
 
 class ConfigCalls(AdminArea):
-    """Configurations of topics, brokers, groups and other resources."""
+    """Calls about the configurations of topics, brokers, groups and other resources."""
 
     async def describe_configs(
         self,
@@ -137,11 +150,15 @@ class ConfigCalls(AdminArea):
         names: Iterable[str] | None = None,
         timeout_ms: float | None = None,
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-        """Return the configurations of resources, by resource and then by name.
+        """Return a dict from resource to its configurations, by name.
+
+            topic = ConfigResource(ConfigResourceType.TOPIC, "events")
+            found = await admin.describe_configs([topic], names=["retention.ms"])
+            print(found[topic]["retention.ms"].value)
 
         ``names`` limits the result to these configurations (default: all). The configuration of a broker comes from
-        that broker, so the call waits for a broker that is down, for at most ``timeout_ms``
-        (``default_api_timeout_ms``). Raises `BrokerIdNotRegisteredError`, without that wait, if no broker has the id.
+        that broker. If the broker is down, the call waits for it, for at most ``timeout_ms`` (default:
+        ``default_api_timeout_ms``). If no broker has the id, it raises `BrokerIdNotRegisteredError` without waiting.
         """
         wanted = _RESOURCES("resources", resources)
         named = _NAMES("names", names)
@@ -177,10 +194,12 @@ class ConfigCalls(AdminArea):
         validate_only: bool = False,
         timeout_ms: float | None = None,
     ) -> None:
-        """Change the given configurations, and leave all others unchanged (KIP-339).
+        """Change the given configurations, and leave all other configurations unchanged (KIP-339).
 
-        ``validate_only`` checks the changes without making them. As in `describe_configs`, the call waits for a broker
-        that is down, and raises `BrokerIdNotRegisteredError` if no broker has the id.
+            await admin.incremental_alter_configs({topic: [ConfigChange("retention.ms", "3600000")]})
+
+        With ``validate_only``, the changes are only checked. As in `describe_configs`, the call waits for a broker that
+        is down, and raises `BrokerIdNotRegisteredError` if no broker has the id.
         """
         wanted = _CHANGES("changes", changes)
         boolean("validate_only", validate_only)
@@ -218,10 +237,13 @@ class ConfigCalls(AdminArea):
     async def list_config_resources(
         self, types: Iterable[ConfigResourceType] | None = None, *, timeout_ms: float | None = None
     ) -> list[ConfigResource]:
-        """Return the resources that have configurations, of these types (default: all; KIP-1142, Kafka 4.1)."""
+        """Return the resources of these types that have configurations (default: of all types).
+
+        Needs Kafka 4.1 (KIP-1142). For client metrics alone, Kafka 3.7 is enough.
+        """
         kinds = _RESOURCE_TYPES("types", types)
         deadline = self._calls.deadline(timeout_ms)
-        # Before Kafka 4.1 the API listed only client metrics and had no filter.
+        # Before Kafka 4.1, the API listed only client metrics and had no filter.
         only_metrics = kinds is not None and set(kinds) == {ConfigResourceType.CLIENT_METRICS}
         request = ListConfigResourcesRequest(resource_types=[] if only_metrics else [int(each) for each in kinds or ()])
         response = await self._calls.call(Route.ANY, request, deadline)
@@ -239,7 +261,7 @@ class ConfigCalls(AdminArea):
 
 
 def _broker_or(others: Route) -> Callable[[ConfigResource], Route | int]:
-    """Return the destination of a resource: the broker with its configuration, otherwise ``others``."""
+    """Return a function from resource to destination: its broker if it belongs to one, else ``others``."""
 
     def route(resource: ConfigResource) -> Route | int:
         own = resource.type in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER)

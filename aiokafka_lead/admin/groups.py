@@ -1,4 +1,4 @@
-"""Groups of all kinds, and consumer groups: list, describe, delete, remove members."""
+"""Groups of all kinds, and the members of consumer groups."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _FIRST_WITH_SEVERAL_MEMBERS = 3
 
 
 class GroupType(StrEnum):
-    """Protocol of a group's members."""
+    """Protocol of the members of a group."""
 
     CLASSIC = "classic"
-    """Members assign partitions among themselves: consumers before KIP-848, Kafka Connect and similar clients."""
+    """Members assign the partitions among themselves: consumers before KIP-848, Kafka Connect and similar clients."""
     CONSUMER = "consumer"
     """The coordinator assigns partitions (KIP-848, Kafka 4.0)."""
     SHARE = "share"
@@ -53,7 +53,7 @@ class GroupType(StrEnum):
     STREAMS = "streams"
     """The coordinator assigns the tasks of Kafka Streams (KIP-1071, Kafka 4.1)."""
     UNKNOWN = "unknown"
-    """The client does not know the type, or an older broker does not report it."""
+    """A type that this client does not know, or that an older broker does not report."""
 
     @classmethod
     def _missing_(cls, value: object) -> GroupType:
@@ -62,7 +62,7 @@ class GroupType(StrEnum):
 
 
 class GroupState(StrEnum):
-    """State of a group."""
+    """State of a group, by Kafka's names."""
 
     PREPARING_REBALANCE = "PreparingRebalance"
     COMPLETING_REBALANCE = "CompletingRebalance"
@@ -72,12 +72,12 @@ class GroupState(StrEnum):
     """Members are moving to their new assignments (KIP-848)."""
     STABLE = "Stable"
     EMPTY = "Empty"
-    """No members; its offsets may be altered, and the group may be deleted."""
+    """The group has no members. Its offsets may be altered, and it may be deleted."""
     DEAD = "Dead"
     NOT_READY = "NotReady"
     """A group of Kafka Streams whose topics are missing or unsuitable (KIP-1071)."""
     UNKNOWN = "Unknown"
-    """The client does not know the state, or an older broker does not report it."""
+    """A state that this client does not know, or that an older broker does not report."""
 
     @classmethod
     def _missing_(cls, value: object) -> GroupState:
@@ -85,42 +85,47 @@ class GroupState(StrEnum):
 
 
 class GroupListing(NamedTuple):
-    """A group and its coordinator."""
+    """A group and its coordinator, as listed by `AdminClient.list_groups`."""
 
     group_id: str
     type: GroupType
-    """`GroupType.UNKNOWN` below Kafka 3.8."""
+    """`GroupType.UNKNOWN` before Kafka 3.8."""
     state: GroupState
-    """`GroupState.UNKNOWN` below Kafka 2.6."""
+    """`GroupState.UNKNOWN` before Kafka 2.6."""
     protocol_type: str
-    """``"consumer"`` for consumers; empty for a group that has never had members."""
+    """``"consumer"`` for a group of consumers. Empty for a group that has never had members."""
     coordinator_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMemberDescription:
-    """A member of a consumer group, of either protocol."""
+    """A member of a consumer group, of either protocol, with its partitions.
+
+    ``host`` is the client's address, and ``subscribed_regex`` is its RE2 pattern, which only the new protocol has
+    (KIP-848).
+    """
 
     member_id: str
     group_instance_id: str | None
     client_id: str
     host: str
     assignment: tuple[TopicPartition, ...]
-    """Current assignment."""
+    """Partitions that the member owns now."""
     target_assignment: tuple[TopicPartition, ...] | None = None
-    """Assignment to which the member is moving (KIP-848); None for a group of the classic protocol."""
+    """Partitions that the member will own after the rebalance (KIP-848). None for a group of the classic protocol."""
     member_epoch: int | None = None
     """None for a group of the classic protocol."""
     rack: str | None = None
     subscribed_topics: tuple[str, ...] = ()
     subscribed_regex: str | None = None
     is_classic: bool | None = None
-    """True for a classic member of a group of the new protocol; None if the broker does not report it (4.0)."""
+    """True for a member of the classic protocol in a group of the new protocol. None if the broker does not report it,
+    as in Kafka 4.0."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupDescription:
-    """A consumer group, of either protocol."""
+    """A consumer group with its members, as returned by `AdminClient.describe_consumer_groups`."""
 
     group_id: str
     type: GroupType
@@ -129,18 +134,20 @@ class ConsumerGroupDescription:
     members: tuple[ConsumerMemberDescription, ...]
     coordinator_id: int
     is_simple: bool = False
-    """True if the group has never had members and only stores offsets, for consumers that assign partitions themselves.
-    """
+    """True if the group has never had members and only stores offsets, for consumers that use `Consumer.assign`."""
     group_epoch: int | None = None
     """None for a group of the classic protocol."""
     target_assignment_epoch: int | None = None
     authorized_operations: frozenset[AclOperation] | None = None
-    """Operations that this user may perform on the group; None unless requested."""
+    """Operations that this user may perform on the group. None unless they were requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassicMemberDescription:
-    """A member of a group of the classic protocol; ``metadata`` and ``assignment`` are in the format of its clients."""
+    """A member of a group of the classic protocol.
+
+    ``metadata`` and ``assignment`` are bytes in the format of the group's clients.
+    """
 
     member_id: str
     group_instance_id: str | None
@@ -152,12 +159,12 @@ class ClassicMemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class ClassicGroupDescription:
-    """A group of the classic protocol, for example of consumers or of Kafka Connect workers."""
+    """A group of the classic protocol, as returned by `AdminClient.describe_classic_groups`."""
 
     group_id: str
     protocol_type: str
     protocol: str
-    """The assignor that the members have agreed on."""
+    """Name of the assignor that the members have agreed on."""
     state: GroupState
     members: tuple[ClassicMemberDescription, ...]
     coordinator_id: int
@@ -171,7 +178,7 @@ _MEMBERS = optional(list_of("member ids", short_text))
 
 
 class GroupCalls(AdminArea):
-    """Groups of all kinds, and consumer groups: list, describe, delete, remove members."""
+    """Calls about groups of all kinds, and about the members of consumer groups."""
 
     def list_groups(
         self,
@@ -181,11 +188,16 @@ class GroupCalls(AdminArea):
         protocol_types: Iterable[str] | None = None,
         timeout_ms: float | None = None,
     ) -> AsyncIterator[GroupListing]:
-        """Iterate asynchronously over the groups of all brokers and types that match all filters.
+        """Iterate asynchronously over the groups of all brokers that match all filters.
 
-        ``protocol_types`` are protocol types of members, such as ``"consumer"`` or ``"connect"``. If a broker fails,
-        its error is raised after the groups of the other brokers. Raises `UnsupportedVersionError` if a broker is too
-        old for a filter: Kafka 2.6 for ``states`` (KIP-518), 3.8 for ``types`` (KIP-848).
+            async for group in admin.list_groups(states=[GroupState.EMPTY]):
+                print(group.group_id)
+
+        Without filters, groups of all states and types are listed. ``protocol_types`` are names such as ``"consumer"``
+        or ``"connect"``. If a broker fails, its error is raised after the groups of the other brokers.
+
+        Raises `UnsupportedVersionError` if a broker is too old for a filter: ``states`` needs Kafka 2.6 (KIP-518), and
+        ``types`` needs Kafka 3.8 (KIP-848).
         """
         in_states = _STATES("states", states)
         of_types = _TYPES("types", types)
@@ -202,7 +214,11 @@ class GroupCalls(AdminArea):
     ) -> dict[str, ConsumerGroupDescription]:
         """Return a dict from group id to the description of each consumer group, of either protocol.
 
-        Raises `GroupIdNotFoundError` if a group does not exist or is of another type.
+            group = (await admin.describe_consumer_groups(["billing"]))["billing"]
+            print(group.state, [member.assignment for member in group.members])
+
+        With ``include_authorized_operations``, a description has the operations that this user may perform on the
+        group. Raises `GroupIdNotFoundError` if a group does not exist or is of another type.
         """
         ids = GROUP_IDS("group_ids", group_ids)
         boolean("include_authorized_operations", include_authorized_operations)
@@ -227,9 +243,10 @@ class GroupCalls(AdminArea):
         return await self._describe_classic_groups(ids, include_authorized_operations, _classic_group, deadline)
 
     async def delete_consumer_groups(self, group_ids: Iterable[str], *, timeout_ms: float | None = None) -> None:
-        """Delete groups and their offsets. Raises `NonEmptyGroupError` and `GroupIdNotFoundError`.
+        """Delete groups and their offsets.
 
-        Brokers do not distinguish types of groups here, so this deletes groups of every type.
+        Brokers do not check the type of a group here, so this deletes groups of every type. Raises `NonEmptyGroupError`
+        if a group has members, and `GroupIdNotFoundError` if it does not exist.
         """
         ids = GROUP_IDS("group_ids", group_ids)
         deadline = self._calls.deadline(timeout_ms)
@@ -252,10 +269,14 @@ class GroupCalls(AdminArea):
         reason: str = "removed by an administrator",
         timeout_ms: float | None = None,
     ) -> None:
-        """Remove members from a group, by member id or ``group.instance.id``; all members if neither is given.
+        """Remove members from a group.
 
-        Use this for permanently lost static members, whose partitions would otherwise stay unread until the session
-        timeout. Members that are still running join again. Raises `UnknownMemberIdError`.
+        ``members`` are member ids, and ``static_members`` are values of ``group.instance.id``. If neither is given, all
+        members are removed. Use this for static members that are permanently lost, whose partitions would otherwise
+        stay unread until the session timeout. Members that are still running join again. The coordinator logs
+        ``reason`` (KIP-800).
+
+        Raises `UnknownMemberIdError` if the group has no such member.
         """
         GROUP_ID("group_id", group_id)
         named = _members(members, static_members)
@@ -284,7 +305,7 @@ class GroupCalls(AdminArea):
             response = await connection.request(request, version=version, timeout_ms=deadline.request_ms())
             if response.error_code:
                 raise failure(response.error_code, called(group_id))
-            # A static member is identified by its instance id; the broker may add its member id.
+            # A static member is identified by its instance id, because the broker may add its member id.
             by_instance = {each.group_instance_id: each.error_code for each in response.members}
             by_id = {each.member_id: each.error_code for each in response.members}
             answers = {key: by_instance.get(key[1]) if key[1] else by_id.get(key[0]) for key in pending}
@@ -303,7 +324,7 @@ class GroupCalls(AdminArea):
         protocol_types: Collection[str] | None,
         deadline: Deadline,
     ) -> AsyncIterator[GroupListing]:
-        """Yield every group that matches the filters; raise errors of brokers at the end."""
+        """Yield every group that matches the filters, and raise errors of brokers at the end."""
 
         def build() -> ListGroupsRequest:
             return ListGroupsRequest(
@@ -324,7 +345,7 @@ class GroupCalls(AdminArea):
     async def _describe_consumer_groups(
         self, group_ids: Sequence[str], with_operations: bool, deadline: Deadline
     ) -> dict[str, ConsumerGroupDescription]:
-        """Request groups of the new protocol first, then the remaining groups as classic groups, as Java does."""
+        """Describe groups of the new protocol first, then the remaining groups as classic groups, as Java does."""
 
         def build(mine: Sequence[str]) -> ConsumerGroupDescribeRequest:
             return ConsumerGroupDescribeRequest(group_ids=list(mine), include_authorized_operations=with_operations)
@@ -359,7 +380,7 @@ class GroupCalls(AdminArea):
             for group in response.groups:
                 if group.error_code:
                     yield group.group_id, failure(group.error_code, called(group.group_id), group.error_message)
-                elif group.group_state == GroupState.DEAD:  # the state with which older brokers report a missing group
+                elif group.group_state == GroupState.DEAD:  # older brokers report a missing group with this state
                     yield group.group_id, failure(GroupIdNotFoundError.code, called(group.group_id))
                 else:
                     yield group.group_id, describe(group, broker)
@@ -416,12 +437,12 @@ def _partitions(assignment: Assignment) -> tuple[TopicPartition, ...]:
 
 def _classic_consumers(group: DescribedGroup, broker: int) -> ConsumerGroupDescription | KafkaError:
     if group.protocol_type not in ("", PROTOCOL_TYPE):
-        text = f"it is no group of consumers, but of {group.protocol_type!r}: describe_classic_groups describes it"
+        text = f"its protocol type is {group.protocol_type!r}, not 'consumer': use describe_classic_groups"
         return failure(GroupIdNotFoundError.code, called(group.group_id), text)
     try:
         members = tuple(map(_classic_consumer, group.members))
     except MalformedMessageError as error:
-        return MalformedMessageError(f"{called(group.group_id)}: what a member wrote cannot be read: {error}")
+        return MalformedMessageError(f"{called(group.group_id)}: the data of a member cannot be decoded: {error}")
     return ConsumerGroupDescription(
         group.group_id,
         GroupType.CLASSIC,
@@ -472,7 +493,7 @@ def _classic_group(group: DescribedGroup, broker: int) -> ClassicGroupDescriptio
 
 
 def _members(member_ids: Iterable[str] | None, group_instance_ids: Iterable[str] | None) -> list[MemberIdentity] | None:
-    """Return the members to remove, or None for all."""
+    """Return the members to remove, or None for all members."""
     by_id, by_instance = _MEMBERS("members", member_ids), _MEMBERS("static_members", group_instance_ids)
     if by_id is None and by_instance is None:
         return None

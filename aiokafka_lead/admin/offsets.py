@@ -1,4 +1,4 @@
-"""Committed offsets of groups: list, alter, delete, reset."""
+"""Committed offsets of groups: list, alter, delete and reset them."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class ToOffset:
-    """Reset each partition to this offset, or to the nearest existing offset."""
+    """Target of a reset: this offset, or the nearest existing offset."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class ToShifted:
-    """Shift each partition's committed offset by a number of records, backwards if it is negative."""
+    """Target of a reset: the committed offset plus a number of records, which may be negative."""
 
     by: int
 
 
 ResetTo = datetime | timedelta | int | ToOffset | ToShifted
-"""Target of a reset: a time (a `datetime` with time zone, or milliseconds since 1970), a time before now (a
-`timedelta`), an `OffsetSpec`, an offset, or a shift by a number of records. A time means the first record at or after
-it."""
+"""Target of a reset. A time means the first record at or after it: a `datetime` with a time zone, an int in
+milliseconds since 1970, or a `timedelta` before now. The other targets are an `OffsetSpec`, an offset (`ToOffset`), and
+a shift by a number of records (`ToShifted`)."""
 
 
 class OffsetChange(NamedTuple):
-    """A committed offset before and after a reset."""
+    """The committed offset of a partition before and after a reset."""
 
     before: OffsetAndMetadata | None
     """None if the group had no committed offset."""
@@ -64,7 +64,8 @@ class OffsetChange(NamedTuple):
 
 
 _LAST_WITH_NAMES = 9
-"""From version 10 on, both APIs use topic ids, which an administrator would have to look up first."""
+"""Last version with names of topics. Later versions need topic ids, which an administrator would have to look up first.
+"""
 _FIRST_FETCH_WITH_GROUPS = 8
 _FIRST_FETCH_WITH_STABLE = 7
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -82,7 +83,7 @@ def reset_to(name: str, value: Any) -> ResetTo:
             TIME_MS(name, _milliseconds_of(value))
         case timedelta():
             if value < timedelta():
-                raise ConfigError(f"{name} must be a duration back from now, at least 0, not {value}")
+                raise ConfigError(f"{name} must be a duration before now, at least 0, not {value}")
         case ToOffset():
             _OFFSET(f"{name}.offset", value.offset)
         case ToShifted():
@@ -99,7 +100,7 @@ def reset_to(name: str, value: Any) -> ResetTo:
 
 
 class OffsetCalls(TopicCalls, PartitionCalls):
-    """Committed offsets of groups: list, alter, delete, reset."""
+    """Calls about the committed offsets of groups."""
 
     async def list_consumer_group_offsets(
         self,
@@ -109,10 +110,14 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         require_stable: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return a group's committed offsets by partition (default: all partitions with a committed offset).
+        """Return the committed offsets of a group, by partition.
 
-        The value is None for a given partition without a committed offset, and for every given partition of a missing
-        group. ``require_stable`` waits for open transactions that would change an offset (KIP-447).
+            committed = await admin.list_consumer_group_offsets("billing")
+            print(committed[TopicPartition("events", 0)].offset)
+
+        Without ``partitions``, the result has all partitions with a committed offset. The value is None for a given
+        partition without a committed offset, and for every given partition if the group does not exist. With
+        ``require_stable``, the call waits for open transactions that would change an offset (KIP-447).
         """
         GROUP_ID("group_id", group_id)
         named = PARTITIONS("partitions", partitions)
@@ -127,9 +132,12 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         *,
         timeout_ms: float | None = None,
     ) -> None:
-        """Set the committed offsets of a group without members. A missing group is created.
+        """Set the committed offsets of a group without members. If the group does not exist, it is created.
 
-        Raises `NonEmptyGroupError` if the group has members, and `UnknownTopicOrPartitionError`.
+            await admin.alter_consumer_group_offsets("billing", {TopicPartition("events", 0): 42})
+
+        Raises `NonEmptyGroupError` if the group has members, and `UnknownTopicOrPartitionError` if a partition does not
+        exist.
         """
         GROUP_ID("group_id", group_id)
         wanted = _OFFSETS("offsets", offsets)
@@ -138,9 +146,10 @@ class OffsetCalls(TopicCalls, PartitionCalls):
     async def delete_consumer_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
     ) -> None:
-        """Delete a group's committed offsets in partitions (KIP-496).
+        """Delete the committed offsets of a group in these partitions (KIP-496).
 
-        Raises `GroupSubscribedToTopicError` while a member subscribes to the topic, and `GroupIdNotFoundError`.
+        Raises `GroupSubscribedToTopicError` while a member is subscribed to the topic, and `GroupIdNotFoundError` if
+        the group does not exist.
         """
         GROUP_ID("group_id", group_id)
         wanted = NAMED_PARTITIONS("partitions", partitions)
@@ -178,14 +187,21 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         dry_run: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, OffsetChange]:
-        """Reset the offsets of a group without members; return each offset before and after.
+        """Reset the committed offsets of a group without members.
 
-        ``to`` is the target: a `datetime` with time zone or milliseconds since 1970 (the first record at or after that
-        time, or the end if there is none), a `timedelta` (a time before now), an `OffsetSpec` (``LATEST`` is the end),
-        `ToOffset` or `ToShifted` (both limited to existing offsets). ``topics`` and ``partitions`` select partitions;
-        by default, all partitions in which the group has an offset. ``dry_run`` makes no changes. The call waits for
-        open transactions that would change an offset. Raises `NonEmptyGroupError`. Java:
-        ``kafka-consumer-groups --reset-offsets``.
+            await admin.reset_consumer_group_offsets("billing", to=timedelta(hours=1), topics=["events"], dry_run=True)
+
+        Returns a dict from partition to its offset before and after. ``to`` is the target:
+
+        - A `datetime` with a time zone, or milliseconds since 1970: the first record at or after that time, or the end
+          of the partition if there is none.
+        - A `timedelta`: the same for the time this long before now.
+        - An `OffsetSpec`. ``LATEST`` is the end of the partition.
+        - `ToOffset` or `ToShifted`: an offset, or a number of records. The result is limited to existing offsets.
+
+        ``topics`` and ``partitions`` select the partitions (default: all partitions in which the group has an offset).
+        With ``dry_run``, the changes are only returned. The call waits for open transactions that would change an
+        offset. Raises `NonEmptyGroupError` if the group has members. (Java: ``kafka-consumer-groups --reset-offsets``.)
         """
         GROUP_ID("group_id", group_id)
         target = reset_to("to", to)
@@ -211,7 +227,7 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         require_stable: bool,
         deadline: Deadline,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return a group's committed offsets; all if ``partitions`` is None."""
+        """Return the committed offsets of a group, for all its partitions if ``partitions`` is None."""
 
         async def ask(
             connection: Connection, pending: Iterable[TopicPartition] | None
@@ -230,9 +246,10 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         ],
         deadline: Deadline,
     ) -> dict[TopicPartition, V]:
-        """Request what a group's coordinator has about each partition; about all its partitions, if these are None.
+        """Request the data of each partition from the coordinator of a group.
 
-        Each partition has an outcome of its own, and is requested again while its error is retriable.
+        ``partitions`` None means all partitions of the group. Each partition has a separate outcome, and is requested
+        again while its error is retriable.
         """
         if partitions is not None:
             return await self._calls.at_coordinator(group_id, ask, dict.fromkeys(partitions), deadline)
@@ -288,8 +305,9 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         partitions: Collection[TopicPartition] | None,
         deadline: Deadline,
     ) -> list[TopicPartition] | None:
-        """Return the given partitions and all partitions of the topics; None, for all of the group, if neither is
-        given.
+        """Return the given partitions and all partitions of the given topics.
+
+        If neither is given, return None, which means all partitions of the group.
         """
         if topics is None and partitions is None:
             return None
@@ -306,7 +324,7 @@ class OffsetCalls(TopicCalls, PartitionCalls):
     async def _targets(
         self, before: Mapping[TopicPartition, int | None], to: ResetTo, deadline: Deadline
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Return the target of each partition, given its current offset."""
+        """Return the new offset of each partition, given its current offset."""
         ends = await self._existing(before, OffsetSpec.LATEST, deadline)
         if isinstance(to, (ToOffset, ToShifted)):
             starts = await self._existing(before, OffsetSpec.EARLIEST, deadline)
@@ -315,13 +333,13 @@ class OffsetCalls(TopicCalls, PartitionCalls):
                 if isinstance(to, ToOffset):
                     offset = to.offset
                 elif present is None:
-                    raise KafkaError(f"{where}: there is no offset yet that could be shifted")
+                    raise KafkaError(f"{where}: the group has no committed offset to shift")
                 else:
                     offset = present + to.by
                 found[where] = OffsetAndTimestamp(max(starts[where].offset, min(offset, ends[where].offset)), -1)
             return found
         at = await self._list_offsets(dict.fromkeys(before, _moment(to)), False, deadline)
-        # If no record is that late, the target is the end of the partition.
+        # If no record has such a late timestamp, the target is the end of the partition.
         return {where: each or ends[where] for where, each in at.items()}
 
     async def _existing(
@@ -388,12 +406,12 @@ def _entries(
 def _refusal(group_id: str, where: TopicPartition, code: int) -> KafkaError | None:
     if code == UnknownMemberIdError.code:
         # The broker does not know the committing member: a group accepts such commits only while it has no members.
-        return NonEmptyGroupError(f"{where}: group {group_id!r} has members; stop them first")
+        return NonEmptyGroupError(f"{where}: group {group_id!r} has members: stop them first")
     return outcome(None, code, str(where))
 
 
 def _moment(to: datetime | timedelta | int) -> int:
-    """Return the timestamp for ListOffsets."""
+    """Return a time as a timestamp for ListOffsets."""
     if isinstance(to, datetime):
         return _milliseconds_of(to)
     if isinstance(to, timedelta):
@@ -402,5 +420,5 @@ def _moment(to: datetime | timedelta | int) -> int:
 
 
 def _milliseconds_of(moment: datetime) -> int:
-    """Return the first whole millisecond since 1970 at or after a moment (which has a time zone), exactly."""
+    """Return the first whole millisecond since 1970 at or after a time, which has a time zone, exactly."""
     return -((_EPOCH - moment) // timedelta(milliseconds=1))

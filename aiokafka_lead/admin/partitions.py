@@ -40,17 +40,17 @@ from .base import PARTITIONS, AdminArea, by_topic, indexes_by_topic
 
 
 class ElectionType(IntEnum):
-    """Replicas that may be elected."""
+    """Replicas that an election may choose as leader."""
 
     PREFERRED = 0
-    """The first replica of the assignment, if it is in sync."""
+    """The preferred leader, which is the first replica of the assignment, if it is in sync."""
     UNCLEAN = 1
-    """Any replica, for a partition without a leader; records may be lost."""
+    """Any replica, for a partition without a leader. Records may be lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionReassignment:
-    """A reassignment in progress."""
+    """A reassignment that is in progress, with ids of brokers (KIP-455)."""
 
     replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...]
@@ -58,15 +58,15 @@ class PartitionReassignment:
 
 
 class OffsetSpec(IntEnum):
-    """Offsets to request by name, instead of by a time in milliseconds."""
+    """Offsets that can be requested by name, instead of by a time in milliseconds."""
 
     LATEST = -1
-    """The end: the offset after the last record, or after the last stable record with ``read_committed``."""
+    """End of the partition: the offset after the last record, or with ``read_committed`` the last stable offset."""
     EARLIEST = -2
     MAX_TIMESTAMP = -3
     """The record with the highest timestamp (Kafka 3.0)."""
     EARLIEST_LOCAL = -4
-    """The first record that is not only in tiered storage (Kafka 3.4)."""
+    """The first record that is in local storage, not only in tiered storage (Kafka 3.4)."""
     LATEST_TIERED = -5
     """The last record in tiered storage (Kafka 3.9)."""
 
@@ -77,7 +77,7 @@ _FIRST_WITH: Mapping[int, int] = {
     OffsetSpec.EARLIEST_LOCAL: 8,
     OffsetSpec.LATEST_TIERED: 9,
 }
-"""Lowest versions of ListOffsets for each `OffsetSpec`. In older versions brokers interpret the number as a time."""
+"""First version of ListOffsets with each `OffsetSpec`. In older versions, brokers interpret the number as a time."""
 _ELECTION = instance(ElectionType, "an ElectionType")
 _REPLICAS = map_of("TopicPartition to broker ids", topic_partition, optional(list_of("broker ids", integer(0))))
 _OFFSETS_AT = map_of("TopicPartition to time or OffsetSpec", topic_partition, integer(-(2**63), INT64_MAX))
@@ -85,7 +85,7 @@ _DELETE_BEFORE = map_of("TopicPartition to offset", topic_partition, integer(-1,
 
 
 class PartitionCalls(AdminArea):
-    """Partitions: their leaders, replicas, offsets and records."""
+    """Calls about the leaders, replicas, offsets and records of partitions."""
 
     async def elect_leaders(
         self,
@@ -94,11 +94,13 @@ class PartitionCalls(AdminArea):
         election_type: ElectionType = ElectionType.PREFERRED,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, bool]:
-        """Elect leaders for partitions (default: all); return True for each partition with a new leader.
+        """Elect leaders for these partitions (default: all partitions).
 
-        The value is False for a partition that the right replica already leads. Without ``partitions`` the result omits
-        such partitions. Raises `PreferredLeaderNotAvailableError` and similar errors if an election fails. The other
-        elections still take place, and the error's ``outcomes`` has all results.
+        Returns a dict from partition to True if it has a new leader, or False if the right replica was already the
+        leader. Without ``partitions``, the result omits the partitions that needed no election.
+
+        If an election fails, the call raises `PreferredLeaderNotAvailableError` or a similar error. The other elections
+        still take place, and the error's ``outcomes`` has all results.
         """
         named = PARTITIONS("partitions", partitions)
         _ELECTION("election_type", election_type)
@@ -116,10 +118,13 @@ class PartitionCalls(AdminArea):
     async def alter_partition_reassignments(
         self, replicas: Mapping[TopicPartition, Sequence[int] | None], *, timeout_ms: float | None = None
     ) -> None:
-        """Start to move partitions to these brokers, of which the first becomes the preferred leader (KIP-455).
+        """Start to move partitions to other brokers (KIP-455).
 
-        None instead of brokers cancels a move. The call returns when the cluster has accepted the changes.
-        `list_partition_reassignments` shows the progress.
+            await admin.alter_partition_reassignments({TopicPartition("events", 0): [2, 3, 1]})
+
+        Each value has the ids of the new brokers, of which the first becomes the preferred leader. None cancels a move
+        in progress. The call returns when the cluster has accepted the changes; `list_partition_reassignments` shows
+        the progress.
         """
         wanted = _REPLICAS("replicas", replicas)
         deadline = self._calls.deadline(timeout_ms)
@@ -145,7 +150,7 @@ class PartitionCalls(AdminArea):
     async def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
-        """Return the reassignments in progress of partitions (default: all)."""
+        """Return the reassignments in progress, by partition (default: of all partitions)."""
         named = PARTITIONS("partitions", partitions)
         deadline = self._calls.deadline(timeout_ms)
         topics = None
@@ -166,9 +171,13 @@ class PartitionCalls(AdminArea):
     async def list_offsets(
         self, at: Mapping[TopicPartition, int], *, read_committed: bool = False, timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return an offset for each partition, at an `OffsetSpec` or at a time in milliseconds since 1970.
+        """Return a dict from partition to an offset, with its timestamp and leader epoch.
 
-        For a time, the result is the first record at or after it, or None if there is no such record.
+            await admin.list_offsets({TopicPartition("events", 0): OffsetSpec.LATEST})
+
+        Each value of ``at`` is an `OffsetSpec` or a time in milliseconds since 1970. For a time, the result is the
+        first record at or after it, or None if there is no such record. With ``read_committed``, only records before
+        the last stable offset count.
         """
         wanted = _OFFSETS_AT("at", at)
         boolean("read_committed", read_committed)
@@ -177,8 +186,12 @@ class PartitionCalls(AdminArea):
     async def delete_records(
         self, before: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Delete the records before an offset of each partition (-1: all); return the first remaining offset of
-        each."""
+        """Delete the records before an offset of each partition.
+
+            await admin.delete_records({TopicPartition("events", 0): 1000})
+
+        The offset -1 deletes all records. Returns a dict from partition to its first remaining offset.
+        """
         wanted = _DELETE_BEFORE("before", before)
         deadline = self._calls.deadline(timeout_ms)
 
@@ -201,7 +214,7 @@ class PartitionCalls(AdminArea):
     async def _list_offsets(
         self, at: Mapping[TopicPartition, int], read_committed: bool, deadline: Deadline
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return offsets by time or `OffsetSpec`; None if there is no such record."""
+        """Return offsets by time or `OffsetSpec`. The value is None if there is no such record."""
 
         def build(pending: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
             topics = by_topic(

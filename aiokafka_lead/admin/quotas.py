@@ -23,20 +23,25 @@ from ..errors import ConfigError, ConfigTypeError, KafkaError
 from .base import AdminArea
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
-"""Entity limited by a quota: pairs of a type (``"user"``, ``"client-id"``, ``"ip"``) and a name, in the order of their
-types. The name None is the default entity."""
+"""Entity that a quota limits: pairs of a type (``"user"``, ``"client-id"``, ``"ip"``) and a name, sorted by type. The
+name None means the default entity."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientQuotaFilter:
-    """Selects the quotas of entities with all of these parts; without parts, all quotas."""
+    """Filter for the quotas of entities that match all attributes.
+
+        ClientQuotaFilter({"user": "alice"})
+
+    Without attributes, all quotas match.
+    """
 
     entity: Mapping[str, str | None] = field(default_factory=dict)
-    """Names by type; the name None is the default entity."""
+    """Names that the entity must have, by type. The name None means the default entity."""
     any_name_of: frozenset[str] = frozenset()
     """Types that the entity must have, with any name."""
     strict: bool = False
-    """True to exclude entities with other parts."""
+    """True to exclude entities that also have other types."""
 
 
 _ALL_QUOTAS = ClientQuotaFilter()
@@ -63,10 +68,10 @@ def _entity_type(name: str, value: Any) -> str:
 def _entity(name: str, value: Any) -> QuotaEntity:
     parts: list[tuple[str, str | None]] = []
     if not isinstance(value, tuple) or not value:
-        raise ConfigTypeError(f"{name} must be a tuple of pairs of a type and a name, not {value!r}")
+        raise ConfigTypeError(f"{name} must be a tuple of (type, name) pairs, not {value!r}")
     for part in value:
         if not isinstance(part, tuple) or len(part) != 2:
-            raise ConfigTypeError(f"{name} must hold pairs of a type and a name, not {part!r}")
+            raise ConfigTypeError(f"{name} must contain (type, name) pairs, not {part!r}")
         parts.append((_entity_type(name, part[0]), optional(string)(name, part[1])))
     if len({kind for kind, _ in parts}) < len(parts):
         raise ConfigError(f"{name} must not have a type twice: {value!r}")
@@ -85,12 +90,15 @@ _QUOTAS = map_of("entity to quotas", _entity, map_of("name to number", short_tex
 
 
 class QuotaCalls(AdminArea):
-    """Quotas of clients."""
+    """Calls about the quotas of clients."""
 
     async def describe_client_quotas(
         self, quota_filter: ClientQuotaFilter = _ALL_QUOTAS, *, timeout_ms: float | None = None
     ) -> dict[QuotaEntity, dict[str, float]]:
-        """Return quotas by entity and name, such as ``producer_byte_rate`` (KIP-546)."""
+        """Return the quotas that match a filter, by entity and then by name (KIP-546).
+
+        The result has the same form as the argument of `alter_client_quotas`. Without a filter, it has all quotas.
+        """
         wanted = _quota_filter("quota_filter", quota_filter)
         deadline = self._calls.deadline(timeout_ms)
         components = [
@@ -116,9 +124,12 @@ class QuotaCalls(AdminArea):
         validate_only: bool = False,
         timeout_ms: float | None = None,
     ) -> None:
-        """Set quotas by entity and name (KIP-546). None removes a quota; other quotas are unchanged.
+        """Set quotas, by entity and then by name (KIP-546).
 
-        ``{(("client-id", "app"), ("user", "alice")): {"producer_byte_rate": 1e6}}``
+            await admin.alter_client_quotas({(("client-id", "app"), ("user", "alice")): {"producer_byte_rate": 1e6}})
+
+        None removes a quota. Quotas that are not named stay unchanged. With ``validate_only``, the changes are only
+        checked.
         """
         wanted = _QUOTAS("quotas", quotas)
         boolean("validate_only", validate_only)

@@ -50,7 +50,7 @@ class ScramMechanism(IntEnum):
 
 
 class ScramCredential(NamedTuple):
-    """A user's SCRAM credential, as far as brokers reveal it."""
+    """A user's SCRAM credential, without the secret parts that brokers do not return."""
 
     mechanism: ScramMechanism
     iterations: int
@@ -58,18 +58,21 @@ class ScramCredential(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScramUpsertion:
-    """Sets a user's password. The broker receives the key that SCRAM derives from it, not the password (KIP-554)."""
+    """New password of a user, for `AdminClient.alter_user_scram_credentials`.
+
+    The broker receives a key that the client derives from the password, but not the password (KIP-554).
+    """
 
     user: str
     password: str = field(repr=False)
     mechanism: ScramMechanism = ScramMechanism.SCRAM_SHA_512
     iterations: int = 8192
-    """From 4096 to 16384, the range accepted by brokers."""
+    """Number of iterations of the key derivation, from 4096 to 16384."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScramDeletion:
-    """Removes a credential from a user."""
+    """Deletion of a user's credential for one mechanism."""
 
     user: str
     mechanism: ScramMechanism
@@ -77,22 +80,26 @@ class ScramDeletion:
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """A token with which a client can log in on behalf of its owner (KIP-48); see ``sasl_delegation_token``."""
+    """A token with which a client can log in on behalf of its owner (KIP-48).
+
+    Pass ``token_id`` and ``hmac`` to `Scram` with ``delegation_token=True``. All times are in milliseconds since 1970.
+    """
 
     token_id: str
-    """User name for SCRAM."""
+    """User name for the login."""
     hmac: bytes = field(repr=False)
-    """Password for SCRAM, in base64. It is also needed to renew and expire the token."""
+    """Secret of the token. Its base64 encoding is the password for the login. It is also needed to renew and expire the
+    token."""
     owner: str
     """Principal, such as ``"User:alice"``."""
     requester: str | None
-    """Principal that requested the token; None below Kafka 3.3."""
+    """Principal that requested the token; None before Kafka 3.3."""
     renewers: tuple[str, ...]
     issued_ms: int
     expires_ms: int
     """Time at which the token expires unless it is renewed."""
     max_ms: int
-    """Latest possible expiry time. All times are in milliseconds since 1970."""
+    """Latest time to which the token can be renewed."""
 
 
 _SALT_BYTES = 32
@@ -117,12 +124,12 @@ def _hmac(name: str, value: Any) -> bytes:
     """Check the HMAC that identifies a token."""
     found = byte_string(name, value)
     if not found:
-        raise ConfigError(f"{name} must be the HMAC of a token, and not empty")
+        raise ConfigError(f"{name} must be the HMAC of a token, which is not empty")
     return found
 
 
 def _lifetime(name: str, value: Any) -> int:
-    """Return a period in milliseconds; None becomes -1, the broker's default."""
+    """Return a period in milliseconds. None becomes -1, which means the broker's default."""
     return -1 if value is None else integer(0, INT64_MAX)(name, value)
 
 
@@ -131,14 +138,14 @@ _ALTERATIONS = list_of("alterations", _alteration)
 
 
 class SecurityCalls(AdminArea):
-    """SCRAM credentials and delegation tokens."""
+    """Calls about SCRAM credentials and delegation tokens."""
 
     async def describe_user_scram_credentials(
         self, users: Iterable[str] | None = None, *, timeout_ms: float | None = None
     ) -> dict[str, tuple[ScramCredential, ...]]:
-        """Return the SCRAM credentials of users, without secrets; by default of all users that have any (KIP-554).
+        """Return the SCRAM credentials of users, without secrets, by user (KIP-554).
 
-        Raises `ResourceNotFoundError` for a given user without credentials.
+        The default is all users with credentials. Raises `ResourceNotFoundError` if a given user has none.
         """
         named = _USERS("users", users)
         deadline = self._calls.deadline(timeout_ms)
@@ -164,7 +171,12 @@ class SecurityCalls(AdminArea):
     async def alter_user_scram_credentials(
         self, alterations: Iterable[ScramUpsertion | ScramDeletion], *, timeout_ms: float | None = None
     ) -> None:
-        """Set passwords and delete credentials of users (KIP-554). The ``outcomes`` of an error are by user."""
+        """Set passwords and delete credentials of users (KIP-554).
+
+            await admin.alter_user_scram_credentials([ScramUpsertion("alice", password)])
+
+        If some users fail, the ``outcomes`` of the error are by user.
+        """
         wanted = _ALTERATIONS("alterations", alterations)
         deadline = self._calls.deadline(timeout_ms)
         by_user: dict[str, list[ScramCredentialUpsertion | ScramCredentialDeletion]] = {}
@@ -200,11 +212,13 @@ class SecurityCalls(AdminArea):
         max_lifetime_ms: int | None = None,
         timeout_ms: float | None = None,
     ) -> DelegationToken:
-        """Create a token for this user, or for another ``owner`` such as ``"User:alice"`` (KIP-48, Kafka 3.3).
+        """Create a token for this user, or for another ``owner`` such as ``"User:alice"`` (KIP-48).
 
-        ``max_lifetime_ms`` defaults to the broker's limit, and cannot exceed it. The request is not repeated if its
-        answer was lost; `describe_delegation_token` then shows whether the token exists. Raises
-        `DelegationTokenAuthDisabledError` and `DelegationTokenRequestNotAllowedError`.
+        ``renewers`` are principals that may renew the token in addition to its owner. ``max_lifetime_ms`` is at most
+        the limit of the brokers, which is also the default. An ``owner`` needs Kafka 3.3. If the response is lost, the
+        request is not repeated; call `describe_delegation_token` to find out if the token exists.
+
+        Raises `DelegationTokenAuthDisabledError` and `DelegationTokenRequestNotAllowedError`.
         """
         whose = None if owner is None else principal("owner", owner)
         who_may = PRINCIPALS("renewers", renewers)
@@ -228,9 +242,10 @@ class SecurityCalls(AdminArea):
     async def renew_delegation_token(
         self, hmac: bytes, *, renew_period_ms: int | None = None, timeout_ms: float | None = None
     ) -> int:
-        """Renew a token; return its new expiry time in milliseconds since 1970.
+        """Renew a token, and return its new expiry time in milliseconds since 1970.
 
-        ``renew_period_ms`` defaults to the broker's setting. Raises `DelegationTokenNotFoundError` and similar errors.
+        ``renew_period_ms`` is the new lifetime from now (default: the setting of the brokers). Raises
+        `DelegationTokenNotFoundError` and similar errors.
         """
         known = _hmac("hmac", hmac)
         period_ms = _lifetime("renew_period_ms", renew_period_ms)
@@ -241,9 +256,10 @@ class SecurityCalls(AdminArea):
     async def expire_delegation_token(
         self, hmac: bytes, *, expiry_period_ms: int | None = None, timeout_ms: float | None = None
     ) -> int:
-        """Let a token expire after a period, by default immediately; return its expiry time in ms since 1970.
+        """Set the expiry time of a token, and return it in milliseconds since 1970.
 
-        Raises the errors of `renew_delegation_token`.
+        The token expires after ``expiry_period_ms`` (default: immediately). Raises the errors of
+        `renew_delegation_token`.
         """
         known = _hmac("hmac", hmac)
         period_ms = _lifetime("expiry_period_ms", expiry_period_ms)
@@ -254,7 +270,7 @@ class SecurityCalls(AdminArea):
     async def describe_delegation_token(
         self, owners: Iterable[str] | None = None, *, timeout_ms: float | None = None
     ) -> list[DelegationToken]:
-        """Return the tokens of these owners (default: all) that this user may describe."""
+        """Return the tokens of these owners that this user may describe (default: of all owners)."""
         named = None
         if owners is not None:
             checked = PRINCIPALS("owners", owners)
@@ -277,7 +293,7 @@ class SecurityCalls(AdminArea):
 
 
 def _salted(wanted: ScramUpsertion) -> ScramCredentialUpsertion:
-    """Return the data that a broker stores for a password (RFC 5802, Hi)."""
+    """Return the salted password that a broker stores (RFC 5802, Hi)."""
     salt = secrets.token_bytes(_SALT_BYTES)
     hash_name = HASHES[wanted.mechanism.name.replace("_", "-")]
     return ScramCredentialUpsertion(

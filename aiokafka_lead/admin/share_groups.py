@@ -38,7 +38,7 @@ from .offsets import OffsetCalls, ResetTo, reset_to
 
 @dataclass(frozen=True, slots=True)
 class ShareMemberDescription:
-    """A member of a share group."""
+    """A member of a share group, with the partitions from which it takes records."""
 
     member_id: str
     client_id: str
@@ -51,7 +51,7 @@ class ShareMemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class ShareGroupDescription:
-    """A share group (KIP-932)."""
+    """A share group with its members, as returned by `AdminClient.describe_share_groups` (KIP-932)."""
 
     group_id: str
     state: GroupState
@@ -64,19 +64,19 @@ class ShareGroupDescription:
 
 
 class ShareGroupOffset(NamedTuple):
-    """Start offset of a share group in a partition; all earlier records are done."""
+    """Start offset of a share group in a partition. All records before it are finished."""
 
     start_offset: int
     leader_epoch: int | None
     lag: int | None
-    """Number of unfinished records from the start offset to the partition's end; None if the broker does not report
-    it."""
+    """Number of unfinished records up to the end of the partition. None if the broker does not report it."""
 
 
 class StartOffsetChange(NamedTuple):
-    """A share group's start offset in a partition, before and after a reset; None if there was none before."""
+    """A share group's start offset in a partition, before and after a reset."""
 
     before: int | None
+    """None if the group had no start offset in the partition."""
     after: int
 
 
@@ -84,7 +84,7 @@ _START_OFFSETS = map_of("TopicPartition to offset", topic_partition, integer(0, 
 
 
 class ShareGroupCalls(OffsetCalls, GroupCalls):
-    """Share groups and their offsets (KIP-932)."""
+    """Calls about share groups and their start offsets (KIP-932)."""
 
     async def describe_share_groups(
         self,
@@ -116,7 +116,7 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
         return await self._calls.by_coordinators(CoordinatorKind.GROUP, ids, build, read, deadline)
 
     async def delete_share_groups(self, group_ids: Iterable[str], *, timeout_ms: float | None = None) -> None:
-        """Delete share groups. Same as `delete_consumer_groups`, under Java's name."""
+        """Delete share groups. This is `delete_consumer_groups` under Java's name."""
         await self.delete_consumer_groups(group_ids, timeout_ms=timeout_ms)
 
     async def list_share_group_offsets(
@@ -126,10 +126,10 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
         *,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, ShareGroupOffset | None]:
-        """Return a share group's start offset and lag by partition (default: all its partitions).
+        """Return the start offset and the lag of a share group, by partition.
 
-        The value is None for a given partition without a start offset, and for every given partition of a missing
-        group.
+        Without ``partitions``, the result has all partitions of the group. The value is None for a given partition
+        without a start offset, and for every given partition if the group does not exist.
         """
         GROUP_ID("group_id", group_id)
         named = PARTITIONS("partitions", partitions)
@@ -138,9 +138,11 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
     async def alter_share_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
     ) -> None:
-        """Set the start offsets of a share group without members. Raises `NonEmptyGroupError`.
+        """Set the start offsets of a share group without members. If the group does not exist, it is created.
 
-        The group is created if it is missing.
+            await admin.alter_share_group_offsets("workers", {TopicPartition("jobs", 0): 42})
+
+        Raises `NonEmptyGroupError` if the group has members.
         """
         GROUP_ID("group_id", group_id)
         wanted = _START_OFFSETS("offsets", offsets)
@@ -156,11 +158,14 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
         dry_run: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, StartOffsetChange]:
-        """Reset the start offsets of a share group without members; return each before and after.
+        """Reset the start offsets of a share group without members.
 
-        Deliveries and acknowledgements after the new start are forgotten. ``to``, ``topics``, ``partitions`` and
-        ``dry_run`` are as in `reset_consumer_group_offsets`. The default is every partition that was ever assigned to a
-        member of the group. Raises `NonEmptyGroupError`. Java: ``kafka-share-groups --reset-offsets``.
+        Returns a dict from partition to its start offset before and after. All deliveries and acknowledgements after
+        the new start are forgotten. ``to``, ``topics``, ``partitions`` and ``dry_run`` are as in
+        `reset_consumer_group_offsets`, but the default is every partition that was ever assigned to a member of the
+        group.
+
+        Raises `NonEmptyGroupError` if the group has members. (Java: ``kafka-share-groups --reset-offsets``.)
         """
         GROUP_ID("group_id", group_id)
         place = reset_to("to", to)
@@ -184,7 +189,10 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
     async def delete_share_group_offsets(
         self, group_id: str, topics: Iterable[str], *, timeout_ms: float | None = None
     ) -> None:
-        """Delete the state of a share group without members for topics. Raises `NonEmptyGroupError`."""
+        """Delete the start offsets and deliveries of a share group without members, for these topics.
+
+        Raises `NonEmptyGroupError` if the group has members.
+        """
         GROUP_ID("group_id", group_id)
         wanted = NAMED_TOPICS("topics", topics)
         deadline = self._calls.deadline(timeout_ms)
@@ -205,7 +213,7 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
     async def _start_offsets(
         self, group_id: str, partitions: Collection[TopicPartition] | None, deadline: Deadline
     ) -> dict[TopicPartition, ShareGroupOffset | None]:
-        """Return a group's start offset by partition, for all partitions if ``partitions`` is None."""
+        """Return a group's start offset by partition, for all its partitions if ``partitions`` is None."""
 
         async def ask(
             connection: Connection, pending: Iterable[TopicPartition] | None

@@ -33,7 +33,7 @@ _KINDS: Mapping[int, Literal["source", "processor", "sink"]] = {1: "source", 2: 
 
 @dataclass(frozen=True, slots=True)
 class StreamsTasks:
-    """Tasks of a member of a streams group: partitions by subtopology."""
+    """Tasks of a member of a streams group: the partitions of each subtopology."""
 
     active: Mapping[str, tuple[int, ...]]
     standby: Mapping[str, tuple[int, ...]]
@@ -42,7 +42,7 @@ class StreamsTasks:
 
 @dataclass(frozen=True, slots=True)
 class StreamsMemberDescription:
-    """A member of a streams group: a thread of a Kafka Streams application."""
+    """A member of a streams group, which is a thread of a Kafka Streams application."""
 
     member_id: str
     group_instance_id: str | None
@@ -61,7 +61,7 @@ class StreamsMemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class StreamsSubtopology:
-    """A part of a topology that is connected to other parts only by topics."""
+    """A part of a topology that is connected to the other parts only through topics."""
 
     subtopology_id: str
     source_topics: tuple[str, ...]
@@ -72,7 +72,7 @@ class StreamsSubtopology:
 
 @dataclass(frozen=True, slots=True)
 class StreamsNode:
-    """A node of a topology: it reads topics, processes records, or writes to a topic."""
+    """A node of a topology, which reads topics, processes records, or writes to a topic."""
 
     name: str
     kind: Literal["source", "processor", "sink", "unknown"]
@@ -85,7 +85,7 @@ class StreamsNode:
 
 @dataclass(frozen=True, slots=True)
 class StreamsTopology:
-    """A topology as described by the application: its nodes by subtopology, and global stores (KIP-1331)."""
+    """A topology as the application has described it: nodes by subtopology, and global stores (KIP-1331)."""
 
     subtopologies: Mapping[str, tuple[StreamsNode, ...]]
     global_stores: tuple[tuple[StreamsNode, StreamsNode], ...]
@@ -93,7 +93,7 @@ class StreamsTopology:
 
 
 class StreamsTopologyStatus(IntEnum):
-    """Reason why the description of a group includes its topology or not."""
+    """Reason why the description of a group has a topology or lacks it."""
 
     NOT_REQUESTED = 0
     NOT_STORED = 1
@@ -102,7 +102,7 @@ class StreamsTopologyStatus(IntEnum):
     """The broker could not read the topology; see its log."""
     AVAILABLE = 3
     UNKNOWN = -1
-    """The client does not know the status."""
+    """A status that this client does not know."""
 
     @classmethod
     def _missing_(cls, value: object) -> StreamsTopologyStatus:
@@ -111,7 +111,7 @@ class StreamsTopologyStatus(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class StreamsGroupDescription:
-    """A group of Kafka Streams (KIP-1071)."""
+    """A group of Kafka Streams, as returned by `AdminClient.describe_streams_groups` (KIP-1071)."""
 
     group_id: str
     state: GroupState
@@ -120,7 +120,7 @@ class StreamsGroupDescription:
     group_epoch: int
     target_assignment_epoch: int
     topology_epoch: int | None
-    """None until a member has described its topology."""
+    """None before a member has described its topology."""
     subtopologies: tuple[StreamsSubtopology, ...]
     authorized_operations: frozenset[AclOperation] | None = None
     assignor: str | None = None
@@ -131,7 +131,7 @@ class StreamsGroupDescription:
 
 
 class StreamsGroupCalls(OffsetCalls, GroupCalls):
-    """Groups of Kafka Streams (KIP-1071). Their offsets are handled like the offsets of consumer groups."""
+    """Calls about groups of Kafka Streams (KIP-1071). Their offsets are stored like offsets of consumer groups."""
 
     async def describe_streams_groups(
         self,
@@ -141,10 +141,11 @@ class StreamsGroupCalls(OffsetCalls, GroupCalls):
         include_topology_description: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[str, StreamsGroupDescription]:
-        """Return groups of Kafka Streams by id (KIP-1071, Kafka 4.1). Raises `GroupIdNotFoundError`.
+        """Return a dict from group id to the description of each group of Kafka Streams (KIP-1071, Kafka 4.1).
 
-        ``include_topology_description`` adds the application's topology with its nodes (KIP-1331), and raises
-        `UnsupportedVersionError` before Kafka 4.4.
+        With ``include_topology_description``, a description has the application's topology with its nodes (KIP-1331).
+        This raises `UnsupportedVersionError` before Kafka 4.4. Raises `GroupIdNotFoundError` if a group does not exist
+        or is of another type.
         """
         ids = GROUP_IDS("group_ids", group_ids)
         boolean("include_authorized_operations", include_authorized_operations)
@@ -168,7 +169,7 @@ class StreamsGroupCalls(OffsetCalls, GroupCalls):
         return await self._calls.by_coordinators(CoordinatorKind.GROUP, ids, build, read, deadline)
 
     async def delete_streams_groups(self, group_ids: Iterable[str], *, timeout_ms: float | None = None) -> None:
-        """Delete groups of Kafka Streams. Same as `delete_consumer_groups`, under Java's name."""
+        """Delete groups of Kafka Streams. This is `delete_consumer_groups` under Java's name."""
         await self.delete_consumer_groups(group_ids, timeout_ms=timeout_ms)
 
     async def list_streams_group_offsets(
@@ -179,7 +180,7 @@ class StreamsGroupCalls(OffsetCalls, GroupCalls):
         require_stable: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return committed offsets. Same as `list_consumer_group_offsets`, under Java's name."""
+        """Return committed offsets. This is `list_consumer_group_offsets` under Java's name."""
         return await self.list_consumer_group_offsets(
             group_id, partitions, require_stable=require_stable, timeout_ms=timeout_ms
         )
@@ -191,13 +192,13 @@ class StreamsGroupCalls(OffsetCalls, GroupCalls):
         *,
         timeout_ms: float | None = None,
     ) -> None:
-        """Set committed offsets. Same as `alter_consumer_group_offsets`, under Java's name."""
+        """Set committed offsets. This is `alter_consumer_group_offsets` under Java's name."""
         await self.alter_consumer_group_offsets(group_id, offsets, timeout_ms=timeout_ms)
 
     async def delete_streams_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
     ) -> None:
-        """Delete committed offsets. Same as `delete_consumer_group_offsets`, under Java's name."""
+        """Delete committed offsets. This is `delete_consumer_group_offsets` under Java's name."""
         await self.delete_consumer_group_offsets(group_id, partitions, timeout_ms=timeout_ms)
 
 

@@ -1,4 +1,4 @@
-"""Topics: create, delete, list, describe, add partitions."""
+"""Topics: create, delete, list and describe them, and add partitions."""
 
 from __future__ import annotations
 
@@ -44,9 +44,10 @@ from .base import NAMED_TOPICS, TOPICS, AdminArea
 class NewTopic:
     """A topic to create.
 
-    If ``num_partitions`` or ``replication_factor`` is -1, the cluster's default applies. Alternatively,
-    ``replica_assignments`` has the brokers of each partition, with the preferred leader first; ``num_partitions`` and
-    ``replication_factor`` must then be omitted.
+        NewTopic("events", num_partitions=6, replication_factor=3, topic_configs={"retention.ms": "3600000"})
+
+    If ``num_partitions`` or ``replication_factor`` is -1 (the default), the cluster's default applies. Instead of both,
+    ``replica_assignments`` may map each partition to the ids of its brokers, with the preferred leader first.
     """
 
     name: str
@@ -58,7 +59,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """A topic as created. Values that the cluster does not report (below Kafka 2.4) are -1 or empty."""
+    """A topic that was created. Before Kafka 2.4, the numbers are -1 and the configs are empty."""
 
     name: str
     topic_id: UUID
@@ -69,14 +70,19 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """The new total number of partitions of a topic, and optionally the brokers of each new partition."""
+    """The new total number of partitions of a topic, and optionally the brokers of each new partition.
+
+        NewPartitions(8, assignments=[[1, 2], [2, 3]])  # for a topic with 6 partitions
+
+    Without ``assignments``, the cluster chooses the brokers.
+    """
 
     total_count: int
     assignments: Sequence[Sequence[int]] | None = None
 
 
 class TopicListing(NamedTuple):
-    """A topic's name and id."""
+    """The name and the id of a topic."""
 
     name: str
     topic_id: UUID
@@ -85,7 +91,10 @@ class TopicListing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
-    """A partition's leader and replicas. ``leader_id`` is -1 if the partition has no leader."""
+    """The leader and the replicas of a partition, as ids of brokers.
+
+    ``leader_id`` is -1 if the partition has no leader.
+    """
 
     partition: int
     leader_id: int
@@ -94,14 +103,14 @@ class PartitionDescription:
     isr: tuple[int, ...]
     offline_replicas: tuple[int, ...]
     eligible_leader_replicas: tuple[int, ...] | None = None
-    """Replicas outside of the ISR that may lead without data loss (KIP-966); None if the cluster did not report them.
+    """Replicas outside of the ISR that may lead without data loss (KIP-966). None if the cluster does not report them.
     """
     last_known_elr: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic with its partitions in numerical order."""
+    """A topic with its partitions in numerical order, as returned by `AdminClient.describe_topics`."""
 
     name: str
     topic_id: UUID
@@ -126,7 +135,7 @@ def _new_topic(name: str, value: Any) -> NewTopic:
         _CONFIGS(f"{name}.topic_configs", topic.topic_configs),
     )
     if checked.replica_assignments and numbers != (_NOT_GIVEN, _NOT_GIVEN):
-        raise ConfigError(f"{name}.replica_assignments excludes num_partitions and replication_factor")
+        raise ConfigError(f"{name}.replica_assignments cannot be combined with num_partitions or replication_factor")
     return checked
 
 
@@ -137,7 +146,7 @@ def _each_once(inner: Check) -> Check:
         found: dict[str, NewTopic] = {}
         for topic in inner(name, value):
             if topic.name in found:
-                raise ConfigError(f"{name} must not have the topic {topic.name!r} twice")
+                raise ConfigError(f"{name} must not contain the topic {topic.name!r} twice")
             found[topic.name] = topic
         return found
 
@@ -152,21 +161,23 @@ def _new_partitions(name: str, value: Any) -> NewPartitions:
 
 
 _NEW_TOPICS = _each_once(list_of("NewTopic", _new_topic))
-"""New topics by name."""
+"""Check that returns the new topics by name."""
 _NEW_PARTITIONS = map_of("topic to number of partitions", topic_name, _new_partitions)
 _PAGE_SIZE = integer(1)
 
 
 class TopicCalls(AdminArea):
-    """Topics: create, delete, list, describe, add partitions."""
+    """Calls about topics."""
 
     async def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False, timeout_ms: float | None = None
     ) -> dict[str, CreatedTopic]:
-        """Create topics, or only validate them; return the created topics by name.
+        """Create topics, and return a dict from name to the created topic.
 
-        Raises `TopicAlreadyExistsError`, `InvalidReplicationFactorError` and similar errors. Shortly after this
-        returns, some brokers may not have the new topics yet.
+            await admin.create_topics([NewTopic("events", num_partitions=6, replication_factor=3)])
+
+        With ``validate_only``, the topics are only checked. Some brokers may not know the new topics for a moment after
+        this call. Raises `TopicAlreadyExistsError`, `InvalidReplicationFactorError` and similar errors.
         """
         wanted = _NEW_TOPICS("topics", topics)
         boolean("validate_only", validate_only)
@@ -184,7 +195,11 @@ class TopicCalls(AdminArea):
         return await self._calls.batch(creatable, Route.CONTROLLER, build, read, deadline)
 
     async def delete_topics(self, topics: Iterable[str], *, timeout_ms: float | None = None) -> None:
-        """Delete topics by name. Brokers remove them shortly after this. Raises `UnknownTopicOrPartitionError`."""
+        """Delete topics by name.
+
+        Brokers may need a moment after this call to remove the topics. Raises `UnknownTopicOrPartitionError` if a topic
+        does not exist.
+        """
         names = NAMED_TOPICS("topics", topics)
         deadline = self._calls.deadline(timeout_ms)
 
@@ -202,7 +217,7 @@ class TopicCalls(AdminArea):
         wanted = dict.fromkeys(names)
         try:
             await self._calls.batch(wanted, Route.CONTROLLER, build, read, deadline)
-        except UnsupportedVersionError:  # below Kafka 2.8
+        except UnsupportedVersionError:  # before Kafka 2.8
             await self._calls.batch(wanted, Route.CONTROLLER, build_before_topic_ids, read, deadline)
 
     async def create_partitions(
@@ -212,10 +227,13 @@ class TopicCalls(AdminArea):
         validate_only: bool = False,
         timeout_ms: float | None = None,
     ) -> None:
-        """Increase the number of partitions of topics, to a total number or as described by `NewPartitions`.
+        """Increase the number of partitions of topics.
 
-        Afterwards new records of a key may go to another partition than before. Raises `InvalidPartitionsError` unless
-        the number increases.
+            await admin.create_partitions({"events": 12})
+
+        Each value is the new total number, or a `NewPartitions`. Afterwards, new records of a key may go to another
+        partition than earlier records. With ``validate_only``, the changes are only checked. Raises
+        `InvalidPartitionsError` unless each number increases.
         """
         wanted = _NEW_PARTITIONS("topics", topics)
         boolean("validate_only", validate_only)
@@ -234,7 +252,10 @@ class TopicCalls(AdminArea):
     async def list_topics(
         self, *, include_internal: bool = False, timeout_ms: float | None = None
     ) -> dict[str, TopicListing]:
-        """Return every topic that this user may describe, by name; Kafka's internal topics only on request."""
+        """Return a dict from name to each topic that this user may describe.
+
+        Kafka's internal topics are included only with ``include_internal``.
+        """
         boolean("include_internal", include_internal)
         deadline = self._calls.deadline(timeout_ms)
         response = await self._calls.metadata(None, deadline)
@@ -257,19 +278,19 @@ class TopicCalls(AdminArea):
     def describe_topic_partitions(
         self, topics: Iterable[str], *, page_size: int = 2000, timeout_ms: float | None = None
     ) -> AsyncIterator[TopicDescription]:
-        """Iterate asynchronously over topics by page, with eligible leader replicas (KIP-966, Kafka 3.7).
+        """Iterate asynchronously over the descriptions of topics, with eligible leader replicas (KIP-966, Kafka 3.7).
 
-        Descriptions are sorted by name, except for topics that the broker does not know at first. A topic that spans
-        several pages is yielded once for each page, with the partitions on that page. If a topic cannot be described,
-        its error is raised at the end. ``timeout_ms`` limits all pages together. Raises `UnsupportedVersionError` on an
-        older cluster.
+        The brokers return pages of ``page_size`` partitions. A topic that spans several pages is yielded once for each
+        page, with the partitions on that page. The topics are sorted by name, except for topics that the broker does
+        not know at first. If a topic cannot be described, its error is raised at the end. ``timeout_ms`` limits all
+        pages together. Raises `UnsupportedVersionError` if the brokers are older.
         """
         names = NAMED_TOPICS("topics", topics)
         _PAGE_SIZE("page_size", page_size)
         return self._describe_by_pages(names, page_size, self._calls.deadline(timeout_ms))
 
     async def _describe_topics(self, topics: Iterable[str] | None, deadline: Deadline) -> dict[str, TopicDescription]:
-        """Return topics with their partitions, from Metadata; all topics if ``topics`` is None."""
+        """Return topics with their partitions, from Metadata, or all topics if ``topics`` is None."""
         if topics is None:
             response = await self._calls.metadata(None, deadline)
             return {topic.name: _described(topic) for topic in response.topics if topic.name and not topic.error_code}
@@ -277,7 +298,7 @@ class TopicCalls(AdminArea):
         asked: set[int] = set()
 
         async def ask(pending: Mapping[str, None]) -> dict[str, TopicDescription | KafkaError]:
-            # A lagging broker does not have a new topic yet, so each attempt asks another broker.
+            # A broker that lags behind may not know a new topic yet, so each attempt asks another broker.
             answer = await self._calls.metadata_of_another(pending, asked, deadline)
             return {
                 topic.name or "": outcome(_described(topic), topic.error_code, f"topic {topic.name!r}")
@@ -289,7 +310,7 @@ class TopicCalls(AdminArea):
     async def _describe_by_pages(
         self, topics: Iterable[str], page_size: int, deadline: Deadline
     ) -> AsyncIterator[TopicDescription]:
-        """Yield topics with their partitions from DescribeTopicPartitions, one description per topic and page.
+        """Yield topics with their partitions from DescribeTopicPartitions, one description for each topic and page.
 
         The error of a topic that cannot be described is raised at the end.
         """

@@ -30,14 +30,14 @@ from .base import NAMED_PARTITIONS, PARTITIONS, TOPICS, AdminArea, indexes_by_to
 from .topics import TopicCalls
 
 _TRANSACTION_TIMEOUT_MS = 60_000
-"""Timeout of a transactional id after its producers are fenced, until its next producer sets another timeout."""
+"""Timeout of a transactional id after its producers were fenced, until its next producer sets another timeout."""
 
 
 class TransactionState(StrEnum):
-    """State of a transactional id, according to its coordinator."""
+    """State of a transactional id at its coordinator, by Kafka's names."""
 
     EMPTY = "Empty"
-    """No transaction since the producer began."""
+    """There was no transaction since the producer began."""
     ONGOING = "Ongoing"
     PREPARE_COMMIT = "PrepareCommit"
     """The commit is decided; the markers are being written."""
@@ -48,7 +48,7 @@ class TransactionState(StrEnum):
     DEAD = "Dead"
     """The transactional id has expired."""
     UNKNOWN = "Unknown"
-    """The client does not know the state."""
+    """A state that this client does not know."""
 
     @classmethod
     def _missing_(cls, value: object) -> TransactionState:
@@ -57,7 +57,7 @@ class TransactionState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TransactionListing:
-    """A transactional id and its coordinator."""
+    """A transactional id and its coordinator, as returned by `AdminClient.list_transactions`."""
 
     transactional_id: str
     state: TransactionState
@@ -67,7 +67,7 @@ class TransactionListing:
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """A transactional id and its open or latest transaction."""
+    """A transactional id and its open or latest transaction, as returned by `AdminClient.describe_transactions`."""
 
     transactional_id: str
     state: TransactionState
@@ -75,15 +75,16 @@ class TransactionDescription:
     producer_epoch: int
     timeout_ms: int
     start_time_ms: int | None
-    """Start of the transaction in milliseconds since 1970; None if there was none."""
+    """Time at which the transaction began, in milliseconds since 1970. None if there was none."""
     partitions: frozenset[TopicPartition]
-    """Partitions of the open transaction; while it ends, partitions still without a marker."""
+    """Partitions of the open transaction. While the transaction ends, the partitions whose marker is not yet written.
+    """
     coordinator_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """State of an idempotent or transactional producer at the leader of a partition that it wrote to."""
+    """State of a producer at the leader of a partition to which it has written."""
 
     producer_id: int
     producer_epoch: int
@@ -91,14 +92,14 @@ class ProducerState:
     """-1 if the producer has written no record in this epoch."""
     last_timestamp_ms: int
     coordinator_epoch: int | None
-    """Epoch of the coordinator that last ended a transaction of the producer here; None before the first transaction.
+    """Epoch of the coordinator that last ended a transaction of the producer here. None before the first transaction.
     """
     transaction_start_offset: int | None
     """Start offset of the producer's open transaction; None if no transaction is open."""
 
 
 class FencedProducer(NamedTuple):
-    """Producer id and epoch of a transactional id after its producers were fenced."""
+    """The producer id and the epoch of a transactional id after its producers were fenced."""
 
     producer_id: int
     producer_epoch: int
@@ -118,7 +119,7 @@ _BROKER = optional(integer(0))
 
 
 class TransactionCalls(AdminArea):
-    """Transactions and their producers."""
+    """Calls about transactions and their producers."""
 
     async def list_transactions(
         self,
@@ -129,12 +130,14 @@ class TransactionCalls(AdminArea):
         transactional_id_pattern: str | None = None,
         timeout_ms: float | None = None,
     ) -> dict[str, TransactionListing]:
-        """Return the transactional ids that match all filters, by id (KIP-664, Kafka 3.0).
+        """Return a dict from transactional id to its state, for all ids that match all filters (KIP-664).
 
-        ``longer_than_ms`` selects ids whose latest transaction began more than this time ago (KIP-994, Kafka 3.8).
-        ``transactional_id_pattern`` is an RE2 regular expression that must match the whole id (KIP-1152, Kafka 4.1).
-        Raises `UnsupportedVersionError` if a broker is too old for a filter. If a broker fails, the error's
-        ``outcomes`` has the ids listed by the other brokers, and the error of each failed broker by the broker's id.
+        Needs Kafka 3.0. ``longer_than_ms`` selects ids whose latest transaction began more than this time ago (KIP-994,
+        Kafka 3.8). ``transactional_id_pattern`` is an RE2 regular expression that must match the whole id (KIP-1152,
+        Kafka 4.1).
+
+        Raises `UnsupportedVersionError` if a broker is too old for a filter. If a broker fails, the ``outcomes`` of the
+        error have the ids that other brokers have listed, and the error of each failed broker by its id.
         """
         in_states = _STATES("states", states)
         ids = _PRODUCER_IDS("producer_ids", producer_ids)
@@ -146,9 +149,9 @@ class TransactionCalls(AdminArea):
     async def describe_transactions(
         self, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
     ) -> dict[str, TransactionDescription]:
-        """Return the state, producer, timeout and open partitions of each transactional id (KIP-664).
+        """Return the state, producer, timeout and partitions of each transactional id (KIP-664).
 
-        Raises `TransactionalIdNotFoundError`.
+        Raises `TransactionalIdNotFoundError` if an id does not exist.
         """
         ids = _TRANSACTIONAL_IDS("transactional_ids", transactional_ids)
         deadline = self._calls.deadline(timeout_ms)
@@ -161,8 +164,10 @@ class TransactionCalls(AdminArea):
         broker_id: int | None = None,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
-        """Return the producers of each partition, according to its leader or to its replica on ``broker_id``
-        (KIP-664)."""
+        """Return the producers that have written to each partition (KIP-664).
+
+        The information comes from the leader of the partition, or from its replica on ``broker_id``.
+        """
         wanted = NAMED_PARTITIONS("partitions", partitions)
         broker = _BROKER("broker_id", broker_id)
         deadline = self._calls.deadline(timeout_ms)
@@ -178,12 +183,14 @@ class TransactionCalls(AdminArea):
         coordinator_epoch: int = 0,
         timeout_ms: float | None = None,
     ) -> None:
-        """Abort a hanging transaction in a partition, without its coordinator (KIP-664).
+        """Abort a hanging transaction in one partition, without its coordinator (KIP-664).
 
-        Identify it by its start offset, or by the producer's id and epoch and the coordinator's epoch from
-        `describe_producers`. Needs cluster permission. Raises `InvalidProducerEpochError` or
-        `TransactionCoordinatorFencedError` if the partition has a newer epoch, and `KafkaError` if no open transaction
-        begins at the offset. Never use this for a transaction that a producer is still using.
+        Never use this for a transaction that a producer is still using. `find_hanging_transactions` finds hanging
+        transactions. Identify the transaction by its ``start_offset``, or by the ``producer_id``, ``producer_epoch``
+        and ``coordinator_epoch`` from `describe_producers`. The user needs permission on the cluster.
+
+        Raises `KafkaError` if no open transaction begins at the offset, and `InvalidProducerEpochError` or
+        `TransactionCoordinatorFencedError` if the partition has a newer epoch.
         """
         where = topic_partition("partition", partition)
         offset = _START_OFFSET("start_offset", start_offset)
@@ -193,17 +200,17 @@ class TransactionCalls(AdminArea):
         deadline = self._calls.deadline(timeout_ms)
         if offset is not None:
             if number is not None or epoch is not None:
-                raise ConfigError("start_offset excludes producer_id and producer_epoch")
+                raise ConfigError("start_offset cannot be combined with producer_id or producer_epoch")
             await self._abort_at(where, offset, deadline)
             return
         if number is None or epoch is None:
-            raise ConfigError("start_offset is needed, or producer_id and producer_epoch")
+            raise ConfigError("either start_offset, or both producer_id and producer_epoch, must be given")
         await self._abort(where, number, epoch, coordinator, deadline)
 
     async def fence_producers(
         self, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
     ) -> dict[str, FencedProducer]:
-        """Fence the producers that use these transactional ids and abort their open transactions.
+        """Fence the producers that use these transactional ids, and abort their open transactions.
 
         Producers that start later with one of these ids are not affected.
         """
@@ -227,7 +234,10 @@ class TransactionCalls(AdminArea):
         pattern: str | None,
         deadline: Deadline,
     ) -> dict[str, TransactionListing]:
-        """Return every transactional id that matches all filters. Each broker lists the ids that it coordinates."""
+        """Return every transactional id that matches all filters.
+
+        Each broker lists the ids of which it is the coordinator.
+        """
 
         def build() -> ListTransactionsRequest:
             return ListTransactionsRequest(
@@ -265,7 +275,7 @@ class TransactionCalls(AdminArea):
     async def _describe_producers(
         self, partitions: Iterable[TopicPartition], broker: int | None, deadline: Deadline
     ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
-        """Return the producers of each partition, from its leader or from a broker that has a replica."""
+        """Return the producers of each partition, from its leader or from its replica on a given broker."""
 
         def build(pending: Mapping[TopicPartition, None]) -> DescribeProducersRequest:
             topics = indexes_by_topic(
@@ -284,7 +294,7 @@ class TransactionCalls(AdminArea):
         producers = (await self._describe_producers([where], None, deadline))[where]
         for producer in producers:
             if producer.transaction_start_offset == start_offset:
-                # Without an epoch, no coordinator has ended a transaction here yet, so the partition accepts epoch 0.
+                # Without an epoch, no coordinator has ended a transaction here, so the partition accepts epoch 0.
                 epoch = producer.coordinator_epoch or 0
                 await self._abort(where, producer.producer_id, producer.producer_epoch, epoch, deadline)
                 return
@@ -331,7 +341,7 @@ def _description(
         if found.transactional_id == transactional_id:
             break
     else:
-        return KafkaError(f"{transactional_id}: the broker's answer does not speak of it")
+        return KafkaError(f"{transactional_id}: the broker's response does not contain this transactional id")
     partitions = frozenset(
         TopicPartition(data.topic, partition) for data in found.topics for partition in data.partitions
     )
@@ -383,7 +393,7 @@ _PARTITIONS_AT_ONCE = 500
 class HangingTransaction:
     """A transaction that is open in a partition although no coordinator will end it (KIP-664).
 
-    Consumers with "read_committed" cannot read past it. `AdminClient.abort_transaction` ends it.
+    Consumers with ``isolation_level="read_committed"`` cannot read past it. `AdminClient.abort_transaction` ends it.
     """
 
     partition: TopicPartition
@@ -392,7 +402,7 @@ class HangingTransaction:
 
 
 class HangingTransactionCalls(TopicCalls, TransactionCalls):
-    """Transactions that no coordinator will end."""
+    """Calls about transactions that no coordinator will end."""
 
     async def find_hanging_transactions(
         self,
@@ -403,11 +413,12 @@ class HangingTransactionCalls(TopicCalls, TransactionCalls):
         max_transaction_timeout_ms: float = 900_000,
         timeout_ms: float | None = None,
     ) -> list[HangingTransaction]:
-        """Return transactions that no coordinator will end and that block "read_committed" consumers (KIP-664).
+        """Return the transactions that no coordinator will end (KIP-664).
 
-        Searches topics, partitions, or all replicas of a broker; at least one of these must be given. Only transactions
-        without a write for longer than ``max_transaction_timeout_ms`` (the brokers' transaction.max.timeout.ms) can
-        hang.
+        Consumers with ``isolation_level="read_committed"`` cannot read past them. The call searches ``topics``,
+        ``partitions``, or all replicas of ``broker_id``; at least one of these must be given.
+        ``max_transaction_timeout_ms`` (default: 900000) must be the brokers' transaction.max.timeout.ms, because only a
+        transaction without a write for a longer time can hang.
         """
         names = TOPICS("topics", topics)
         wanted = PARTITIONS("partitions", partitions)
@@ -415,7 +426,9 @@ class HangingTransactionCalls(TopicCalls, TransactionCalls):
         age = milliseconds()("max_transaction_timeout_ms", max_transaction_timeout_ms)
         deadline = self._calls.deadline(timeout_ms)
         if names is None and wanted is None and broker is None:
-            raise ConfigError("topics, partitions or broker_id is needed: to search everything takes long")
+            raise ConfigError(
+                "topics, partitions or broker_id must be given, because a search of the whole cluster takes long"
+            )
         old = await self._open_since(await self._searched(names, wanted, broker, deadline), broker, age, deadline)
         hanging = await self._without_coordinator(old, deadline) if old else []
         if not hanging:

@@ -1,8 +1,8 @@
 """Options of the clients: public types (`options`), defaults, checks, and frozen configurations.
 
-An option has its name in aiokafka, if it exists there, or else its name in the Java client, in snake case. Defaults are
-the same as in the Java client (4.x). Values are checked when a client is created, so that it reports mistakes before it
-connects.
+An option has its name in aiokafka, if aiokafka has it, and otherwise its name in the Java client, in snake case.
+Defaults are the same as in the Java client (4.x). The values are checked when a client is created, so mistakes are
+reported before it connects.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a type of options when it is first used: most programs need none at run time."""
+    """Import a type of options when it is first used, because most programs need none at run time."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(".options", __name__), name)
@@ -98,7 +98,7 @@ def _assignors(name: str, value: Any) -> tuple[Any, ...]:
 
 
 def _assignor_name(option_name: str, assignor: Any) -> str:
-    """Return the name of a custom assignor (`GroupAssignor`)."""
+    """Check a custom assignor (`GroupAssignor`), and return its name."""
     methods = (getattr(assignor, method, None) for method in ("assign", "user_data"))
     if isinstance(assignor, type) or not hasattr(assignor, "cooperative") or not all(map(callable, methods)):
         raise ConfigTypeError(f"{option_name} must contain names or assignors (GroupAssignor), not {assignor!r}")
@@ -123,7 +123,7 @@ _OF_EACH_CLIENT = ("client_id", "close_timeout_ms")
 
 
 class ClientConfig(SecurityConfig):
-    """The options of `ClientOptions`, checked. Their meaning is described there."""
+    """The options of `ClientOptions`, which describes them, after their checks."""
 
     bootstrap_servers: tuple[tuple[str, int], ...] = dataclasses.field(kw_only=True, metadata={"check": server_list})
     proxy_url: Secret | None = option(None, optional(proxy_url), secret=True)
@@ -153,9 +153,10 @@ class ClientConfig(SecurityConfig):
 
     @classmethod
     def from_options(cls, bootstrap_servers: BootstrapServers, options: Mapping[str, Any], **more: Any) -> Self:
-        """Check the given options and add defaults. Secrets in ``options`` are hidden from its ``repr`` afterwards.
+        """Check the given options and add defaults.
 
-        Raises `ConfigError` (a ValueError) or `ConfigTypeError` (a TypeError), which names the option.
+        Afterwards, secrets in ``options`` are hidden from its ``repr``. Raises `ConfigError` (a ValueError) or
+        `ConfigTypeError` (a TypeError), whose message names the option.
         """
         hide_secrets(cls, options)
         config = build(cls, cls._settle({"bootstrap_servers": bootstrap_servers, **options, **more}))
@@ -182,13 +183,16 @@ class ClientConfig(SecurityConfig):
 
     @classmethod
     def beside(cls, other: ClientConfig, options: Mapping[str, Any]) -> Self:
-        """Check the options of a client with the connection options of an existing client, but its own connections."""
+        """Check the options of a client that has the connection options, but not the connections, of ``other``."""
         servers, shared = other.shared()
         return cls._with_checked_files({"bootstrap_servers": servers, **shared, **options})
 
     @classmethod
     def _with_checked_files(cls, given: dict[str, Any]) -> Self:
-        """Check options whose files were checked for another client. They may be in the middle of a replacement now."""
+        """Check options whose certificate files were checked for another client.
+
+        The files are not read again, because another program may be replacing them now.
+        """
         hide_secrets(cls, given)
         return build(cls, cls._settle(given))
 
@@ -202,24 +206,27 @@ class ClientConfig(SecurityConfig):
             ("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"),
             ("sasl_login_retry_backoff_ms", "sasl_login_retry_backoff_max_ms"),
         ):
-            # Java: if the first delay exceeds the default maximum, every delay equals the first.
+            # As in Java: if the first delay exceeds the default maximum, every delay equals the first.
             if longest not in given and isinstance(given.get(first), (int, float)):
                 given[longest] = max(given[first], cls.__dataclass_fields__[longest].default)
         return given
 
     @property
     def refused_login_ms(self) -> float:
-        """Time in ms for which brokers may refuse a login that has worked before. Then the error is final."""
+        """Time in milliseconds for which brokers may refuse a login that has worked before.
+
+        After this time, the error is final.
+        """
         return self.request_timeout_ms
 
     def shared(self) -> tuple[list[str], dict[str, Any]]:
-        """Return the bootstrap servers and options with which another client reaches the same cluster."""
+        """Return the bootstrap servers and the options with which another client reaches the same cluster."""
         servers = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.bootstrap_servers]
         names = {field.name for field in dataclasses.fields(ClientConfig)} - {"bootstrap_servers"}
         return servers, {name: getattr(self, name) for name in names}
 
     def _check(self) -> None:
-        """Check combinations of options."""
+        """Check the combinations of options."""
         self._first_at_most_longest("retry_backoff_ms", "retry_backoff_max_ms")
         self._first_at_most_longest("reconnect_backoff_ms", "reconnect_backoff_max_ms")
         self._first_at_most_longest("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms")
@@ -238,7 +245,7 @@ class ClientConfig(SecurityConfig):
 
 
 class ProducerConfig(ClientConfig):
-    """The options of `ProducerOptions`, checked. ``acks`` is -1 for "all"."""
+    """The options of `ProducerOptions`, after their checks. ``acks`` is -1 for "all"."""
 
     acks: int = option(-1, _acks)
     enable_idempotence: bool = option(True, boolean)
@@ -266,7 +273,7 @@ class ProducerConfig(ClientConfig):
     @classmethod
     def _settle(cls, given: dict[str, Any]) -> dict[str, Any]:
         given = super()._settle(given)
-        # Java: idempotence is switched off if it was not requested and other options exclude it.
+        # As in Java: idempotence is switched off if it was not requested and other options exclude it.
         weaker = given.get("acks", "all") in (0, 1) or given.get("retries", 1) == 0
         many = given.get("max_in_flight_requests_per_connection", 1)
         transactional = given.get("transactional_id") is not None
@@ -274,7 +281,7 @@ class ProducerConfig(ClientConfig):
             given["enable_idempotence"] = False
         if isinstance(given.get("batch_size"), int):
             given.setdefault("batch_size_max", given["batch_size"])
-        # Java: the default delivery timeout is raised to the sum of its parts.
+        # As in Java: the default delivery timeout is raised to the sum of its parts.
         parts = [
             given.get(name, cls.__dataclass_fields__[name].default) for name in ("linger_ms", "request_timeout_ms")
         ]
@@ -301,12 +308,12 @@ class ProducerConfig(ClientConfig):
 
     @property
     def refused_login_ms(self) -> float:
-        """Unlimited: records and calls have deadlines."""
+        """Unlimited, because records and calls have deadlines."""
         return math.inf
 
 
 class ConsumerConfig(ClientConfig):
-    """The options of `ConsumerOptions`, checked."""
+    """The options of `ConsumerOptions`, after their checks."""
 
     group_id: str | None = option(None, optional(short_text))
     group_instance_id: str | None = option(None, optional(short_text))
@@ -342,7 +349,7 @@ class ConsumerConfig(ClientConfig):
     @classmethod
     def _settle(cls, given: dict[str, Any]) -> dict[str, Any]:
         given = super()._settle(given)
-        # Java ignores an option of the other protocol. Here it is an error, because the user relies on it.
+        # Java ignores an option of the other protocol. Here it is an error, because the user expects an effect.
         if given.get("group_protocol") == "consumer" and "partition_assignment_strategy" in given:
             raise ConfigError(
                 'partition_assignment_strategy has no effect with group_protocol="consumer": use group_remote_assignor'
@@ -375,17 +382,17 @@ class ConsumerConfig(ClientConfig):
 
     @property
     def remote_assignor(self) -> str | None:
-        """Name of the broker's assignor to request; None lets the broker choose."""
+        """Name of the assignor to request from the broker. None lets the broker choose."""
         is_range = self.group_protocol == "auto" and self.partition_assignment_strategy[0] == "range"
         return "range" if is_range and self.group_remote_assignor is None else self.group_remote_assignor
 
 
 class AdminConfig(ClientConfig):
-    """The options of `AdminOptions`, checked."""
+    """The options of `AdminOptions`, after their checks."""
 
     default_api_timeout_ms: float = option(60_000, milliseconds())
 
     @property
     def refused_login_ms(self) -> float:
-        """Unlimited: calls have deadlines."""
+        """Unlimited, because calls have deadlines."""
         return math.inf

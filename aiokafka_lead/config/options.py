@@ -1,4 +1,4 @@
-"""Options of the clients, each with its meaning, default, and the KIP that introduced it."""
+"""Options of all clients. Each description ends with the default, and often the KIP, in parentheses."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ __all__ = [
 BootstrapServers = str | Iterable[str]
 Acks = Literal[0, 1, -1, "all"]
 OffsetReset = Literal["earliest", "latest", "none"] | str
-"""A name, or ``by_duration:`` with an ISO 8601 duration. The literal type lets editors complete the names."""
+"""A name, or ``by_duration:`` followed by an ISO 8601 duration. The literal type lets editors complete the names."""
 Connect = Callable[[str, int], Awaitable[socket.socket]]
-"""Takes a broker's advertised host and port, and returns a connected socket."""
+"""Coroutine function that takes a broker's advertised host and port, and returns a connected socket."""
 Partitioner = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
-"""Takes the serialized key, all partitions and the available partitions, and returns a partition, as in aiokafka."""
+"""Function that takes the serialized key, all partitions and the available partitions, and returns a partition, as in
+aiokafka."""
 
 
 class SharedClient(Protocol):
@@ -48,296 +49,315 @@ class SharedClient(Protocol):
 class KerberosOptions(TypedDict, total=False):
     """Options for ``sasl_mechanism="GSSAPI"``, which needs the extra "gssapi".
 
-    Tickets come from the user's cache (``kinit``, the variable KRB5CCNAME) unless a keytab is given.
+    Without a keytab, tickets come from the user's cache (``kinit``, the variable KRB5CCNAME).
     """
 
     sasl_kerberos_service_name: str
     """First part of the brokers' principals (``"kafka"``)."""
     sasl_kerberos_domain_name: str | None
-    """Second part of the brokers' principals; None is the host that the broker advertises (None)."""
+    """Second part of the brokers' principals. None means the host that the broker advertises (None)."""
     sasl_kerberos_principal: str | None
-    """Principal of this client; None is the first principal of the keytab, or the principal of the cache (None)."""
+    """Principal of this client. None means the first principal of the keytab, or the principal of the cache (None)."""
     sasl_kerberos_keytab: str | os.PathLike[str] | None
-    """File with the principal's key, with which tickets are obtained and renewed without ``kinit`` (None)."""
+    """File with the key of the principal. With it, tickets are obtained and renewed without ``kinit`` (None)."""
 
 
 class OAuthOptions(TypedDict, total=False):
-    """Options for ``sasl_mechanism="OAUTHBEARER"`` (KIP-255, KIP-768)."""
+    """Options for ``sasl_mechanism="OAUTHBEARER"``, with a provider or a token endpoint (KIP-255, KIP-768)."""
 
     sasl_oauth_token_provider: TokenProvider | None
-    """Source of tokens (`aiokafka_lead.oidc`): a function, or an object with ``token()`` and optionally
-    ``extensions()``. It is called in a thread unless it is a coroutine function. All clients with the same provider
-    share its token."""
+    """Source of tokens (see `aiokafka_lead.oidc`): a function that returns a token, or an object with ``token()`` and
+    optionally ``extensions()``. It is called in a thread unless it is a coroutine function. All clients with the same
+    provider share its token (None)."""
     sasl_oauth_token_timeout_ms: float
-    """Time limit for a call of the provider (10000)."""
+    """Time limit for one call of the provider (10000)."""
     sasl_oauthbearer_token_endpoint_url: str | None
-    """Instead of a provider: URL of a token endpoint for client credentials, or ``file:///...`` for a file with a
-    token."""
+    """URL of a token endpoint for client credentials, or ``file:///...`` for a file with a token. Replaces
+    ``sasl_oauth_token_provider`` (None)."""
     sasl_oauthbearer_client_credentials_client_id: str | None
-    """Client id for the token endpoint."""
+    """Client id for the token endpoint (None)."""
     sasl_oauthbearer_client_credentials_client_secret: str | None
-    """Client secret for the token endpoint."""
+    """Client secret for the token endpoint (None)."""
     sasl_oauthbearer_scope: str | None
-    """Scope to request; None requests no scope."""
+    """Scope to request from the token endpoint. None requests no scope (None)."""
     sasl_oauthbearer_header_urlencode: bool
-    """URL-encode client id and secret, as RFC 6749 requires (False, as in Java)."""
+    """URL-encode the client id and the secret, as RFC 6749 requires (False, as in Java)."""
     sasl_oauthbearer_extensions: str | Mapping[str, str] | None
-    """Extensions sent to brokers with these tokens (KIP-342): a mapping or
-    ``"logicalCluster=lkc-1,identityPoolId=p-2"``."""
+    """SASL extensions that are sent to brokers with these tokens (KIP-342): a mapping, or a str like
+    ``"logicalCluster=lkc-1,identityPoolId=p-2"`` (None)."""
     sasl_login_refresh_window_factor: float
     """Fraction of its lifetime after which a token is renewed (0.8)."""
     sasl_login_refresh_window_jitter: float
     """Maximum random addition to ``sasl_login_refresh_window_factor`` (0.05)."""
     sasl_login_refresh_min_period_seconds: float
-    """Minimum time that a token is used; ignored for a token with a shorter lifetime (60)."""
+    """Minimum time in seconds for which a token is used. Ignored for a token with a shorter lifetime (60)."""
     sasl_login_refresh_buffer_seconds: float
-    """Minimum remaining lifetime at renewal; ignored for a token with a shorter lifetime (300)."""
+    """Minimum remaining lifetime in seconds at which a token is renewed. Ignored for a token with a shorter lifetime
+    (300)."""
     sasl_login_retry_backoff_ms: float
-    """First delay before a failed provider is called again (100)."""
+    """Delay before the first new call of a provider that has failed (100)."""
     sasl_login_retry_backoff_max_ms: float
-    """Maximum delay before a failed provider is called again (10000)."""
+    """Maximum delay before a new call of a provider that has failed (10000)."""
 
 
 class SecurityOptions(KerberosOptions, OAuthOptions, total=False):
     """Options of TLS and SASL, common to all clients."""
 
     security: Security | None
-    """TLS, a login or both as one value of `aiokafka_lead.security`, for example ``Scram(user, password)``. Replaces
+    """TLS, a login, or both, as one value of `aiokafka_lead.security`, for example ``Scram(user, password)``. Replaces
     all options below (None)."""
     security_protocol: SecurityProtocol
     """Protocol for connections to brokers (``"PLAINTEXT"``)."""
     ssl_context: ssl.SSLContext | ContextFactory | None
-    """Replaces the other ``ssl_*`` options for SSL and SASL_SSL: a context, or a callable that returns the context for
-    the next connection. A coroutine function is awaited; other callables are called in a thread."""
+    """TLS context for SSL and SASL_SSL, or a callable that returns the context for the next connection. A coroutine
+    function is awaited; another callable is called in a thread. Replaces the other ``ssl_*`` options (None)."""
     ssl_cafile: str | os.PathLike[str] | None
-    """Authorities to trust, in PEM, DER or PKCS #12; the system's if neither this nor ``ssl_cadata`` is given. A
-    changed file is read again."""
+    """File with the certificate authorities to trust, in PEM, DER or PKCS #12. Without this and ``ssl_cadata``, the
+    authorities of the system are trusted. A changed file is read again (None)."""
     ssl_cadata: str | bytes | None
-    """Authorities to trust, in addition to ``ssl_cafile``: PEM as a str, DER as bytes."""
+    """Certificate authorities to trust in addition to ``ssl_cafile``: PEM as a str, or DER as bytes (None)."""
     ssl_ca_password: str | None
-    """Password of an ``ssl_cafile`` in PKCS #12."""
+    """Password of an ``ssl_cafile`` in PKCS #12 (None)."""
     ssl_certfile: str | os.PathLike[str] | None
-    """Certificate of this client with its chain, in PEM (the key may be in the same file) or PKCS #12."""
+    """File with the certificate of this client and its chain, in PEM or PKCS #12. The same file may contain the key
+    (None)."""
     ssl_certdata: str | None
-    """Certificate of this client with its chain, as PEM text (KIP-651)."""
+    """Certificate of this client and its chain, as PEM text (None, KIP-651)."""
     ssl_keyfile: str | os.PathLike[str] | None
-    """Private key of the certificate, in PEM."""
+    """File with the private key of the certificate, in PEM (None)."""
     ssl_keydata: str | None
-    """Private key of the certificate, as PEM text (KIP-651)."""
+    """Private key of the certificate, as PEM text (None, KIP-651)."""
     ssl_password: str | None
-    """Password of an encrypted private key, or of an ``ssl_certfile`` in PKCS #12."""
+    """Password of an encrypted private key, or of an ``ssl_certfile`` in PKCS #12 (None)."""
     ssl_check_hostname: bool
-    """Require that the broker's certificate names the host of the connection (True)."""
+    """Require that the certificate of a broker names the host of the connection (True)."""
     sasl_mechanism: SaslMechanism | None
     """SASL mechanism for SASL_PLAINTEXT and SASL_SSL (``"PLAIN"``)."""
     sasl_plain_username: str | None
-    """User name for PLAIN and SCRAM."""
+    """User name for PLAIN and SCRAM (None)."""
     sasl_plain_password: str | None
-    """Password for PLAIN and SCRAM."""
+    """Password for PLAIN and SCRAM (None)."""
     sasl_delegation_token: bool
-    """Use user name and password as the id and HMAC (in base64) of a delegation token, with SCRAM (False, KIP-48)."""
+    """Log in with a delegation token by SCRAM: the user name is the token's id, and the password is its HMAC in base64
+    (False, KIP-48)."""
 
 
 class ClientOptions(SecurityOptions, total=False):
-    """Options of every client."""
+    """Options that every client has, as keyword arguments. Times are in milliseconds."""
 
     proxy_url: str | None
     """Proxy for connections to brokers: ``"socks5://user:password@host:port"``, ``"socks4://..."`` or ``"http://..."``
-    (CONNECT). It also resolves the brokers' names, and TLS goes through it. Needs the extra ``proxy`` (None)."""
+    (CONNECT). The proxy also resolves the names of the brokers, and TLS passes through it. Needs the extra ``proxy``
+    (None)."""
     connect: Connect | None
-    """Async function that takes a host and a port and returns a connected ``socket.socket``, for example through a
+    """Coroutine function that takes a host and a port and returns a connected ``socket.socket``, for example through a
     tunnel (None)."""
     bootstrap_resolve_timeout_ms: float
-    """Time for which `start` waits for a bootstrap server's name to resolve; 0 fails immediately (0, KIP-909)."""
+    """Time for which `start` waits until the name of a bootstrap server resolves. With 0, `start` fails immediately (0,
+    KIP-909)."""
     client_id: str
     """Name of this client in brokers' logs and quotas (``"aiokafka-lead"``)."""
     request_timeout_ms: float
-    """Time limit for a request, after which its connection is closed. Also the longest throttle time accepted from a
-    broker (30000)."""
+    """Time limit for a request, after which its connection is closed. Also the longest throttle time that the client
+    accepts from a broker (30000)."""
     retry_backoff_ms: float
-    """Delay before the first retry of a request; doubles with each failure, with jitter (100, KIP-580)."""
+    """Delay before the first retry of a request. The delay doubles with each failure, with jitter (100, KIP-580)."""
     retry_backoff_max_ms: float
     """Maximum delay before a retry (1000)."""
     reconnect_backoff_ms: float
-    """First delay before reconnecting to a broker (50, KIP-144)."""
+    """Delay before the first attempt to reconnect to a broker. It doubles with each failure, with jitter (50, KIP-144).
+    """
     reconnect_backoff_max_ms: float
-    """Maximum delay before reconnecting (1000)."""
+    """Maximum delay before an attempt to reconnect (1000)."""
     socket_connection_setup_timeout_ms: float
-    """Initial time limit for connecting, TLS and authentication (10000, KIP-601)."""
+    """Time limit for connecting, TLS and authentication. It grows with repeated failures (10000, KIP-601)."""
     socket_connection_setup_timeout_max_ms: float
-    """Maximum of ``socket_connection_setup_timeout_ms``, which grows with repeated failures (30000)."""
+    """Maximum of ``socket_connection_setup_timeout_ms`` after repeated failures (30000)."""
     connections_max_idle_ms: float
-    """Time after which an idle connection is closed (540000). Until then TCP keepalive probes it once a minute, so that
-    load balancers do not drop it earlier."""
+    """Time after which an idle connection is closed. Until then, TCP keepalive probes are sent once a minute, so that
+    load balancers keep the connection (540000)."""
     max_in_flight_requests_per_connection: int
-    """Maximum number of requests in flight on one connection (5); at least 100 on connections to a coordinator."""
+    """Maximum number of requests in flight on one connection. Connections to a coordinator allow at least 100 (5)."""
     receive_max_bytes: int
-    """Largest frame accepted from a broker, checked before memory is allocated (128 MiB)."""
+    """Largest response in bytes that the client accepts. The size is checked before memory is allocated (128 MiB)."""
     metadata_max_age_ms: float
     """Age at which metadata is refreshed (300000)."""
     metadata_max_idle_ms: float
-    """Time without writes after which a producer forgets a topic (300000, KIP-526)."""
+    """Time without writes after which a producer no longer refreshes the metadata of a topic (300000, KIP-526)."""
     metadata_recovery_strategy: Literal["rebootstrap", "none"]
-    """Action if no known broker can be reached (``"rebootstrap"``, KIP-899)."""
+    """With ``"rebootstrap"``, the client connects to its bootstrap servers again if no known broker can be reached.
+    With ``"none"``, it keeps trying the known brokers (``"rebootstrap"``, KIP-899)."""
     metadata_recovery_rebootstrap_trigger_ms: float
-    """Bootstrap again after this time without metadata (300000, KIP-1102)."""
+    """Time without metadata after which the client bootstraps again (300000, KIP-1102)."""
     metadata_cluster_check_enable: bool
-    """Check that connections lead to the intended broker and cluster (True, KIP-1242). From Kafka 4.4 on, brokers
-    refuse misrouted connections; older brokers are asked for their cluster id. No effect if
-    ``metadata_recovery_strategy`` is ``"none"``.
-    """
+    """Check that connections lead to the intended broker and cluster. From Kafka 4.4 on, brokers refuse misrouted
+    connections; older brokers are asked for their cluster id. No effect if ``metadata_recovery_strategy`` is ``"none"``
+    (True, KIP-1242)."""
     cluster_id_mismatch: Literal["fail", "warn", "adopt"]
-    """Action if every bootstrap server belongs to another cluster than before (``"fail"``, KIP-899)."""
+    """Action if every bootstrap server belongs to another cluster than before. ``"fail"`` raises
+    `ClusterIdMismatchError`, ``"warn"`` uses the new cluster and logs a warning, and ``"adopt"`` uses it without a
+    warning (``"fail"``, KIP-899)."""
     leader_hint_policy: Literal["trust", "known_nodes", "off"]
-    """Leader hints to follow from Produce and Fetch responses: all, only hints to known brokers, or none (``"trust"``,
-    KIP-951)."""
+    """Leaders to accept from errors in Produce and Fetch responses. ``"trust"`` accepts all, ``"known_nodes"`` only
+    brokers that the client already knows, and ``"off"`` none (``"trust"``, KIP-951)."""
     close_timeout_ms: float | None
-    """``timeout_ms`` of the `stop` at the end of an ``async with`` block (None)."""
+    """Time limit of `stop` at the end of an ``async with`` block. None means the default time limit of `stop` (None).
+    """
     enable_metrics_push: bool
     """Push the client's metrics to brokers that request them (True, KIP-714)."""
     allow_auto_create_topics: bool
-    """Let brokers create missing topics on request, if they are configured to (True)."""
+    """Let brokers create a missing topic that the client uses, if they are configured to create topics (True)."""
 
 
 class ProducerBaseOptions(ClientOptions, total=False):
-    """Options of `Producer` that do not affect the types of keys and values."""
+    """Options of `Producer` except the serializers. Times are in milliseconds."""
 
     acks: Acks
-    """Replicas that must have a record before it is acknowledged: 0 for none, 1 for the leader, ``"all"`` for all
-    in-sync replicas (``"all"``)."""
+    """Number of replicas that must have a record before it is acknowledged: 0 for none, 1 for the leader, ``"all"`` for
+    all in-sync replicas (``"all"``)."""
     enable_idempotence: bool
-    """Prevent retries from duplicating or reordering records (True; needs ``acks="all"`` and at most 5 requests in
-    flight)."""
+    """Prevent retries from duplicating or reordering records. Needs ``acks="all"`` and at most 5 requests in flight
+    (True)."""
     compression_type: CompressionType | None
     """Compression of batches (``"none"``)."""
     compression_level: int | None
-    """Level of the codec; None is the codec's default (None)."""
+    """Level of the codec. None means the default of the codec (None)."""
     batch_size: int
     """Size in bytes at which a batch is sent without lingering (16384)."""
     batch_size_max: int
-    """Maximum size in bytes of a batch that waits behind another request to its broker or cannot be sent yet (262144).
-    If only ``batch_size`` is given, equal to it, so no batch exceeds ``batch_size``."""
+    """Maximum size in bytes of a batch that waits behind another request to its broker or cannot be sent yet. If only
+    ``batch_size`` is given, this option has the same value, so no batch exceeds ``batch_size`` (262144)."""
     linger_ms: float
     """Time for which a batch waits for more records (5)."""
     buffer_memory: int
     """Memory limit in bytes for all unacknowledged records (32 MiB)."""
     max_block_ms: float
-    """Time for which ``send`` may wait for metadata and buffer memory (60000)."""
+    """Time for which ``send`` may wait for metadata and buffer memory. Also the default timeout of calls about
+    transactions (60000)."""
     max_request_size: int
-    """Maximum size of a request in bytes, and so of a record (1048576)."""
+    """Maximum size of a request in bytes, and therefore of a record (1048576)."""
     delivery_timeout_ms: float
-    """Time after ``send`` at which a record fails unless it is acknowledged (120000)."""
+    """Time after ``send`` within which a record must be acknowledged; otherwise it fails (120000)."""
     transactional_id: str | None
-    """Name of this producer's transactions, unique among running producers; None disables transactions (None, KIP-98).
-    """
+    """Name of this producer's transactions, which no other running producer may use. None disables transactions (None,
+    KIP-98)."""
     transaction_timeout_ms: int
-    """Time after which an open transaction is aborted; at most the broker's ``transaction.max.timeout.ms`` (60000)."""
+    """Time after which the coordinator aborts an open transaction. At most the brokers' ``transaction.max.timeout.ms``
+    (60000)."""
     retries: int
-    """Maximum number of retries per batch (2147483647: in practice ``delivery_timeout_ms`` is the limit)."""
+    """Maximum number of retries for each batch. With the default, ``delivery_timeout_ms`` is the limit in practice
+    (2147483647)."""
     partitioner: Partitioner | None
-    """Chooses the partition of records sent without a partition; None is the built-in partitioner (None, KIP-480,
-    KIP-794)."""
+    """Function that chooses the partition of a record that is sent without one. None means the built-in partitioner
+    (None, KIP-480, KIP-794)."""
     partitioner_adaptive_partitioning_enable: bool
     """Prefer faster brokers for records without a key (True, KIP-794)."""
     partitioner_availability_timeout_ms: float
-    """Time without accepting a batch after which a broker gets no records without a key; 0 disables the check (0,
+    """Time after which a broker that accepts no batches gets no more records without a key. 0 disables the check (0,
     KIP-794)."""
     partitioner_ignore_keys: bool
-    """Choose the partition without regard to the key (False, KIP-794)."""
+    """Choose the partition independently of the key (False, KIP-794)."""
     partitioner_rack_aware: bool
-    """Prefer partitions with a leader in ``client_rack`` for records without a key, if any accepts records (False,
-    KIP-1123)."""
+    """Send records without a key to partitions whose leader is in ``client_rack``, if any of these accepts records
+    (False, KIP-1123)."""
     client_rack: str | None
-    """Rack of this producer, as in ``broker.rack``; also used by the metric ``bytes_sent_in_rack`` (None)."""
+    """Rack of this producer, in the terms of ``broker.rack``. The metric ``bytes_sent_in_rack`` also uses it (None)."""
 
 
 class ProducerOptions(ProducerBaseOptions, total=False):
-    """Options of `Producer`."""
+    """All options of `Producer`, as keyword arguments."""
 
     key_serializer: Serializer[Any] | None
-    """Converts a key other than None to bytes. May take a `SerializationContext`, and may be a coroutine function."""
+    """Function that converts a key other than None to bytes. It may take a `SerializationContext`, and may be a
+    coroutine function (None)."""
     value_serializer: Serializer[Any] | None
-    """Converts a value other than None to bytes. May take a `SerializationContext`, and may be a coroutine function."""
+    """Function that converts a value other than None to bytes. It may take a `SerializationContext`, and may be a
+    coroutine function (None)."""
 
 
 class ConsumerBaseOptions(ClientOptions, total=False):
-    """Options of `Consumer` that do not affect the types of keys and values."""
+    """Options of `Consumer` except the deserializers. Times are in milliseconds."""
 
     group_id: str | None
-    """Consumer group to join, or to commit offsets for; None for no group (None)."""
+    """Consumer group to join, or for which to commit offsets. None means no group (None)."""
     group_instance_id: str | None
-    """Member name that survives restarts, for static membership (None, KIP-345)."""
+    """Name of the member that stays the same after a restart, for static membership (None, KIP-345)."""
     group_protocol: Literal["classic", "consumer", "auto"]
-    """Rebalance protocol: ``"classic"``, ``"consumer"`` (KIP-848), or ``"auto"`` for the latter if the brokers support
-    it, else the classic protocol (``"classic"``)."""
+    """Rebalance protocol: ``"classic"``, ``"consumer"`` (KIP-848), or ``"auto"``, which uses the ``"consumer"``
+    protocol if the brokers support it, and otherwise the classic protocol (``"classic"``)."""
     group_remote_assignor: Literal["uniform", "range"] | str | None
-    """Assignor of the broker under KIP-848; None lets the broker choose (None). But under ``"auto"``, None is range if
-    ``partition_assignment_strategy`` begins with ``"range"``. An error under ``"classic"``."""
+    """Assignor of the broker under KIP-848. None lets the broker choose, but under ``"auto"`` it means range if
+    ``partition_assignment_strategy`` begins with ``"range"``. Not allowed under ``"classic"`` (None)."""
     partition_assignment_strategy: Sequence[Any] | Any
-    """Assignors in order of preference: a name, an object, several, or ``"range,sticky"`` (cooperative-sticky, then
-    range). Only names under ``group_protocol="auto"``; an error under ``"consumer"``, because brokers assign."""
+    """Assignors in order of preference: a name, several names in one str or a list, or objects with the methods of
+    `GroupAssignor`. Only names are allowed under ``group_protocol="auto"``. Not allowed under ``"consumer"``, because
+    brokers assign the partitions (``"cooperative-sticky,range"``)."""
     session_timeout_ms: float
     """Time without heartbeats after which a member is removed from the group (45000)."""
     heartbeat_interval_ms: float
-    """Interval of heartbeats (3000)."""
+    """Time between heartbeats to the group's coordinator (3000)."""
     max_poll_interval_ms: float
-    """Time without a read after which the consumer leaves the group (300000)."""
+    """Time without a read after which the consumer leaves its group (300000)."""
     rebalance_timeout_ms: float | None
-    """Time for which a rebalance waits for records in progress; None is ``max_poll_interval_ms`` (None)."""
+    """Time for which a rebalance waits until the application has handled the records that it holds. None means
+    ``max_poll_interval_ms`` (None)."""
     enable_auto_commit: bool
-    """Commit delivered records periodically (True)."""
+    """Commit the offsets of delivered records periodically (True)."""
     auto_commit_interval_ms: float
-    """Interval of automatic commits (5000)."""
+    """Time between automatic commits (5000)."""
     auto_offset_reset: OffsetReset
-    """Position if there is no committed offset: "earliest", "latest", "none" (an error) or "by_duration:PT1H"
-    (``"latest"``, KIP-1106)."""
+    """Position if there is no committed offset: ``"earliest"``, ``"latest"``, ``"none"`` (raise an error), or a time
+    before now such as ``"by_duration:PT1H"`` (``"latest"``, KIP-1106)."""
     on_bad_record: Literal["raise", "skip", "dead_letter"]
-    """Action for a record that can never be deserialized: raise the error; skip the record with a warning in the log;
-    or send it to ``dead_letter_topic`` and then skip it (``"raise"``)."""
+    """Action for a record that can never be deserialized. ``"raise"`` raises the error, ``"skip"`` skips the record and
+    logs a warning, and ``"dead_letter"`` sends it to ``dead_letter_topic`` and skips it (``"raise"``)."""
     dead_letter_topic: str | None
     """Topic for records that cannot be deserialized, with their original bytes and the cause in headers (see
     `DEAD_LETTER_HEADERS`). Also the default for `Consumer.run` (None)."""
     isolation_level: Literal["read_uncommitted", "read_committed"]
-    """Read all records, including records of open and aborted transactions, or only committed records
-    (``"read_uncommitted"``)."""
+    """``"read_committed"`` returns only committed records. ``"read_uncommitted"`` also returns records of open and
+    aborted transactions (``"read_uncommitted"``)."""
     client_rack: str | None
-    """Rack of this consumer: it fetches from a replica in the same rack (None, KIP-392)."""
+    """Rack of this consumer. The consumer fetches from a replica in the same rack, if there is one (None, KIP-392)."""
     fetch_min_bytes: int
-    """Number of bytes for which a broker waits before it answers a fetch (1)."""
+    """Number of bytes that a broker collects before it answers a fetch, unless ``fetch_max_wait_ms`` passes first (1).
+    """
     fetch_max_wait_ms: float
     """Maximum time that a broker waits before it answers a fetch (500)."""
     fetch_max_bytes: int
-    """Maximum size of a fetch response in bytes; also the limit of prefetched data (52428800)."""
+    """Maximum size of a fetch response in bytes. Also the limit for all prefetched data (52428800)."""
     max_partition_fetch_bytes: int
     """Maximum number of bytes per partition in a fetch response (1048576)."""
     max_poll_records: int | None
-    """Maximum number of records per ``getmany``; None for all that are available. Also the number up to which
-    ``batches`` joins batches of a partition's log; None for 500 (None)."""
+    """Maximum number of records returned by ``getmany``; None means all that are available. Also the number of records
+    up to which ``batches`` joins batches of a partition's log; None means 500 (None)."""
     max_decompressed_batch_bytes: int
-    """Maximum decompressed size of a batch in bytes (268435456). The same limit applies to its record objects. A larger
-    batch raises `BatchTooLargeError`."""
+    """Maximum decompressed size of a batch in bytes, and maximum size of its record objects. A larger batch raises
+    `BatchTooLargeError` (268435456)."""
     max_decompressed_bytes: int
-    """Maximum size in bytes of decompressed, unread data in all partitions (536870912), but at least one batch. Batches
-    that exceed it are decompressed again when they are read."""
+    """Maximum size in bytes of the decompressed data that the application has not read, over all partitions. At least
+    one batch is always kept. A batch beyond the limit is decompressed again when it is read (536870912)."""
     check_crcs: bool
     """Verify the checksum of every batch (True)."""
     exclude_internal_topics: bool
     """Exclude Kafka's internal topics from pattern subscriptions (True)."""
     default_api_timeout_ms: float
-    """Default timeout of calls (60000)."""
+    """Default timeout of calls to the cluster (60000)."""
 
 
 class ConsumerOptions(ConsumerBaseOptions, total=False):
-    """Options of `Consumer`."""
+    """All options of `Consumer`, as keyword arguments."""
 
     key_deserializer: Deserializer[Any] | None
-    """Converts a key from bytes. May take a `SerializationContext`, and may be a coroutine function."""
+    """Function that converts a key from bytes. It may take a `SerializationContext`, and may be a coroutine function
+    (None)."""
     value_deserializer: Deserializer[Any] | None
-    """Converts a value from bytes. May take a `SerializationContext`, and may be a coroutine function."""
+    """Function that converts a value from bytes. It may take a `SerializationContext`, and may be a coroutine function
+    (None)."""
 
 
 class AdminOptions(ClientOptions, total=False):
-    """Options of `AdminClient`."""
+    """All options of `AdminClient`, as keyword arguments."""
 
     default_api_timeout_ms: float
     """Default timeout of calls (60000)."""

@@ -1,4 +1,4 @@
-"""Options of `ShareConsumer`: the public types, defaults, and the frozen configuration."""
+"""Options of `ShareConsumer`: public types, defaults, and the frozen configuration."""
 
 from __future__ import annotations
 
@@ -14,53 +14,56 @@ __all__ = ["ShareConsumerBaseOptions", "ShareConsumerConfig", "ShareConsumerOpti
 
 
 class ShareConsumerBaseOptions(ClientOptions, total=False):
-    """Options of `ShareConsumer` that do not affect the types of keys and values.
+    """Options of `ShareConsumer` except the deserializers. Times are in milliseconds.
 
-    An administrator configures a group's start position, isolation level, lock duration and limit of deliveries:
-    ``share.auto.offset.reset`` ("latest" by default), ``share.isolation.level``, ``share.record.lock.duration.ms`` and
-    the brokers' ``group.share.delivery.count.limit``.
+    An administrator configures the start position, the isolation level, the lock duration and the limit of deliveries
+    of a group, with the group's configs ``share.auto.offset.reset`` ("latest" by default), ``share.isolation.level``
+    and ``share.record.lock.duration.ms``, and the brokers' ``group.share.delivery.count.limit``.
     """
 
     group_id: str
-    """Share group to join. Groups of all kinds share one namespace."""
+    """Share group to join. Groups of all kinds share one namespace. Required."""
     client_rack: str | None
     """Rack of this consumer (None)."""
     share_acknowledgement_mode: Literal["implicit", "explicit"]
     """With ``"implicit"``, the next read or commit accepts the delivered records that the application has not
-    acknowledged otherwise. With ``"explicit"``, each record is acknowledged by a call, in any order, or is delivered
-    again when its lock expires (``"implicit"``)."""
+    acknowledged. With ``"explicit"``, the application must acknowledge each record, in any order; otherwise the record
+    is delivered again when its lock expires (``"implicit"``)."""
     share_acquire_mode: Literal["batch_optimized", "record_limit"]
-    """With ``"batch_optimized"``, brokers acquire whole batches of the log, possibly more records than requested, at
-    lower cost. With ``"record_limit"``, which needs Apache Kafka 4.2, they never acquire more (``"batch_optimized"``,
-    KIP-1206)."""
+    """With ``"batch_optimized"``, brokers acquire whole batches of the log, at lower cost, and possibly more records
+    than requested. With ``"record_limit"``, which needs Apache Kafka 4.2, they never acquire more records than
+    requested (``"batch_optimized"``, KIP-1206)."""
     fetch_min_bytes: int
-    """Number of bytes for which a broker waits before it answers a fetch (1)."""
+    """Number of bytes that a broker collects before it answers a fetch, unless ``fetch_max_wait_ms`` passes first (1).
+    """
     fetch_max_wait_ms: float
     """Maximum time that a broker waits before it answers a fetch (500)."""
     fetch_max_bytes: int
     """Maximum size of a fetch response in bytes (52428800)."""
     max_poll_records: int
-    """Maximum number of records returned by `ShareConsumer.getmany`, and of records acquired ahead of the application;
-    with ``"batch_optimized"``, up to twice this number per broker (500)."""
+    """Maximum number of records that `ShareConsumer.getmany` returns, and of records acquired ahead of the application.
+    With ``"batch_optimized"``, up to twice this number may be acquired from each broker (500)."""
     max_decompressed_batch_bytes: int
     """Maximum decompressed size of a batch in bytes (268435456). Larger batches are rejected."""
     check_crcs: bool
     """Verify the checksum of every batch (True)."""
     default_api_timeout_ms: float
-    """Default timeout of calls (60000)."""
+    """Default timeout of calls to the cluster (60000)."""
 
 
 class ShareConsumerOptions(ShareConsumerBaseOptions, total=False):
-    """Options of `ShareConsumer`."""
+    """All options of `ShareConsumer`, as keyword arguments."""
 
     key_deserializer: Deserializer[Any] | None
-    """Converts a key from bytes. May take a `SerializationContext`, and may be a coroutine function."""
+    """Function that converts a key from bytes. It may take a `SerializationContext`, and may be a coroutine function
+    (None)."""
     value_deserializer: Deserializer[Any] | None
-    """Converts a value from bytes. May take a `SerializationContext`, and may be a coroutine function."""
+    """Function that converts a value from bytes. It may take a `SerializationContext`, and may be a coroutine function
+    (None)."""
 
 
 class ShareConsumerConfig(ClientConfig):
-    """The options of `ShareConsumerOptions`, checked."""
+    """The options of `ShareConsumerOptions`, after their checks."""
 
     group_id: str = option("", short_text)
     client_rack: str | None = option(None, optional(short_text))

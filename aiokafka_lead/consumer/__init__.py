@@ -41,80 +41,88 @@ Offset = int | tuple[int, str] | OffsetAndMetadata
 
 
 class Consumer(ConsumerBase[K, V]):
-    """Reads records from topics or partitions.
+    """Consumer of records from topics or partitions, with or without a consumer group.
 
         async with Consumer("events", bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
             async for record in consumer:
                 print(record.offset, record.value)
 
-    With ``group_id`` the consumer is a member of that group, which distributes the partitions of the topics among its
-    members. Without a group it reads all partitions, including partitions added later. `assign` selects partitions
-    without a group's assignment; with ``group_id`` it still begins at the group's committed offsets. `ConsumerOptions`
-    describes the options.
+    With ``group_id``, the consumer is a member of that group, and the group distributes the partitions of the topics
+    among its members. Without a group, it reads all partitions of the topics, including partitions that are added
+    later. `assign` selects partitions by hand instead; with ``group_id``, reading still begins at the offsets that the
+    group has committed. `ConsumerOptions` describes the options.
 
-    Keys and values are bytes, or the results of ``key_deserializer`` and ``value_deserializer``, which determine their
-    types. A missing key or value is None and is not deserialized. A deserializer takes the bytes, and optionally a
-    `SerializationContext`. It may be a coroutine function. An error in a record (`PartitionReadError`) does not change
-    the partition's position or affect other partitions; `seek` to continue. Cancelling a read does not lose records.
+    Keys and values are bytes, unless ``key_deserializer`` and ``value_deserializer`` convert them. A missing key or
+    value is None and is not deserialized. A deserializer takes the bytes, and optionally a `SerializationContext`; it
+    may be a coroutine function.
 
-    A member joins in the background after `start` or `subscribe`. Its heartbeats do not depend on the application. In a
-    rebalance it gives up partitions once the application has requested more records, has committed the records it
-    holds, or has exceeded ``rebalance_timeout_ms``. Other partitions are read meanwhile.
+    If a record cannot be read, the call raises a `PartitionReadError`. The position of the partition stays at that
+    record, and other partitions are not affected. Call `seek` to skip the record. Cancelling a read does not lose
+    records.
 
-    If the application does not request records for ``max_poll_interval_ms``, the member leaves the group with a
-    warning, without committing the records that the application holds. The next read joins again. An error that
+    A member joins its group in the background, after `start` or `subscribe`, and a background task sends its
+    heartbeats. In a rebalance, the member gives up partitions as soon as the application has requested more records or
+    has committed the records it holds, and after ``rebalance_timeout_ms`` at the latest. Meanwhile it reads the
+    partitions that it keeps.
+
+    If the application does not request records for ``max_poll_interval_ms``, the member logs a warning and leaves the
+    group, without committing the records that the application holds. The next read joins the group again. An error that
     prevents membership, such as `GroupAuthorizationFailedError`, `FencedInstanceIdError` or
-    `InconsistentGroupProtocolError`, is raised by `start` or the next read. Later reads try again, unless the member
-    was fenced.
+    `InconsistentGroupProtocolError`, is raised by `start` or by the next read. Later reads try to join again, unless
+    the member was fenced.
 
-    A consumer belongs to the event loop that started it. While a task waits for records, other reads that would wait
-    raise `IllegalStateError`. All times are in milliseconds.
+    A consumer belongs to the event loop that started it. Only one task at a time may wait for records; a second read
+    that would have to wait raises `IllegalStateError`. All times are in milliseconds.
     """
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
-        """Connect to the cluster and begin to fetch; with ``wait``, return once the starting positions are known.
+        """Connect to the cluster and begin to fetch records.
 
-        With ``wait``, each partition to read has a position on return, so "latest" means the end of the log at that
-        time. A member of a group waits for its first assignment, which may be empty, for ``on_partitions_assigned``,
-        and for the positions. After ``timeout_ms`` (``request_timeout_ms``), for example in a slow rebalance or without
-        a partition leader, a warning names the missing positions, and they are looked up in the background. The call
-        does not wait for topics and partitions that do not exist. Without partitions to read, it returns once
-        connected.
+        With ``wait``, the call returns when each partition to read has a position, so "latest" means the end of the log
+        at that time. A member of a group waits for its first assignment (which may be empty), for
+        ``on_partitions_assigned``, and for the positions. The call does not wait for topics and partitions that do not
+        exist. If the positions are still unknown after ``timeout_ms`` (default: ``request_timeout_ms``), for example
+        because a rebalance is slow or a partition has no leader, the call logs a warning with the missing positions and
+        returns. The consumer then looks them up in the background.
 
-        Without ``wait``, this returns immediately and the consumer keeps trying to connect in the background. Reads
-        wait for the connection.
+        Without ``wait``, the call returns immediately, and the consumer keeps trying to connect in the background.
+        Reads wait for the connection.
 
-        Raises `KafkaConnectionError`, with the reason for each bootstrap server, if none could be used within
-        ``timeout_ms``. Raises authentication and TLS errors unchanged, and errors that keep a member out of its group.
-        After an error or a cancellation the consumer is stopped.
+        Raises `KafkaConnectionError`, with the reason for each bootstrap server, if no server can be used within
+        ``timeout_ms``. Raises authentication and TLS errors unchanged, and any error that prevents membership of the
+        group. After an error or a cancellation, the consumer is stopped.
         """
         await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
 
     async def wait_ready(self, timeout_ms: float | None = None) -> None:
-        """Wait until `start` would have returned, for at most ``timeout_ms`` (``default_api_timeout_ms``).
+        """Wait until the consumer has an assignment and all its positions, as `start` does.
 
-        Use it after ``start(wait=False)``, `subscribe`, `assign`, or a `start` that returned without all positions. It
-        does not wait for a partition whose reads raise an error.
+        Use it after ``start(wait=False)``, `subscribe` or `assign`, or after a `start` that returned without all
+        positions. It does not wait for a partition whose reads raise an error.
 
-        Raises the error with which the consumer or its membership has failed, and `RequestTimedOutError`, which names
-        the missing partitions or the current step of the group. Raises `IllegalStateError` in a listener's callback,
-        which is part of the assignment.
+        Raises `RequestTimedOutError` after ``timeout_ms`` (default: ``default_api_timeout_ms``); the message names the
+        missing partitions or the current step of the group. Raises the error with which the consumer or its membership
+        has failed. Raises `IllegalStateError` in a callback of a rebalance listener, because the assignment is complete
+        only after that callback.
         """
         given = TIMEOUT("timeout_ms", timeout_ms)
         await self._engine.wait_ready(self._config.default_api_timeout_ms if given is None else given)
 
     async def stop(self, timeout_ms: float | None = None) -> None:
-        """Stop fetching and close every connection, within ``timeout_ms`` (10000) regardless of the brokers.
+        """Commit, leave the group, and close every connection.
 
-        With ``group_id`` and ``enable_auto_commit``, commits the records that the application has finished. The last
+        The call takes at most ``timeout_ms`` (default: 10000), even if no broker answers.
+
+        With ``group_id`` and ``enable_auto_commit``, it commits the records that the application has finished. The last
         record, batch or result of `getmany` counts as finished only if an ``async with`` block ends without an error. A
-        member then leaves its group, after ``on_partitions_revoked``. A static member (``group_instance_id``, KIP-345)
-        stays in the group until its session expires.
+        member then calls ``on_partitions_revoked`` and leaves its group. A static member (``group_instance_id``,
+        KIP-345) stays in the group until its session expires.
 
-        Iterations end; other waiting calls raise `ClientClosedError`. May be called again. In a handler of `run`, it
-        returns at once, and `run` returns when the consumer has stopped.
+        Iterations over the consumer end, and other waiting calls raise `ClientClosedError`. The method may be called
+        repeatedly. If a handler of `run` calls it, it returns immediately, and `run` returns when the consumer has
+        stopped.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
@@ -123,21 +131,29 @@ class Consumer(ConsumerBase[K, V]):
     def subscribe(
         self, topics: Iterable[str] = (), pattern: str | re.Pattern[str] | None = None, listener: object = None
     ) -> None:
-        """Read these topics, or all topics whose full name matches ``pattern``; replaces earlier choices.
+        """Read these topics, or all topics whose full name matches ``pattern``.
 
-        A pattern includes topics created later. If ``auto_offset_reset`` is "latest", partitions that appear later are
-        read from their beginning, so that no record is missed. In a group, this requires that the member joined before
-        and that the partition has no committed offset.
+        The call replaces any earlier subscription or assignment.
 
-        A group does not wait for records in hand of topics that are no longer read: see `unsubscribe`.
+        - ``topics``: names of topics.
+        - ``pattern``: a regular expression, as str or compiled, instead of ``topics``. It also selects topics that are
+          created later. Under ``group_protocol="consumer"``, the broker matches it, in RE2 syntax (KIP-848). If that is
+          impossible, the client matches it.
+        - ``listener``: a `RebalanceListener`, or an object with some of its methods. Only members of a group may have a
+          listener.
 
-        ``listener``, for members of a group, is a `RebalanceListener` or a similar object. Under
-        ``group_protocol="consumer"`` the broker matches the pattern, in RE2 syntax (KIP-848), or the client does if
-        that is impossible. Raises `ConfigError` unless either topics or a pattern are given, and for a listener without
+        If ``auto_offset_reset`` is "latest", partitions that appear later are read from their beginning, so that no
+        record is missed. In a group, this requires that the member joined before the partition appeared and that the
+        partition has no committed offset.
+
+        The consumer gives up topics that are no longer in the subscription without waiting until their records are
+        handled: see `unsubscribe`.
+
+        Raises `ConfigError` unless exactly one of ``topics`` and ``pattern`` is given, and for a listener without
         ``group_id``.
         """
         if listener is not None and self._config.group_id is None:
-            raise ConfigError("listener is for consumer groups: set group_id")
+            raise ConfigError("listener needs a consumer group: set group_id")
         names = arguments.TOPICS("topics", topics)
         if listener is not None:
             arguments.listener("listener", listener)
@@ -147,9 +163,10 @@ class Consumer(ConsumerBase[K, V]):
         self._engine.subscribe(names, None if pattern is None else arguments.pattern("pattern", pattern), listener)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions; replaces earlier choices, but partitions that stay keep their positions.
+        """Read these partitions, without a group's assignment.
 
-        A member of a group leaves the group first, in the background, as after `unsubscribe`.
+        The call replaces any earlier subscription or assignment. Partitions that were assigned before keep their
+        positions. A member of a group leaves the group in the background, as after `unsubscribe`.
         """
         wanted = arguments.PARTITIONS("partitions", partitions)
         self._client.check_loop()
@@ -157,10 +174,11 @@ class Consumer(ConsumerBase[K, V]):
         self._engine.subscription_changed()
 
     def unsubscribe(self) -> None:
-        """Stop reading. A member gives up its partitions and leaves the group, in the background.
+        """Stop reading; a member gives up its partitions and leaves the group, in the background.
 
-        Except in `run`, it does not wait for records in hand: commit them first, or they are delivered again.
-        `run` returns as if the consumer were stopped. Any other waiting read raises `IllegalStateError`.
+        Outside `run`, the consumer does not wait until the application has handled the records that it holds. Commit
+        these records first, or they are delivered again. `run` returns as if the consumer were stopped. Any other
+        waiting read raises `IllegalStateError`.
         """
         self._client.check_loop()
         self._engine.subscription.clear()
@@ -168,7 +186,10 @@ class Consumer(ConsumerBase[K, V]):
         self._engine.unsubscribed()
 
     def subscription(self) -> frozenset[str]:
-        """Return the subscribed topics, or the known topics that match the pattern; empty after `assign`."""
+        """Return the names of the subscribed topics, or of the known topics that match the pattern.
+
+        The result is empty after `assign`.
+        """
         subscription = self._engine.subscription
         if subscription.kind is SubscriptionKind.PATTERN:
             return frozenset(subscription.matched(self._client.metadata.snapshot))
@@ -177,27 +198,31 @@ class Consumer(ConsumerBase[K, V]):
     def assignment(self) -> frozenset[TopicPartition]:
         """Return the partitions to read; for a member of a group, the partitions that it owns now.
 
-        In `run` with ``retry_topics``, the same partitions of the retry topics are included.
+        In `run` with ``retry_topics``, the result includes the same partitions of the retry topics.
         """
         return self._engine.reading.positions.assigned
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Stop fetching and returning records of these partitions; fetched records are kept for `resume`.
+        """Stop fetching and returning records of these partitions until `resume`.
 
-        Raises `IllegalStateError` for a partition that is not assigned.
+        Records that were already fetched are kept and returned after `resume`. Raises `IllegalStateError` for a
+        partition that is not assigned.
         """
         self._client.check_loop()
         for state in self._states(partitions):
             self._engine.reading.prefetch.pause(state)
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Continue to fetch and return records of these partitions after `pause`. Raises the errors of `pause`."""
+        """Continue to fetch and return records of these partitions after `pause`.
+
+        Raises `IllegalStateError` for a partition that is not assigned.
+        """
         self._client.check_loop()
         for state in self._states(partitions):
             self._engine.reading.prefetch.resume(state)
 
     def paused(self) -> frozenset[TopicPartition]:
-        """Return the paused partitions."""
+        """Return the assigned partitions that are paused."""
         return self._engine.reading.positions.paused()
 
     # --- reading -----------------------------------------------------------------------------------------------------
@@ -222,12 +247,13 @@ class Consumer(ConsumerBase[K, V]):
     @overload
     async def getone(self, *partitions: TopicPartition, timeout_ms: float | None) -> ConsumerRecord[K, V] | None: ...
     async def getone(self, *partitions: TopicPartition, timeout_ms: float | None = None) -> ConsumerRecord[K, V] | None:
-        """Return the next record, waiting for it if necessary; only from ``partitions``, if any are given.
+        """Return the next record, and wait for it if necessary.
 
-        Returns None if no record arrives within ``timeout_ms`` (no limit).
+        If ``partitions`` are given, only their records are returned. Returns None if no record arrives within
+        ``timeout_ms`` (default: no limit).
 
-        Raises `PartitionReadError` for a record that cannot be read, any other error that prevents reading,
-        `IllegalStateError` while another task waits for records, and `ClientClosedError` when the consumer is stopped.
+        Raises `PartitionReadError` for a record that cannot be read, `IllegalStateError` if another task is waiting for
+        records, `ClientClosedError` when the consumer is stopped, and any other error that prevents reading.
         """
         deadline = None if timeout_ms is None else Deadline(arguments.WAIT("timeout_ms", timeout_ms))
         tracing = self._engine.tracing
@@ -242,11 +268,18 @@ class Consumer(ConsumerBase[K, V]):
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
-        """Return records by partition: those already fetched, or else the first to arrive within ``timeout_ms``.
+        """Return a dict from partition to its next records, in the order of their offsets.
 
-        Returns at most ``max_records`` records (``max_poll_records``), and only records of ``partitions`` if any are
-        given. If ``max_poll_records`` is None, too, a call decodes records for a few milliseconds at most. The dict is
-        empty if no record arrives in time. Raises the errors of `getone`.
+        If records have already been fetched, the call returns them immediately. Otherwise it waits for the first
+        records, at most ``timeout_ms`` (default: 0); if none arrive, the dict is empty.
+
+        The dict has at most ``max_records`` records in total (default: ``max_poll_records``), and only records of
+        ``partitions`` if any are given. If both limits are None, a call decodes records for a few milliseconds at most.
+        Raises the errors of `getone`.
+
+            for partition, records in (await consumer.getmany(timeout_ms=1000)).items():
+                for record in records:
+                    print(partition, record.offset, record.value)
         """
         arguments.WAIT("timeout_ms", timeout_ms)
         limit = (
@@ -259,17 +292,23 @@ class Consumer(ConsumerBase[K, V]):
         return taken
 
     def batches(self) -> AsyncIterator[RecordBatch[K, V]]:
-        """Iterate over batches of records, with columns, until the consumer is stopped.
+        """Iterate over batches of records of one partition, until the consumer is stopped.
 
-        Buffered batches of a partition's log are joined, up to ``max_poll_records`` records (500 if None), which makes
-        small batches cheap. A larger batch of the log stays whole. The position moves past a batch when the batch is
+            async for batch in consumer.batches():
+                await store(batch.values)
+                await batch.commit()
+
+        A `RecordBatch` has columns, such as ``values`` and ``offsets``. Buffered batches of a partition's log are
+        joined until they have ``max_poll_records`` records (500 if that is None), because few large batches cost less
+        than many small ones. A larger batch of the log is not split. The position moves past a batch when the batch is
         returned.
 
-        With ``group_id`` a batch is a lease: a rebalance that takes its partition waits until `RecordBatch.commit`, or
-        until the next batch is requested, for at most ``rebalance_timeout_ms``. If the task is cancelled during a
-        batch, the batch is not committed, and is returned again. If a timeout inside the task, such as
-        `asyncio.timeout`, ends the loop, the consumer recognizes this only without another reference to the iterator:
-        write ``async for batch in consumer.batches()``.
+        With ``group_id``, a rebalance that takes the partition away waits until `RecordBatch.commit` is called or the
+        next batch is requested, but at most ``rebalance_timeout_ms``. If the task is cancelled while it works on a
+        batch, the batch is not committed and is returned again.
+
+        Write ``async for batch in consumer.batches()``, and do not keep another reference to the iterator. Otherwise
+        the consumer cannot recognize that a timeout inside the task, such as `asyncio.timeout`, has ended the loop.
         """
         self._client.check()
         membership = self._engine.membership
@@ -293,39 +332,44 @@ class Consumer(ConsumerBase[K, V]):
 
             await consumer.run(handle, concurrency=64, order="key", dead_letter_topic="events.failed")
 
-        `RunOptions` describes the options. Annotations determine a handler's arguments: the record, or its value parsed
-        as a model (pydantic, msgspec, dataclass), str, dict or bytes, and parts of the record by name (``key``,
-        ``headers``, ``offset``). `Handlers` provides a handler for each topic.
+        `RunOptions` describes the options. The annotations of the handler's parameters determine its arguments: the
+        record, or its value parsed as a model (pydantic, msgspec, dataclass), str, dict or bytes. Parameters named
+        ``key``, ``headers`` or ``offset`` receive that part of the record. `Handlers` provides a handler for each
+        topic.
 
         A record is done when its handler has returned or its dead letter is acknowledged. With ``group_id``, offsets
         are committed every ``auto_commit_interval_ms`` and at the end, up to the first unfinished record of each
-        partition, so each record is handled at least once. A handler that raises is called again after a backoff.
-        Meanwhile only the records that ``order`` puts after its record wait. A handler has also failed if anything but
-        `run` cancels its task. Records are deserialized just before they are handled.
+        partition. Each record is therefore handled at least once. If a handler raises, it is called again after a
+        backoff. Meanwhile only those records wait that must come after its record according to ``order``. If other code
+        than `run` cancels a handler's task, the handler has also failed. Records are deserialized just before they are
+        handled.
 
         When the consumer is stopped, `run` waits for running handlers, commits and returns. The last quarter of the
-        timeout of `stop`, at most 2 s, is reserved for the commit. In a handler `stop` returns at once. After
-        `unsubscribe`, `run` also ends, but waits for handlers as long as a rebalance does, or without a group until
-        they have returned. When `run` is cancelled, handlers are cancelled, and all unfinished records are delivered
-        again, even to a task that continues to read from this consumer.
+        timeout of `stop`, at most 2 s, is reserved for the commit. In a handler, `stop` returns immediately. `run` also
+        ends after `unsubscribe`. In a group it then waits for running handlers as long as a rebalance would; without a
+        group it waits until they have returned. When `run` is cancelled, it cancels the handlers, and all unfinished
+        records are delivered again, even to a task that continues to read from this consumer.
 
-        Raises `HandlerError` for a record whose ``retries`` are exhausted if there is no ``dead_letter_topic`` or its
-        dead letter was refused, `ConfigTypeError` for a handler that has an unknown parameter or is not async (if
-        necessary after its first call), and any error that prevents reading.
+        Raises `HandlerError` for a record whose ``retries`` are exhausted, if there is no ``dead_letter_topic`` or the
+        dead letter was refused. Raises `ConfigTypeError` for a handler that has an unknown parameter or is not async;
+        the latter may become apparent only after the first call. Also raises any error that prevents reading.
+
+        To read and write exactly once, pass ``exactly_once``, a started `Producer` with a ``transactional_id``, or a
+        `TransactionPipeline`:
 
             async def handle(record, txn): await txn.send("out", record.value)
 
             await consumer.run(handle, exactly_once=producer)
 
-        ``exactly_once`` is a started `Producer` with a ``transactional_id`` or a `TransactionPipeline`. The records
-        that handlers send with ``txn``, dead letters and the offsets of the input are then committed in one transaction
-        (KIP-447). A transaction takes up to ``max_transaction_records`` records, for up to ``max_transaction_ms``, and
-        is committed when all their handlers have returned. If a handler fails after it has sent a record, or the
-        transaction is aborted for another reason, all its records are handled again, so other side effects may happen
-        more than once. A rebalance waits for the commit as long as for handlers, and then aborts the transaction. From
-        this call on the consumer reads with ``isolation_level="read_committed"``. Also raises `ProducerFencedError`
-        when another producer has taken over the transactional id, and the reason for the abort after
-        ``transaction_retries``.
+        The records that handlers send with ``txn``, the dead letters, and the offsets of the input are then committed
+        in one transaction (KIP-447). A transaction takes up to ``max_transaction_records`` records, for up to
+        ``max_transaction_ms``, and is committed when all their handlers have returned. If a handler fails after it has
+        sent a record, or if the transaction is aborted for another reason, all records of the transaction are handled
+        again. Other side effects of handlers may therefore happen more than once. A rebalance waits for the commit as
+        long as for handlers, and then the transaction is aborted. From this call on, the consumer reads with
+        ``isolation_level="read_committed"``. `run` then also raises `ProducerFencedError` when another producer has
+        taken over the transactional id, and after ``transaction_retries`` consecutive aborts the reason for the last
+        one.
         """
         from .._runs import run_consumer
 
@@ -335,10 +379,13 @@ class Consumer(ConsumerBase[K, V]):
     # --- positions ---------------------------------------------------------------------------------------------------
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Continue from this offset, which need not exist yet; discards fetched records.
+        """Continue to read this partition from this offset.
 
-        If `OffsetAndMetadata` has a leader epoch, the consumer checks that the log has not diverged since the offset
-        was read from it (KIP-320). Raises `IllegalStateError` for a partition that is not assigned.
+        The offset need not exist yet. Records of the partition that were fetched but not returned are discarded. If an
+        `OffsetAndMetadata` has a leader epoch, the consumer checks that the log has not been truncated since the offset
+        was read from it (KIP-320).
+
+        Raises `IllegalStateError` for a partition that is not assigned.
         """
         tp = topic_partition("partition", partition)
         to = checked_offset("offset", offset)
@@ -361,12 +408,13 @@ class Consumer(ConsumerBase[K, V]):
         await self._seek_by(LATEST, partitions, timeout_ms)
 
     async def position(self, partition: TopicPartition, *, timeout_ms: float | None = None) -> int:
-        """Return the offset of the next record to read, waiting until it is known.
+        """Return the offset of the next record to read, and wait until it is known.
 
-        Raises `NoOffsetForPartitionError` if there is no position, `IllegalStateError` if the partition is not
-        assigned, and `UnknownTopicOrPartitionError` when several responses of the cluster agree that the topic does not
-        have the partition. After ``timeout_ms`` (``default_api_timeout_ms``) it raises `UnknownTopicOrPartitionError`
-        if the topic is missing, and `RequestTimedOutError` otherwise.
+        Raises `NoOffsetForPartitionError` if the partition has no committed offset and ``auto_offset_reset`` is "none".
+        Raises `IllegalStateError` if the partition is not assigned, and `UnknownTopicOrPartitionError` if several
+        responses of the cluster agree that the topic does not have the partition. After ``timeout_ms`` (default:
+        ``default_api_timeout_ms``), raises `UnknownTopicOrPartitionError` if the topic is missing, and
+        `RequestTimedOutError` otherwise.
         """
         tp = topic_partition("partition", partition)
         timeout_ms = self._usable(timeout_ms)
@@ -378,17 +426,18 @@ class Consumer(ConsumerBase[K, V]):
         return position.offset
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """Return the high watermark as of the last fetch; None before the first fetch.
+        """Return the high watermark as of the last fetch, or None before the first fetch.
 
-        This is the offset after the last fully replicated record. Raises `IllegalStateError` if the partition is not
-        assigned.
+        The high watermark is the offset after the last record that all in-sync replicas have. Raises
+        `IllegalStateError` if the partition is not assigned.
         """
         return self._engine.reading.positions.require(topic_partition("partition", partition)).high_watermark
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
-        """Return the last stable offset as of the last fetch, or None.
+        """Return the last stable offset as of the last fetch, or None before the first fetch.
 
-        This is the first offset of an open transaction, or else the high watermark. Raises the error of `highwater`.
+        This is the first offset of the oldest open transaction. Without an open transaction, it is the high watermark.
+        Raises `IllegalStateError` if the partition is not assigned.
         """
         return self._engine.reading.positions.require(topic_partition("partition", partition)).last_stable_offset
 
@@ -397,18 +446,19 @@ class Consumer(ConsumerBase[K, V]):
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the first offset of each partition, assigned or not.
+        """Return a dict from partition to its first offset. The partitions need not be assigned.
 
-        Raises `UnknownTopicOrPartitionError` when several responses of the cluster agree that a partition does not
-        exist, and `RequestTimedOutError` after ``timeout_ms`` (``default_api_timeout_ms``).
+        Raises `UnknownTopicOrPartitionError` if several responses of the cluster agree that a partition does not exist,
+        and `RequestTimedOutError` after ``timeout_ms`` (default: ``default_api_timeout_ms``).
         """
         return await self._offsets(partitions, EARLIEST_TIMESTAMP, timeout_ms)
 
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the end offset of each partition: with "read_committed", the last stable offset.
+        """Return a dict from partition to its end offset. The partitions need not be assigned.
 
+        The end offset is the high watermark, or the last stable offset if ``isolation_level`` is "read_committed".
         Raises the errors of `beginning_offsets`.
         """
         return await self._offsets(partitions, LATEST_TIMESTAMP, timeout_ms)
@@ -416,9 +466,12 @@ class Consumer(ConsumerBase[K, V]):
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the offset and timestamp of each partition's first record at or after a time, or None.
+        """Return a dict from partition to the offset and timestamp of its first record at or after a time.
 
-        Times are in milliseconds since the epoch. Raises the errors of `beginning_offsets`.
+        ``timestamps`` maps each partition to a time in milliseconds since the epoch. The value in the result is None if
+        there is no such record. Raises the errors of `beginning_offsets`.
+
+            found = await consumer.offsets_for_times({TopicPartition("events", 0): 1_760_000_000_000})
         """
         wanted = arguments.TIMES("timestamps", timestamps)
         timeout_ms = self._usable(timeout_ms)
@@ -430,9 +483,9 @@ class Consumer(ConsumerBase[K, V]):
         return result
 
     async def topics(self, *, timeout_ms: float | None = None) -> frozenset[str]:
-        """Return the names of all topics that this user may describe.
+        """Return the names of all topics that this user is allowed to describe.
 
-        Raises `RequestTimedOutError` after ``timeout_ms`` (``request_timeout_ms``).
+        Raises `RequestTimedOutError` after ``timeout_ms`` (default: ``request_timeout_ms``).
         """
         timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
         self._client.check()
@@ -441,8 +494,8 @@ class Consumer(ConsumerBase[K, V]):
     async def partitions_for_topic(self, topic: str, *, timeout_ms: float | None = None) -> frozenset[int]:
         """Return the numbers of the topic's partitions.
 
-        Raises `UnknownTopicOrPartitionError` if there are none within ``timeout_ms``. The default is
-        ``default_api_timeout_ms``, because the topic may be about to be created.
+        The topic may be about to be created, so the call waits for it. Raises `UnknownTopicOrPartitionError` if the
+        topic is still missing after ``timeout_ms`` (default: ``default_api_timeout_ms``).
         """
         topic = topic_name("topic", topic)
         timeout_ms = self._usable(timeout_ms)
@@ -454,16 +507,21 @@ class Consumer(ConsumerBase[K, V]):
     async def commit(
         self, offsets: Mapping[TopicPartition, Offset] | None = None, *, timeout_ms: float | None = None
     ) -> None:
-        """Commit these offsets for ``group_id``, by default the positions of all assigned partitions.
+        """Commit offsets for ``group_id`` and return when they are stored.
 
-        In `run`, the default is the offsets of finished records. An offset names the next record to read. Earlier
-        records count as done, so a rebalance does not wait for them. Returns when the offsets are stored, if necessary
-        after a rebalance.
+            await consumer.commit()
+            await consumer.commit({TopicPartition("events", 0): record.offset + 1})
 
-        Raises `CommitFailedError` if the consumer does not own the partitions any longer. Without ``offsets``, it first
-        stores the offsets of the partitions that it still owns, and raises if other partitions were taken away since
-        their records were returned. Raises the error of a refused partition, `IllegalStateError` without a
-        ``group_id``, and `RequestTimedOutError` after ``timeout_ms`` (``default_api_timeout_ms``).
+        Each offset names the next record to read: an int, a pair of offset and metadata, or an `OffsetAndMetadata`.
+        Without ``offsets``, the call commits the positions of all assigned partitions; in `run`, the offsets of
+        finished records. A rebalance no longer waits for records before a committed offset. If a rebalance is in
+        progress, the call waits for it and then commits.
+
+        Raises `CommitFailedError` if the consumer no longer owns the partitions. Without ``offsets``, it first stores
+        the offsets of the partitions that the consumer still owns, and raises the error only if other partitions were
+        taken away after their records had been returned. Raises the broker's error for a partition whose offset it has
+        refused, `IllegalStateError` without a ``group_id``, and `RequestTimedOutError` after ``timeout_ms`` (default:
+        ``default_api_timeout_ms``).
         """
         given = None if offsets is None else arguments.OFFSETS("offsets", offsets)
         timeout_ms = self._usable(timeout_ms)
@@ -474,7 +532,8 @@ class Consumer(ConsumerBase[K, V]):
     ) -> OffsetAndMetadata | None:
         """Return the offset that ``group_id`` has committed for the partition, or None.
 
-        Raises the errors of `commit`.
+        Raises `IllegalStateError` without a ``group_id``, `RequestTimedOutError` after ``timeout_ms`` (default:
+        ``default_api_timeout_ms``), and the broker's error if it refuses the request.
         """
         tp = topic_partition("partition", partition)
         timeout_ms = self._usable(timeout_ms)
@@ -482,18 +541,20 @@ class Consumer(ConsumerBase[K, V]):
         return found[tp]
 
     async def seek_to_committed(self, *partitions: TopicPartition, timeout_ms: float | None = None) -> None:
-        """Continue from the offsets committed by ``group_id`` for these partitions (default: all assigned partitions).
+        """Continue from the committed offsets of these partitions (default: all assigned partitions).
 
         Use it after an aborted transaction with offsets of `Producer.send_offsets_to_transaction`.
-        `Transaction.send_offsets` and `Transaction.commit_batch` do this automatically. Partitions without a committed
-        offset return to the position where reading began. Fetched records that were not returned are discarded. Returns
-        when the offsets are known. Raises the errors of `position`.
+        `Transaction.send_offsets` and `Transaction.commit_batch` do this automatically. A partition without a committed
+        offset returns to the position at which reading began. Fetched records that were not returned are discarded.
+        Returns when the offsets are known.
+
+        Raises `IllegalStateError` without a ``group_id``, and the errors of `position`.
         """
         self._membership("committed offsets belong")
         await self._seek_by(None, partitions, timeout_ms)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return the current membership, for a transaction's offsets (KIP-447).
+        """Return the current membership, for `Producer.send_offsets_to_transaction` (KIP-447).
 
         Raises `IllegalStateError` without a ``group_id``.
         """
@@ -502,26 +563,32 @@ class Consumer(ConsumerBase[K, V]):
     # --- state -------------------------------------------------------------------------------------------------------
 
     def metrics(self) -> ConsumerMetrics:
-        """Return counts, and the position, end and lag of each partition, without sending requests."""
+        """Return counters, and the position, end and lag of each assigned partition.
+
+        The call sends no requests: the values are from the last fetch of each partition.
+        """
         return self._engine.reading.metrics(self._client.brokers.connections_made, self._client.metadata.metrics())
 
     def lag(self) -> ConsumerLag:
-        """Return how many offsets this consumer is behind, by partition and in total, without sending requests.
+        """Return how many offsets this consumer is behind, by partition and in total.
 
-        The lag is counted from the position; in `run`, from the first unfinished record.
+        The lag is counted from the position; in `run`, it is counted from the first unfinished record. The call sends
+        no requests.
         """
         return self._engine.health.lag()
 
     def health(self) -> ConsumerHealth:
-        """Return the consumer's health, for liveness probes, without sending requests. May be called at any time.
+        """Return the consumer's health, for liveness probes.
 
-        ``healthy`` is False, with the reasons in ``problems``, in these cases:
+        The call sends no requests and may be made at any time. ``healthy`` is False, with the reasons in ``problems``,
+        in these cases:
 
         - The consumer is not running or has failed.
-        - No broker has answered a fetch for ``request_timeout_ms`` although records are wanted.
+        - No broker has answered a fetch for ``request_timeout_ms`` although the application wants records.
         - The group's coordinator has not acknowledged a heartbeat for ``session_timeout_ms``, plus
-          ``rebalance_timeout_ms`` in a rebalance. Under ``group_protocol="consumer"``, where members do not learn the
-          session timeout (KIP-848), the limit is nine heartbeat intervals, or ``session_timeout_ms`` if that is longer.
+          ``rebalance_timeout_ms`` in a rebalance. Under ``group_protocol="consumer"``, brokers do not tell members the
+          session timeout (KIP-848). The limit is then nine heartbeat intervals, or ``session_timeout_ms`` if that is
+          longer.
         - The application has worked on its records for ``max_poll_interval_ms``.
         - The event loop is blocked now, as observed by a probe in another thread.
         """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class ConsumerBase(Facade, Generic[K, V]):
-    """Assembles a consumer. The deserializers determine the types of keys and values."""
+    """Creates the parts of a consumer. The deserializers determine the types of keys and values."""
 
     @overload
     def __init__(
@@ -79,9 +79,10 @@ class ConsumerBase(Facade, Generic[K, V]):
         client: SharedClient | None = None,
         **options: Any,
     ) -> None:
-        """Check the options, without connecting. Raises `ConfigError` or `ConfigTypeError`.
+        """Check the options, without connecting.
 
-        With a ``client`` it uses that client's connections, like `Client.consumer`.
+        ``topics`` are subscribed to, as by `subscribe`. With a ``client``, the consumer uses the connections of that
+        client, like `Client.consumer`. Raises `ConfigError` or `ConfigTypeError` for an invalid option.
         """
         config, parent = configured(ConsumerConfig, bootstrap_servers, client, options, *topics)
         self._config = config
@@ -96,7 +97,7 @@ class ConsumerBase(Facade, Generic[K, V]):
             self._engine.subscribe(arguments.TOPICS("topics", topics))
 
     def _usable(self, timeout_ms: float | None) -> float:
-        """Check that the consumer can be used here and now; return the timeout of a call in ms."""
+        """Check that the consumer is running on this event loop, and return the timeout of a call in ms."""
         given: float | None = TIMEOUT("timeout_ms", timeout_ms)
         self._client.check()
         return self._config.default_api_timeout_ms if given is None else given

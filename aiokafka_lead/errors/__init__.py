@@ -1,9 +1,9 @@
 """All errors that this client raises, and errors that handlers may raise.
 
-All errors of the client derive from `KafkaError`. Errors returned by a broker derive from `BrokerError` and have the
-protocol's error code; `error_for_code` maps a code to its class. ``retriable`` is True if the same call may succeed
-later. ``refreshes_metadata`` is True if the client's view of the cluster is stale (Java: ``RetriableException``,
-``InvalidMetadataException``).
+All errors of the client derive from `KafkaError`. Errors that a broker returns derive from `BrokerError` and have the
+error code of the protocol; `error_for_code` returns the class for a code. ``retriable`` is True if the same call may
+succeed later (Java: ``RetriableException``). ``refreshes_metadata`` is True if the client's view of the cluster is
+stale (Java: ``InvalidMetadataException``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ += reads.__all__
 
 
 def _adopt() -> None:
-    """Set the classes' module to this one, so that tracebacks show it."""
+    """Set the ``__module__`` of the classes to this module, so tracebacks show the name that users import."""
     for value in globals().values():
         if isinstance(value, type) and issubclass(value, KafkaError | PermanentError | DropRecordError):
             value.__module__ = __name__

@@ -27,9 +27,9 @@ class KafkaError(Exception):
     - ``code``: the protocol's error code, or -1 if no broker returned one.
     - ``retriable``: True if the same call may succeed later.
     - ``broker``: the broker that was tried, as ``"1 (host:9092)"``, or None.
-    - ``api``: the name of the request that got no answer, or None.
-    - ``collateral``: True for a record that was not written only because brokers refused other records of its batch,
-      whose errors give the reason.
+    - ``api``: the name of the request that got no response, or None.
+    - ``collateral``: True for a record that was not written because brokers refused other records of its batch. The
+      errors of those records have the reason.
     """
 
     code: ClassVar[int] = -1
@@ -38,7 +38,7 @@ class KafkaError(Exception):
     api: str | None = None
     collateral: bool = False
     outcomes: Mapping[Any, Any] | None = None
-    """The value or the error of each item, for an admin call about several items."""
+    """The value or the error of each item, for an admin call about several items. None for other calls."""
 
     def __init__(self, message: str = "", *, broker: str | None = None) -> None:
         text = one_line(message or (type(self).__doc__ or type(self).__name__).partition("\n")[0])
@@ -47,7 +47,10 @@ class KafkaError(Exception):
         self.broker = broker
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the attributes, whatever the constructor takes: errors cross processes (multiprocessing, Spark)."""
+        """Pickle the attributes, regardless of the arguments of the constructor.
+
+        Errors are passed between processes, for example by multiprocessing and Spark.
+        """
         return _restored, (_name_of(type(self)), self.args), vars(self)
 
 
@@ -56,9 +59,9 @@ class KafkaTimeoutError(KafkaError):
 
 
 def without_frames(error: E) -> E:
-    """Remove the tracebacks of an error and its causes, so that the error can be kept; return the error.
+    """Remove the tracebacks of an error and its causes, so that the error can be kept, and return it.
 
-    Tracebacks keep the local variables of every frame alive, for example a half-decompressed batch.
+    A traceback keeps the local variables of every frame alive, for example a half-decompressed batch.
     """
     rest: list[BaseException | None] = [error]
     seen = set()
@@ -82,7 +85,7 @@ def _restored(kind: type[KafkaError] | int, args: tuple[Any, ...]) -> KafkaError
 
 
 def own_copy(error: E) -> E:
-    """Return a copy of a kept error to raise, so that the kept error does not collect tracebacks."""
+    """Return a copy of a stored error that can be raised, so that the stored error does not collect tracebacks."""
     own = type(error).__new__(type(error), *error.args)
     own.__dict__.update(error.__dict__)
     if "__notes__" in own.__dict__:

@@ -1,7 +1,8 @@
 """Errors that this client detects: of connections, groups, transactions and handlers.
 
-The errors about transactions (KIP-98, KIP-890, KIP-1050) are complemented by an error from brokers. A
-`ProducerFencedError` means that another producer has taken over the transactional id, so this producer must stop.
+Errors of transactions are described in KIP-98, KIP-890 and KIP-1050. One of them comes from brokers and is in another
+module: `ProducerFencedError` means that another producer has taken over the transactional id, so this producer must
+stop.
 """
 
 from __future__ import annotations
@@ -51,11 +52,17 @@ __all__ = [
 
 
 class ConfigError(KafkaError, ValueError):
-    """An option has an invalid value; the message names the option."""
+    """An option or an argument has an invalid value; the message names it.
+
+    Raised when a client is created or a method is called, before any request is sent.
+    """
 
 
 class ConfigTypeError(KafkaError, TypeError):
-    """An option has a value of the wrong type, or is unknown; the message names the option."""
+    """An option or an argument has a value of the wrong type, or is unknown; the message names it.
+
+    Raised when a client is created or a method is called, before any request is sent.
+    """
 
 
 class IllegalStateError(KafkaError, RuntimeError):
@@ -79,13 +86,20 @@ class BackgroundTaskError(KafkaError):
 
 
 class BufferFull(KafkaTimeoutError):
-    """The producer's ``buffer_memory`` is exhausted."""
+    """The producer's ``buffer_memory`` is exhausted.
+
+    `Producer.send` raises it after ``max_block_ms``, and `Producer.send_nowait` immediately. The record was not
+    accepted.
+    """
 
     retriable = True
 
 
 class NoOffsetForPartitionError(KafkaError):
-    """A partition, named by ``topic`` and ``partition``, has no position, and ``auto_offset_reset`` is "none"."""
+    """A partition has no committed offset, and ``auto_offset_reset`` is "none".
+
+    ``topic`` and ``partition`` name the partition. Call `Consumer.seek` to choose a position.
+    """
 
     def __init__(self, message: str = "", *, topic: str = "", partition: int = -1, broker: str | None = None) -> None:
         super().__init__(message, broker=broker)
@@ -97,14 +111,20 @@ class NoOffsetForPartitionError(KafkaError):
 
 
 class KafkaConnectionError(KafkaError):
-    """A broker could not be reached, or its connection was lost."""
+    """A broker could not be reached, or its connection was lost.
+
+    The client reconnects in the background. `start` raises this error if no bootstrap server can be used.
+    """
 
     retriable = True
     refreshes_metadata = True
 
 
 class NotKafkaError(KafkaConnectionError):
-    """The peer at this address does not speak Kafka; the message says which protocol it seems to speak."""
+    """The server at this address does not speak Kafka.
+
+    The message says which protocol it seems to speak, for example HTTP, or TLS where plaintext was expected.
+    """
 
 
 class UnresolvedHostError(KafkaConnectionError):
@@ -116,19 +136,20 @@ class BootstrapResolutionError(KafkaConnectionError):
 
 
 class MisroutedConnectionError(KafkaConnectionError):
-    """A broker's address leads to another broker, or to another cluster; nothing was sent to it (KIP-1242).
+    """A broker's address leads to another broker or cluster, so no request was sent to it (KIP-1242).
 
     The client bootstraps again and retries the address after a backoff.
     """
 
 
 class SslAuthenticationError(KafkaError):
-    """The TLS handshake failed: a certificate was rejected, or the peers share no version or cipher."""
+    """The TLS handshake failed: a certificate was rejected, or both sides share no version or cipher."""
 
 
 class TokenProviderError(KafkaError):
-    """The provider returned no usable token: it failed, timed out, or returned another type. The client will call it
-    again.
+    """The provider returned no usable token: it failed, timed out, or returned another type.
+
+    The client will call it again.
     """
 
     retriable = True
@@ -139,7 +160,7 @@ class MalformedMessageError(KafkaError):
 
 
 class FrameTooLargeError(MalformedMessageError):
-    """A frame announces more bytes than this client accepts."""
+    """A response is larger than ``receive_max_bytes``."""
 
 
 class ClusterIdMismatchError(KafkaError):
@@ -151,13 +172,13 @@ class RebootstrapError(KafkaConnectionError):
 
 
 class DeliveryTimeoutError(KafkaTimeoutError):
-    """``delivery_timeout_ms`` passed before the record was acknowledged."""
+    """``delivery_timeout_ms`` passed before the record was acknowledged. The record may still be written."""
 
     retriable = True
 
 
 class RecordSerializationError(KafkaError):
-    """The application's serializer raised; its error is the cause. The record was not accepted.
+    """The application's serializer raised an error, which is the cause. The record was not accepted.
 
     ``topic`` is the record's topic. ``part`` is the part that failed: "key" or "value".
     """
@@ -173,7 +194,10 @@ class EncodeError(KafkaError, ValueError):
 
 
 class CommitFailedError(KafkaError):
-    """The consumer does not own these partitions, or has lost them. Their new owner will get the records again."""
+    """The consumer does not own these partitions, or has lost them.
+
+    The offsets were not committed. The new owner of the partitions will get the records again.
+    """
 
 
 class AssignorError(KafkaError):
@@ -181,7 +205,7 @@ class AssignorError(KafkaError):
 
 
 class RebalanceListenerError(KafkaError):
-    """The listener of a subscription raised an error, which is the cause. The rebalance continued."""
+    """A method of the `RebalanceListener` raised an error, which is the cause. The rebalance continued."""
 
 
 class TransactionAbortedError(KafkaError):
@@ -214,10 +238,10 @@ class CommitOutcomeUnknownError(KafkaError):
 
 
 class HandlerError(KafkaError):
-    """A record could not be handled, nor written to a dead-letter topic.
+    """A record could be neither handled nor written to a dead-letter topic.
 
-    ``record`` is the record as bytes. ``attempts`` is the number of times its handler raised; the last error is the
-    cause. The record does not count as done, so it will be delivered again.
+    ``record`` is the record as bytes. ``attempts`` is the number of times that its handler raised an error; the last
+    error is the cause. The record is not finished, so it will be delivered again.
     """
 
     def __init__(self, message: str = "", *, record: Any, attempts: int) -> None:
@@ -229,14 +253,14 @@ class HandlerError(KafkaError):
 class PermanentError(Exception):
     """Raised by a handler if no retry can help. The record is sent to the dead-letter topic immediately.
 
-    The dead letter names the error's cause, if it has one::
+    The dead letter names the cause of this error, if it has one::
 
         raise PermanentError("no such customer") from error
     """
 
 
 class DropRecordError(Exception):
-    """Raised by a handler to drop its record, which then counts as done, without a retry or a dead letter.
+    """Raised by a handler to drop its record, which is then finished without a retry or a dead letter.
 
     A share group does not deliver it again.
     """

@@ -191,7 +191,7 @@ class InvalidPrincipalTypeError(BrokerError):
 
 
 class StaleBrokerEpochError(BrokerError):
-    """The broker has registered again since, with a newer epoch."""
+    """The request has an old broker epoch, because the broker has registered again."""
 
     code = 77
 
@@ -221,7 +221,7 @@ class UnacceptableCredentialError(BrokerError):
 
 
 class InconsistentVoterSetError(BrokerError):
-    """The sets of voters differ."""
+    """The voter sets of the request and the broker differ."""
 
     code = 94
 
@@ -239,7 +239,7 @@ class FeatureUpdateFailedError(BrokerError):
 
 
 class PrincipalDeserializationFailureError(BrokerError):
-    """The cluster could not read the forwarded principal."""
+    """The controller could not deserialize the principal of a forwarded request."""
 
     code = 97
 
@@ -269,7 +269,7 @@ class IneligibleReplicaError(BrokerError):
 
 
 class NewLeaderElectedError(BrokerError):
-    """The partition changed, but elected another leader."""
+    """The partition was updated, but its leader has changed."""
 
     code = 108
 
@@ -311,7 +311,7 @@ class InvalidRegistrationError(BrokerError):
 
 
 class InvalidVoterKeyError(BrokerError):
-    """The voter's key differs from the receiver's."""
+    """The voter key in the request differs from the key of the replica that received it."""
 
     code = 125
 

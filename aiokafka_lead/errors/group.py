@@ -123,7 +123,7 @@ class InvalidCommitOffsetSizeError(BrokerError):
 
 
 class OutOfOrderSequenceNumberError(BrokerError):
-    """The producer's sequence number leaves a gap."""
+    """The broker expected another sequence number from this producer."""
 
     code = 45
 

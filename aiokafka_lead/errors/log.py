@@ -86,7 +86,7 @@ class LeaderNotAvailableError(InvalidMetadataError):
 
 
 class NotLeaderOrFollowerError(InvalidMetadataError):
-    """The broker is not the leader of this partition, or not a replica if any replica may serve the request."""
+    """The broker is not the leader of this partition, nor a replica of it if any replica may serve the request."""
 
     code = 6
 
@@ -242,7 +242,7 @@ class UnknownLeaderEpochError(RetriableBrokerError):
 
 
 class UnsupportedCompressionTypeError(BrokerError):
-    """The request's version allows no records of this compression type."""
+    """This version of the request does not allow this compression type."""
 
     code = 76
 
@@ -278,7 +278,7 @@ class NoReassignmentInProgressError(BrokerError):
 
 
 class InvalidRecordError(BrokerError):
-    """The broker rejected a record: see the batch's record errors."""
+    """The broker rejected a record as invalid, for example one without a key for a compacted topic."""
 
     code = 87
 
@@ -308,7 +308,7 @@ class InconsistentTopicIdError(InvalidMetadataError):
 
 
 class FetchSessionTopicIdError(RetriableBrokerError):
-    """A fetch session may not mix topic names and topic ids."""
+    """A fetch session must not mix topic names and topic ids."""
 
     code = 106
 

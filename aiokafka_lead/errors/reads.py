@@ -28,7 +28,11 @@ __all__ = [
 
 
 class PartitionReadError(KafkaError):
-    """The consumer cannot read past its position in a partition. Seek to continue. Other partitions are unaffected."""
+    """The consumer cannot read past its position in a partition.
+
+    Other partitions are not affected. Call `Consumer.seek` to continue at another offset. ``topic``, ``partition`` and
+    ``offset`` name the position.
+    """
 
     def __init__(
         self, message: str = "", *, topic: str = "", partition: int = -1, offset: int = -1, broker: str | None = None
@@ -37,7 +41,7 @@ class PartitionReadError(KafkaError):
         self.topic = topic
         self.partition = partition
         self.offset = offset
-        """The consumer's position in the partition, which the error does not change."""
+        """Position of the consumer in the partition. The error does not change it."""
 
 
 class _BatchReadError(PartitionReadError):
@@ -55,13 +59,13 @@ class _BatchReadError(PartitionReadError):
     ) -> None:
         super().__init__(message, topic=topic, partition=partition, offset=offset, broker=broker)
         self.next_offset = next_offset
-        """The offset after the batch, or -1 if it is unknown."""
+        """Offset after the batch, or -1 if it is unknown."""
 
 
 class CorruptBatchError(_BatchReadError, CorruptRecordError):
     """The bytes at the position are not a valid record batch.
 
-    To skip it, seek to ``next_offset``, unless that is -1: its length is then unknown.
+    To skip the batch, seek to ``next_offset``. If that is -1, the length of the batch is unknown.
     """
 
     retriable = False
@@ -82,7 +86,8 @@ class LogTruncationError(FetchOffsetOutOfRangeError):
     """Records before the position are no longer part of the log, and ``auto_offset_reset`` is "none" (KIP-320).
 
     This happens after an unclean leader election. ``diverging_offset`` is the first offset at which the log differs
-    from the records already read. ``diverging_epoch`` is the leader epoch before it, if the broker returned it.
+    from the records that were already read. ``diverging_epoch`` is the leader epoch before that offset, if the broker
+    returned it.
     """
 
     def __init__(
@@ -102,7 +107,7 @@ class LogTruncationError(FetchOffsetOutOfRangeError):
 
 
 class RecordDeserializationError(PartitionReadError):
-    """The application's deserializer raised; its error is the cause (KIP-334).
+    """The application's deserializer raised an error, which is the cause (KIP-334).
 
     ``record`` is the record as bytes. ``part`` is the part that failed: "key" or "value".
     """
@@ -114,9 +119,9 @@ class RecordDeserializationError(PartitionReadError):
 
     @property
     def lasts(self) -> bool:
-        """Return True if retrying is pointless.
+        """Return True if a retry cannot help.
 
-        A retry may help if the cause is ``retriable``, or if a schema registry is ``at_fault`` (`SchemaRegistryError`).
+        A retry may help if the cause is ``retriable``, or if it is a `SchemaRegistryError` with ``at_fault``.
         """
         cause = self.__cause__
         return not (getattr(cause, "retriable", False) or getattr(cause, "at_fault", False))
@@ -129,7 +134,7 @@ class SchemaRegistryError(KafkaError):
     """
 
     at_fault: bool = True
-    """True if the registry or the network failed; the schema or record may be valid."""
+    """True if the registry or the network failed. The schema and the record may be valid."""
 
     def __init__(self, message: str = "", *, status: int | None = None, error_code: int | None = None) -> None:
         super().__init__(message)
@@ -138,13 +143,13 @@ class SchemaRegistryError(KafkaError):
 
 
 class SchemaRegistryUnavailableError(SchemaRegistryError):
-    """No registry gave a usable answer in time. The same call may succeed later."""
+    """No registry returned a usable response in time. The same call may succeed later."""
 
     retriable = True
 
 
 class SchemaRegistryAuthenticationError(SchemaRegistryError):
-    """The registry rejected the client's user name and secret, token or certificate."""
+    """The registry rejected the client's user name and secret, its token, or its certificate."""
 
 
 class SchemaNotFoundError(SchemaRegistryError):
@@ -182,7 +187,7 @@ class InvalidSchemaError(SchemaRegistryError, ValueError):
 class SchemaRulesError(SchemaRegistryError):
     """The schema has rules that this client cannot apply, for example field encryption.
 
-    The records are not at fault: they wait, as when a registry refuses the client.
+    The records are valid, so `run` lets them wait, as it does while a registry refuses the client.
     """
 
 

@@ -1,4 +1,4 @@
-"""Makes text from elsewhere safe for errors and logs: bounded, on one line, without terminal control characters."""
+"""Prepares external text for errors and logs: limited in length, on one line, without control characters."""
 
 from __future__ import annotations
 
@@ -8,25 +8,28 @@ from itertools import islice
 __all__ = ["PARTITIONS_NAMED", "SHOWN_CHARACTERS", "one_line", "shown", "shown_cause", "some_of", "start_of"]
 
 SHOWN_CHARACTERS = 500
-"""Maximum length of a text from elsewhere: more than known brokers send, though the protocol allows 32 KiB and more."""
+"""Maximum length of a text from another program. Known brokers send less; the protocol allows 32 KiB and more."""
 
 NAMED = 5
-"""Maximum number of names in a list of names."""
+"""Maximum number of names that a list in a message shows."""
 
 PARTITIONS_NAMED = 20
-"""Maximum number of named partitions that a group member gets, gives up or loses; more of them are useful here."""
+"""Maximum number of partitions that a message about a member's assignment names."""
 
 LINE_CHARACTERS = 5000
-"""Maximum length of a line, more than any error or log line has without text from elsewhere."""
+"""Maximum length of a line. No error or log line without external text is longer."""
 
 
 def one_line(text: str) -> str:
-    """Return an error or log line that may contain text from elsewhere, nearly always unchanged."""
+    """Return an error or log line that may contain external text, escaped and shortened if necessary."""
     return text if len(text) <= LINE_CHARACTERS and text.isprintable() else shown(text, LINE_CHARACTERS)
 
 
 def shown(text: str | bytes, characters: int = SHOWN_CHARACTERS) -> str:
-    """Return the text with unprintable characters escaped as in Python, truncated with a note of its length."""
+    """Return the text with unprintable characters escaped as in Python.
+
+    A longer text is cut after ``characters``, with a note of its length.
+    """
     whole = text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else text
     head = whole[:characters]
     safe = "".join(char if char.isprintable() else _escaped(char) for char in head)
@@ -36,7 +39,8 @@ def shown(text: str | bytes, characters: int = SHOWN_CHARACTERS) -> str:
 def shown_cause(cause: BaseException, form: Callable[[BaseException], str] = repr) -> str:
     """Return the ``repr`` of an application's error, or its type if ``repr`` fails, for example on deep nesting.
 
-    The ``repr`` of a UnicodeError has all the content that could not be decoded, which must not be logged.
+    For a UnicodeError, ``repr`` is not used, because it has all the content that could not be decoded, which must not
+    be logged.
     """
     try:
         if isinstance(cause, UnicodeError):
@@ -47,7 +51,10 @@ def shown_cause(cause: BaseException, form: Callable[[BaseException], str] = rep
 
 
 def start_of(value: object) -> str:
-    """Return the start of a value's ``repr`` and its type, or only the type if ``repr`` fails, as for a huge int."""
+    """Return the start of a value's ``repr`` and its type.
+
+    If ``repr`` fails, as for a huge int, return only the type.
+    """
     try:
         return f"{value!r:.80} ({type(value).__name__})"
     except Exception:

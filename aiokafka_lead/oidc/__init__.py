@@ -1,10 +1,10 @@
-"""Token providers for OAUTHBEARER, for the option ``sasl_oauth_token_provider``.
+"""Providers of OAUTHBEARER tokens, for the option ``sasl_oauth_token_provider``.
 
     Producer(servers, security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER",
              sasl_oauth_token_provider=ClientCredentials("https://idp.example.org/token", "orders", secret))
 
-A provider is an object with a method ``token()``, which returns a `Token`. It may block, because clients call it in a
-thread. Custom providers do not need this package.
+A provider is an object with a method ``token()``, which returns a `Token`. The method may block, because clients call
+it in a thread. A custom provider does not need this package.
 """
 
 from __future__ import annotations

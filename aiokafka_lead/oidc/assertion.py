@@ -1,4 +1,4 @@
-"""JWTs that authenticate a client at a token endpoint (RFC 7523), and tokens read from files."""
+"""JWTs with which a client authenticates itself at a token endpoint (RFC 7523), and tokens from files."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ..errors import ConfigError, TokenProviderError
 
 
 class TokenFile:
-    """Provides the token in a file, for example of a Kubernetes service account.
+    """Token provider that reads a file, for example of a Kubernetes service account.
 
-    With ``jwt`` (False), the token is a JWT, and the file is read again before the token expires (claim ``exp``).
-    Otherwise it is read for new connections, at most once per second. ``extensions`` are sent to brokers with the token
-    (KIP-342).
+    The file is read again for new connections, at most once per second. With ``jwt`` (default: False), the token is a
+    JWT; it is then kept until shortly before it expires (claim ``exp``). ``extensions`` are SASL extensions that are
+    sent to brokers with the token (KIP-342).
     """
 
     def __init__(
@@ -35,20 +35,23 @@ class TokenFile:
         return f"TokenFile({str(self.path)!r})"
 
     def token(self) -> Token:
-        """Return the current content of the file. Raises `TokenProviderError`."""
+        """Return the current token. Raises `TokenProviderError` if the file cannot be read."""
         value = read_token(self.path)
         return Token(value, expiry_of_jwt(value) if self._jwt else None, self._extensions)
 
 
 def read_token(path: Path) -> str:
-    """Return the text of a file without surrounding white space, up to the maximum size of a token."""
+    """Return the text of a file without surrounding white space.
+
+    Raises an error if the text is larger than the maximum size of a token.
+    """
     try:
         with path.open("rb") as file:
             content = file.read(MAX_TOKEN_BYTES + 1)
     except OSError as error:
-        raise TokenProviderError(f"the token's file {path} cannot be read: {error.strerror}") from None
+        raise TokenProviderError(f"the token file {path} cannot be read: {error.strerror}") from None
     if len(content) > MAX_TOKEN_BYTES:
-        raise ConfigError(f"the token's file {path} is larger than brokers accept ({MAX_TOKEN_BYTES} bytes)")
+        raise ConfigError(f"the token file {path} is larger than brokers accept ({MAX_TOKEN_BYTES} bytes)")
     return content.decode("ascii", "replace").strip()
 
 
@@ -56,7 +59,10 @@ _CLOCK_SKEW_S = 30
 
 
 class AssertionFile:
-    """A JWT in a file that another program signs and replaces. The file is read for each token."""
+    """A JWT in a file that another program signs and replaces.
+
+    The file is read for each token.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -65,17 +71,21 @@ class AssertionFile:
         return f"AssertionFile({str(self.path)!r})"
 
     def jwt(self) -> str:
-        """Return the current content of the file. Raises `TokenProviderError`."""
+        """Return the current JWT. Raises `TokenProviderError` if the file cannot be read."""
         return read_token(self.path)
 
 
 class Assertion:
-    """Signs a JWT for each token, with a private key in a PEM file. Needs the ``cryptography`` package.
+    """JWT that is signed for each token with a private key in a PEM file. Needs the package ``cryptography``.
 
-    ``issuer``, ``subject`` and ``audience`` become the claims ``iss``, ``sub`` and ``aud``, and ``claims`` are added.
-    The claims ``iat``, ``nbf``, ``exp`` (after ``lifetime_s``, 300) and ``jti`` are generated. ``algorithm`` is "RS256"
-    or "ES256", and ``key_id`` becomes ``kid`` in the JWT's header. The file, which ``passphrase`` decrypts, is read for
-    each JWT, so that the key can be replaced. Raises `ConfigError`.
+    - ``issuer``, ``subject``, ``audience``: the claims ``iss``, ``sub`` and ``aud``.
+    - ``claims``: further claims. The claims ``iat``, ``nbf``, ``exp`` and ``jti`` are generated.
+    - ``lifetime_s``: time in seconds until the JWT expires (default: 300).
+    - ``algorithm``: "RS256" or "ES256".
+    - ``key_id``: the ``kid`` in the header of the JWT.
+    - ``passphrase``: decrypts the private key.
+
+    The file is read for each JWT, so the key can be replaced. Raises `ConfigError` for invalid arguments.
     """
 
     def __init__(

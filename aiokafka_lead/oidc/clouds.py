@@ -18,16 +18,22 @@ _GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
 
 def confluent_cloud(logical_cluster: str, identity_pool: str | None = None) -> Mapping[str, str]:
-    """Return the SASL extensions that Confluent Cloud requires, for the ``extensions`` of `ClientCredentials`."""
+    """Return the SASL extensions that Confluent Cloud requires.
+
+        ClientCredentials(url, client_id, secret, extensions=confluent_cloud("lkc-1", "pool-2"))
+
+    ``logical_cluster`` is the id of the cluster.
+    """
     pool = {} if identity_pool is None else {"identityPoolId": identity_pool}
     return Token("checked", None, {"logicalCluster": logical_cluster, **pool}).extensions
 
 
 def azure(namespace: str, credential: Any = None) -> Azure:
-    """Return a provider of tokens for an Event Hubs namespace: ``"name"`` or ``"name.servicebus.windows.net"``.
+    """Return a provider of tokens for an Azure Event Hubs namespace.
 
-    ``credential`` is a credential of ``azure.identity`` or ``azure.identity.aio`` (``DefaultAzureCredential()``).
-    Raises `ConfigError`.
+    ``namespace`` is ``"name"`` or ``"name.servicebus.windows.net"``. ``credential`` is a credential of
+    ``azure.identity`` or ``azure.identity.aio`` (default: ``DefaultAzureCredential()``). Raises `ConfigError` for an
+    invalid namespace, and if there is neither a credential nor the ``azure-identity`` package.
     """
     if any(char in text("namespace", namespace) for char in "/:@ "):
         raise ConfigError(f"namespace must be like 'name' or 'name.servicebus.windows.net', not {namespace!r}")
@@ -41,7 +47,7 @@ def azure(namespace: str, credential: Any = None) -> Azure:
 
 
 class Azure:
-    """The provider returned by `azure`."""
+    """Provider of tokens for an Azure Event Hubs namespace, as returned by `azure`."""
 
     def __init__(self, host: str, credential: Any) -> None:
         self.scope = f"https://{host}/.default"
@@ -51,7 +57,7 @@ class Azure:
         return f"azure({self.scope!r})"
 
     def token(self) -> Token | Awaitable[Token]:
-        """Return a new token, or an awaitable of the token if the credential is asynchronous."""
+        """Return a new token, or an awaitable of it if the credential is asynchronous."""
         given = self._credential.get_token(self.scope)
         return self._later(given) if inspect.isawaitable(given) else Token(given.token, given.expires_on)
 
@@ -63,7 +69,8 @@ class Azure:
 def google(credentials: Any = None) -> Google:
     """Return a provider of tokens for Google Cloud's Managed Service for Apache Kafka.
 
-    ``credentials`` are credentials of the ``google-auth`` package (``google.auth.default()``). Raises `ConfigError`.
+    ``credentials`` are credentials of the ``google-auth`` package (default: ``google.auth.default()``). Raises
+    `ConfigError` if there are neither credentials nor the package.
     """
     if credentials is None:
         try:
@@ -75,7 +82,7 @@ def google(credentials: Any = None) -> Google:
 
 
 class Google:
-    """The provider returned by `google`."""
+    """Provider of tokens for Google Cloud's Managed Kafka, as returned by `google`."""
 
     def __init__(self, credentials: Any) -> None:
         self._credentials = credentials
@@ -84,7 +91,7 @@ class Google:
         return f"google({type(self._credentials).__name__})"
 
     def token(self) -> Token:
-        """Return a new token in the form that Google's brokers expect: an unsigned JWT around an access token."""
+        """Return a new token: an access token in an unsigned JWT, which is the form that Google's brokers expect."""
         credentials = self._credentials
         if not credentials.valid:
             try:
@@ -93,8 +100,8 @@ class Google:
                 raise ConfigError("google() needs google-auth[requests] to refresh its credentials") from None
             credentials.refresh(Request())
         if credentials.expiry is None:
-            raise TokenProviderError("Google's credentials do not say when they end")
-        expires_at = credentials.expiry.replace(tzinfo=UTC).timestamp()  # a naive datetime in UTC
+            raise TokenProviderError("Google's credentials have no expiry time")
+        expires_at = credentials.expiry.replace(tzinfo=UTC).timestamp()  # google-auth has a naive datetime in UTC
         claims = {
             "exp": expires_at,
             "iat": time.time(),

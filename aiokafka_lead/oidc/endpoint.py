@@ -14,18 +14,18 @@ from ..errors import ConfigError, TokenProviderError
 from .http import Basic, Endpoint, Form, checked_url
 
 TIMEOUT_S = 8.0
-"""Time limit of a request, less than ``sasl_oauth_token_timeout_ms`` so that its error, which has the URL, is raised.
-"""
+"""Time limit of a request in seconds. It is less than ``sasl_oauth_token_timeout_ms``, so its error, which names the
+URL, is raised first."""
 
 LONGEST_LIFE_S = 366 * 24 * 3600.0
-"""Maximum lifetime of a token; longer lifetimes are reduced to it."""
+"""Maximum lifetime of a token in seconds. A longer lifetime is reduced to it."""
 
 _JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 
 class SignedClaims(Protocol):
-    """Creates a signed JWT, like `Assertion` and `AssertionFile`."""
+    """Object that creates signed JWTs, such as `Assertion` and `AssertionFile`."""
 
     def jwt(self) -> str:
         """Return a new JWT."""
@@ -33,9 +33,9 @@ class SignedClaims(Protocol):
 
 
 class _FromEndpoint:
-    """Base of both providers."""
+    """Base of the two providers that use a token endpoint."""
 
-    url = ""  # for ``repr`` if the arguments are refused
+    url = ""  # for ``repr`` if the arguments are invalid
 
     def __init__(
         self,
@@ -66,15 +66,19 @@ class _FromEndpoint:
 
 
 class ClientCredentials(_FromEndpoint):
-    """Requests tokens with OAuth's client credentials: a secret, or an ``assertion`` instead (KIP-1258).
+    """Token provider for OAuth's client credentials: a secret, or an ``assertion`` instead (KIP-1258).
+
+        ClientCredentials("https://idp.example.org/token", "orders", secret, scope="kafka")
 
     - ``url``: the token endpoint.
-    - ``auth``: "basic" sends the secret in a header, as in Java; "post" sends it as a field of the form.
-    - ``header_urlencode`` (False): encode the header as RFC 6749 requires, which Java does not do by default.
+    - ``client_id``, ``client_secret``: the client's name and secret.
+    - ``assertion``: an `Assertion` or `AssertionFile`, instead of the secret.
+    - ``auth``: "basic" sends the secret in a header, as Java does; "post" sends it as a field of the form.
+    - ``header_urlencode``: encode the header as RFC 6749 requires, which Java does not do by default (default: False).
     - ``scope``, ``parameters``: further fields of the form, for example "audience".
-    - ``extensions``: sent to brokers with the token (KIP-342).
-    - ``timeout_s``: time limit of the whole request.
-    - ``allow_http`` (False): permit sending secrets unencrypted to other machines.
+    - ``extensions``: SASL extensions that are sent to brokers with the token (KIP-342).
+    - ``timeout_s``: time limit of the whole request in seconds (default: 8).
+    - ``allow_http``: permit sending secrets unencrypted to other machines (default: False).
 
     Raises `ConfigError` for invalid arguments.
     """
@@ -97,7 +101,7 @@ class ClientCredentials(_FromEndpoint):
         allow_http: bool = False,
     ) -> None:
         self.client_id = text("client_id", client_id)
-        url, client_secret = hidden(url), Secret(client_secret or "")  # a traceback shows the arguments of functions
+        url, client_secret = hidden(url), Secret(client_secret or "")  # some tracebacks show the arguments of functions
         encodable("client_secret", client_secret)
         super().__init__(url, scope, extensions, parameters, ssl_context, timeout_s, allow_http)
         if auth not in ("basic", "post"):
@@ -113,7 +117,11 @@ class ClientCredentials(_FromEndpoint):
         return f"ClientCredentials({self.url!r}, {self.client_id!r})"
 
     def token(self) -> Token:
-        """Return a new token. Blocks. Raises `SaslAuthenticationFailedError` or `TokenProviderError`."""
+        """Request a token and return it. Blocks.
+
+        Raises `SaslAuthenticationFailedError` if the endpoint refuses the request, and `TokenProviderError` if a retry
+        may help.
+        """
         fields = {"grant_type": "client_credentials"}
         if self._assertion is not None:
             fields |= {"client_id": self.client_id, "client_assertion_type": _CLIENT_ASSERTION}
@@ -124,9 +132,9 @@ class ClientCredentials(_FromEndpoint):
 
 
 class JwtBearer(_FromEndpoint):
-    """Exchanges the JWT of ``assertion`` for a token (RFC 7523, KIP-1139).
+    """Token provider that exchanges the JWT of ``assertion`` for a token (RFC 7523, KIP-1139).
 
-    The other arguments have the same meaning as in `ClientCredentials`.
+    The other arguments have the same meaning as in `ClientCredentials`. Raises `ConfigError` for invalid arguments.
     """
 
     @discreet
@@ -146,31 +154,38 @@ class JwtBearer(_FromEndpoint):
         self._assertion = assertion
 
     def token(self) -> Token:
-        """Return a new token. Blocks. Raises `SaslAuthenticationFailedError` or `TokenProviderError`."""
+        """Request a token and return it. Blocks.
+
+        Raises `SaslAuthenticationFailedError` if the endpoint refuses the request, and `TokenProviderError` if a retry
+        may help.
+        """
         return self._token({"grant_type": _JWT_BEARER, "assertion": Secret(self._assertion.jwt())})
 
 
 class Hidden:
-    """An answer hidden from ``repr``."""
+    """Response whose content does not appear in ``repr``."""
 
     def __init__(self, content: Mapping[str, Any]) -> None:
         self.content = content
 
 
 def _token_of(answer: Hidden, extensions: Mapping[str, str]) -> Token:
-    """Return the token in an endpoint's answer (RFC 6749, 5.1). Raises `TokenProviderError` if it is invalid."""
+    """Return the token in an endpoint's response (RFC 6749, 5.1).
+
+    Raises `TokenProviderError` if the response is invalid.
+    """
     kind = answer.content.get("token_type")
     if kind is not None and str(kind).lower() != "bearer":
-        raise TokenProviderError(f"the token endpoint gave a token of type {str(kind)!r:.50}, not Bearer")
+        raise TokenProviderError(f"the token endpoint returned a token of type {str(kind)!r:.50} instead of Bearer")
     if not isinstance(answer.content.get("access_token"), str):
-        raise TokenProviderError("the token endpoint's answer holds no access_token")
+        raise TokenProviderError("the token endpoint's response has no access_token")
     life_s = _life_s(answer.content.get("expires_in"))
     expires_at = None if life_s is None else time.time() + min(life_s, LONGEST_LIFE_S)
     return Token(answer.content["access_token"], expires_at, extensions)
 
 
 def _life_s(expires_in: Any) -> float | None:
-    """Return the lifetime in seconds, which some endpoints write as a string."""
+    """Return the lifetime of a token in seconds. Some endpoints write it as a string."""
     if expires_in is None:
         return None
     try:
@@ -178,5 +193,7 @@ def _life_s(expires_in: Any) -> float | None:
     except (TypeError, ValueError, OverflowError):
         life_s = math.nan
     if not life_s > 0:
-        raise TokenProviderError(f"the token endpoint gave a token that expires_in {str(expires_in)!r:.50}")
+        raise TokenProviderError(
+            f"the token endpoint returned a token with an invalid expires_in: {str(expires_in)!r:.50}"
+        )
     return life_s

@@ -1,4 +1,7 @@
-"""HTTP requests to token endpoints, limited in time and size. Their errors contain no secrets."""
+"""HTTP requests to token endpoints, with limits for time and size.
+
+The errors contain no secrets.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,12 @@ from ..errors import ConfigError, SaslAuthenticationFailedError, TokenProviderEr
 from ..errors.shown import shown
 
 MAX_ANSWER_BYTES = 1024 * 1024
-"""Maximum size of an answer in bytes, twice the size of the largest tokens."""
+"""Maximum size of a response in bytes, twice the size of the largest tokens."""
 
 MAX_ANSWER_PARTS = 10_000
-"""Maximum number of objects, lists and items in an answer: more than any answer with a token has.
+"""Maximum number of objects, lists and items in a response, more than any response with a token has.
 
-Parsing that many takes a few milliseconds, during which all other threads wait, including the event loop's.
-"""
+Parsing this many takes a few milliseconds, during which all other threads wait, including the event loop's."""
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _TEMPORARY_STATUS = (408, 425, 429)
@@ -43,10 +45,10 @@ class Basic(NamedTuple):
     name: str
     secret: str
     urlencoded: bool
-    """True to encode both first (RFC 6749, 2.3.1)."""
+    """True to URL-encode the name and the secret first (RFC 6749, 2.3.1)."""
 
     def header(self) -> str:
-        """Return the value of ``Authorization``."""
+        """Return the value of the header ``Authorization``."""
         pair = [urllib.parse.quote_plus(part) if self.urlencoded else part for part in (self.name, self.secret)]
         return f"Basic {base64.b64encode(':'.join(pair).encode()).decode()}"
 
@@ -55,25 +57,33 @@ class Basic(NamedTuple):
 
 
 def checked_url(name: str, url: Any, *, allow_http: bool) -> str:
-    """Return the URL if secrets may be sent to it. Raises `ConfigError`, whose text contains no secrets, otherwise."""
+    """Return the URL if secrets may be sent to it.
+
+    Otherwise raises `ConfigError`, whose text contains no secrets.
+    """
     if not isinstance(url, str):
         raise ConfigError(f"{name} must be a str, not {type(url).__name__}")
-    url = Secret(url)  # also hidden in a traceback, which shows the arguments of functions
+    url = Secret(url)  # also hidden in tracebacks that show the arguments of functions
     scheme, host, has_credentials = _looked_at(url)
     if scheme is None:
         raise ConfigError(f"{name} is not a URL")
     if has_credentials:
-        raise ConfigError(f"{name} must not hold credentials")
+        raise ConfigError(f"{name} must not contain a user name or password")
     if scheme not in ("https", "http") or not host:
         schemes = "http:// or https://" if allow_http else "https://"
         raise ConfigError(f"{name} must begin with {schemes} and name a host")
     if scheme == "http" and host not in _LOOPBACK and not allow_http:
-        raise ConfigError(f"{name} must begin with https://, since secrets are sent to {host}; or set allow_http=True")
+        raise ConfigError(
+            f"{name} must begin with https://, because secrets are sent to {host}. To allow http, set allow_http=True"
+        )
     return str(url)
 
 
 def _looked_at(url: str) -> tuple[str | None, str | None, bool]:
-    """Return the scheme (None for an invalid URL), the host, and True if there are credentials. Never raises."""
+    """Return the scheme of a URL, its host, and True if it has credentials.
+
+    The scheme is None for an invalid URL. Never raises an error.
+    """
     try:
         parts = urllib.parse.urlsplit(str(url))
         _ = parts.port
@@ -83,7 +93,7 @@ def _looked_at(url: str) -> tuple[str | None, str | None, bool]:
 
 
 class Endpoint:
-    """A token endpoint (RFC 6749). ``timeout_s`` limits a whole exchange."""
+    """A token endpoint (RFC 6749). ``timeout_s`` limits the time of a whole exchange."""
 
     def __init__(self, url: str, ssl_context: SSLContext | None, timeout_s: float) -> None:
         self.url = url
@@ -91,10 +101,10 @@ class Endpoint:
         self._exchange = Exchange(ssl_context, MAX_ANSWER_BYTES)
 
     def ask(self, form: Form) -> Mapping[str, Any]:
-        """Send a form; return the JSON answer.
+        """Send a form, and return the JSON response.
 
-        Raises `SaslAuthenticationFailedError` if the endpoint refuses, and `TokenProviderError` if a retry may help.
-        Both contain the endpoint's URL and the reason.
+        Raises `SaslAuthenticationFailedError` if the endpoint refuses the request, and `TokenProviderError` if a retry
+        may help. The message of either has the URL of the endpoint and the reason.
         """
         answer = self._exchange.send(lambda: form.request(self.url), self.timeout_s)
         if isinstance(answer, str):
@@ -103,21 +113,22 @@ class Endpoint:
         if answer.status == 200 and isinstance(content, dict):
             return content
         if answer.status == 200:
-            raise TokenProviderError(f"the token endpoint {self.url} answered with what is no JSON object")
+            raise TokenProviderError(f"the token endpoint {self.url} returned a body that is not a JSON object")
         reason = _reason(content)
         text = f"the token endpoint {self.url} answered {answer.status}{f': {reason}' if reason else ''}"
         error = content.get("error") if isinstance(content, dict) else None
         if may_pass(answer.status) or error in _TEMPORARY_ERRORS:
             raise TokenProviderError(text)
         if 300 <= answer.status < 400:
-            text = f"{text}, and redirects are not followed: set the URL that it leads to"
+            text = f"{text}. Redirects are not followed: set the URL to which it redirects"
         raise SaslAuthenticationFailedError(text)
 
 
 class Exchange:
-    """Sends requests and reads answers up to a maximum size.
+    """Sends requests and reads responses up to a maximum size.
 
-    If an address of a name refuses the connection, does not answer, or does not speak HTTP, the next address is tried.
+    If the name has several addresses and one of them refuses the connection, does not respond, or does not speak HTTP,
+    the next address is tried.
     """
 
     def __init__(self, ssl_context: SSLContext | None, most_bytes: int) -> None:
@@ -127,7 +138,10 @@ class Exchange:
         self._addresses: dict[tuple[str, int], Addresses[str]] = {}
 
     def send(self, make: Callable[[], urllib.request.Request], timeout_s: float) -> Answer | str:
-        """Return the answer, or the text of an error. It raises no exception, since the frames would hold secrets."""
+        """Return the response, or the text of an error.
+
+        It raises no exception, because the frames of a traceback would contain secrets.
+        """
         dialling = _Dialling(self._addresses, timeout_s)
         while True:
             outcome = self._send(make(), dialling)
@@ -156,9 +170,11 @@ class Exchange:
                 return _Failure("has not answered", silent=True)
             return _Failure(f"cannot be reached: {shown(str(error.reason))}")
         except _TooMuchError:
-            return _Failure(f"answered with more than {self._most_bytes} bytes")
+            return _Failure(f"returned more than {self._most_bytes} bytes")
         except ValueError:  # its text contains the invalid header value, which is a secret
-            return _Failure("cannot be used: the address, or the value of a header, is not fit to be sent")
+            return _Failure(
+                "cannot be used: the URL, or the value of a header, contains characters that HTTP does not allow"
+            )
         except (OSError, http.client.HTTPException) as error:
             return _Failure(f"cannot be used: {type(error).__name__}: {shown(str(error))}")
 
@@ -186,14 +202,14 @@ class _Dialling:
         self._timeout_s = timeout_s
         self._addresses = addresses
         self._search: Search[str, Any] | None = None
-        """Created by the first `connect`, since the target may be a proxy."""
+        """Created by the first `connect`, because the target may be a proxy."""
 
     def left_s(self) -> float:
-        """Return the remaining time, never 0, which as a socket's timeout would mean non-blocking."""
+        """Return the remaining time in seconds. It is never 0, because a socket with the timeout 0 does not block."""
         return max(0.001, self.deadline - time.monotonic())
 
     def connect(self, endpoint: tuple[str, int]) -> socket.socket:
-        """Connect like `socket.create_connection`, with a part of the time for each address, and the best first."""
+        """Connect like `socket.create_connection`, with the best address first and a part of the time for each."""
         search = self._search
         if search is None:
             infos = socket.getaddrinfo(*endpoint, type=socket.SOCK_STREAM)
@@ -224,7 +240,10 @@ class _Dialling:
             return sock
 
     def answered(self, answer: Answer) -> None:
-        """Record an address's answer. After a server error (status 5xx), the next request goes to another address."""
+        """Record the response of an address.
+
+        After a server error (status 5xx), the next request uses another address.
+        """
         if self._search is None:
             return
         if answer.status < 500:
@@ -271,9 +290,10 @@ def _connection(http_class: Any, dialling: _Dialling, host: str, **options: Any)
 
 
 class _Response(http.client.HTTPResponse):
-    """A response whose status, headers and content have to arrive before the deadline of the request.
+    """A response that must arrive before the deadline of the request.
 
-    The timeout of a socket only limits each read, and a server may send a byte at a time, or many interim responses.
+    The timeout of a socket limits each read, but not their number: a server may send one byte at a time, or many
+    interim responses.
     """
 
     def __init__(self, sock: socket.socket, *args: Any, dialling: _Dialling, **options: Any) -> None:
@@ -282,7 +302,7 @@ class _Response(http.client.HTTPResponse):
 
 
 class _Limited(io.RawIOBase):
-    """The bytes from a socket until a deadline."""
+    """Reads the bytes from a socket until a deadline."""
 
     def __init__(self, stream: io.RawIOBase, sock: socket.socket, dialling: _Dialling) -> None:
         self._stream = stream
@@ -307,7 +327,7 @@ class _Limited(io.RawIOBase):
 
 
 class Form:
-    """The content of a request. Its fields are hidden from ``repr``."""
+    """The body of a request. Its fields do not appear in ``repr``."""
 
     def __init__(self, fields: Mapping[str, str], basic: Basic | None = None) -> None:
         self._fields = fields
@@ -325,7 +345,7 @@ class Form:
 
 
 class Answer(NamedTuple):
-    """A status and its body."""
+    """The status of a response, and its body."""
 
     status: int
     body: bytes
@@ -335,11 +355,11 @@ class Answer(NamedTuple):
 
 
 class _TooMuchError(Exception):
-    """The answer exceeds the maximum size."""
+    """The response exceeds the maximum size."""
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects, which would send the secrets to an unapproved address."""
+    """Refuses redirects, because they would send the secrets to an address that the user has not configured."""
 
     def redirect_request(self, *_args: Any, **_kwargs: Any) -> None:
         return None
@@ -355,7 +375,7 @@ class _Proxy(urllib.request.ProxyHandler):
 
 
 def _parts(body: bytes) -> int:
-    """Return an upper bound of the number of items in JSON."""
+    """Return an upper bound of the number of items in a JSON text."""
     return sum(map(body.count, (b"[", b"{", b",")))
 
 
@@ -373,7 +393,7 @@ def json_of(body: bytes) -> Any:
 
 
 def _reason(content: Any) -> str:
-    """Return the text of the two error fields of RFC 6749."""
+    """Return the texts of the two error fields of RFC 6749."""
     if not isinstance(content, dict):
         return ""
     fields = (content.get(name) for name in ("error", "error_description"))

@@ -1,4 +1,7 @@
-"""Tokens for Amazon MSK with IAM: a signed URL that is never called (AWS Signature Version 4)."""
+"""Tokens for Amazon MSK with IAM.
+
+A token is a signed URL that is never called (AWS Signature Version 4).
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,17 @@ from .._values import NamedTuple
 from ..errors import ConfigError, SaslAuthenticationFailedError, TokenProviderError
 
 LIFE_S = 900
-"""Lifetime that brokers accept; AWS's signers use the same."""
+"""Lifetime in seconds of a token. Brokers accept it, and AWS's signers use the same."""
 
 _SERVICE = "kafka-cluster"
 _ALGORITHM = "AWS4-HMAC-SHA256"
 
 
 class AwsCredentials(NamedTuple):
-    """Keys of an AWS identity. Temporary keys have a ``session_token`` and ``expires_at``, in seconds since 1970."""
+    """Keys of an AWS identity.
+
+    Temporary keys also have a ``session_token`` and ``expires_at``, in seconds since 1970.
+    """
 
     access_key: str
     secret_key: str
@@ -39,13 +45,18 @@ class AwsCredentials(NamedTuple):
 
 
 def msk_iam(region: str, credentials: Callable[[], Any] | None = None) -> MskIam:
-    """Return a provider of tokens for MSK's IAM listeners (port 9098, SASL_SSL) in a region.
+    """Return a provider of tokens for MSK's IAM listeners in a region (port 9098, SASL_SSL).
 
-    ``credentials`` is called for each token, in a thread. It returns `AwsCredentials`, or an object with the attributes
-    ``access_key``, ``secret_key`` and ``token``, such as botocore's. By default botocore finds the credentials
-    (profile, role, container, instance). If it is not installed, they are read from the environment
-    (``AWS_ACCESS_KEY_ID`` and related variables). A token expires no later than its credentials, if their expiry is
-    known. Raises `ConfigError`.
+        Producer(servers, security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER",
+                 sasl_oauth_token_provider=msk_iam("eu-central-1"))
+
+    ``credentials`` is a function that is called in a thread for each token. It returns `AwsCredentials`, or an object
+    with the attributes ``access_key``, ``secret_key`` and ``token``, such as botocore's. By default, botocore finds the
+    credentials (profile, role, container, instance). Without botocore, they are read from the environment
+    (``AWS_ACCESS_KEY_ID`` and related variables).
+
+    A token expires with its credentials, if their expiry is known and earlier. Raises `ConfigError` for an invalid
+    region.
     """
     if re.fullmatch(r"[a-z0-9-]+", text("region", region)) is None:
         raise ConfigError(f"region must be like 'eu-central-1', not {region!r}")
@@ -53,7 +64,7 @@ def msk_iam(region: str, credentials: Callable[[], Any] | None = None) -> MskIam
 
 
 class MskIam:
-    """The provider returned by `msk_iam`."""
+    """Provider of tokens for Amazon MSK, as returned by `msk_iam`."""
 
     def __init__(self, region: str, credentials: Callable[[], Any]) -> None:
         self.region = region
@@ -63,16 +74,19 @@ class MskIam:
         return f"msk_iam({self.region!r})"
 
     def token(self) -> Token:
-        """Return a token valid for 15 minutes at most. Raises `TokenProviderError` if the credentials have expired.
+        """Return a token that is valid for at most 15 minutes.
 
-        Signing needs no call to AWS; getting the credentials may.
+        Signing needs no request to AWS, but getting the credentials may. Raises `TokenProviderError` if the credentials
+        have expired.
         """
         keys = _keys_of(self._credentials())
         now = time.time()
         life_s = LIFE_S if keys.expires_at is None else min(LIFE_S, int(keys.expires_at - now))
         if life_s < 1:
             ended = datetime.fromtimestamp(keys.expires_at or now, UTC).isoformat(timespec="seconds")
-            raise TokenProviderError(f"the AWS credentials were valid until {ended}, and no others are given")
+            raise TokenProviderError(
+                f"the AWS credentials were valid until {ended}, and the credentials function returned no newer ones"
+            )
         return Token(signed(self.region, keys, now, life_s), now + life_s)
 
 
@@ -94,7 +108,7 @@ def _end_of(given: Any) -> float | None:
 
 
 def signed(region: str, keys: AwsCredentials, now: float, life_s: int = LIFE_S) -> str:
-    """Return the token: a presigned URL, in base64 without padding."""
+    """Return a token: a presigned URL, in base64 without padding."""
     host = f"kafka.{region}.amazonaws.com"
     stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
     scope = f"{stamp[:8]}/{region}/{_SERVICE}/aws4_request"
@@ -119,7 +133,7 @@ def signed(region: str, keys: AwsCredentials, now: float, life_s: int = LIFE_S) 
 
 
 class _DefaultCredentials:
-    """Finds credentials as AWS's tools do."""
+    """Finds credentials in the places where AWS's tools look for them."""
 
     def __init__(self) -> None:
         self._found: Any = None
@@ -132,14 +146,16 @@ class _DefaultCredentials:
         if self._found is None:
             self._found = get_session().get_credentials()
         if self._found is None:
-            raise SaslAuthenticationFailedError("no AWS credentials were found (by botocore)")
+            raise SaslAuthenticationFailedError(
+                "botocore: no AWS credentials were found. Configure a profile or a role, or set AWS_ACCESS_KEY_ID"
+            )
         return self._found
 
 
 def _from_environment() -> AwsCredentials:
     names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
     if missing := [name for name in names if not os.environ.get(name)]:
-        raise TokenProviderError(f"{missing[0]} is not set, and botocore is not installed to find other credentials")
+        raise TokenProviderError(f"no AWS credentials: {missing[0]} is not set, and botocore is not installed")
     key, secret = (os.environ[name] for name in names)
     return AwsCredentials(key, secret, os.environ.get("AWS_SESSION_TOKEN"), _end_in_environment())
 
@@ -150,5 +166,5 @@ def _end_in_environment() -> float | None:
     try:
         ends = datetime.fromisoformat(given) if given else None
     except ValueError:
-        raise TokenProviderError(f"{name} is no time as ISO 8601 has it") from None
+        raise TokenProviderError(f"{name} must be a time in ISO 8601") from None
     return None if ends is None else (ends if ends.tzinfo else ends.replace(tzinfo=UTC)).timestamp()

@@ -34,21 +34,22 @@ _NAME = "aiokafka_lead"
 def instrument(*, tracer_provider: TracerProvider | None = None, meter_provider: MeterProvider | None = None) -> None:
     """Trace and measure every producer and consumer that is started after this call.
 
-    Without arguments, the global providers are used; set them first. ``OTEL_SEMCONV_STABILITY_OPT_IN`` is read now, and
-    selects the names of attributes. A second call replaces the first.
+    Without arguments, the global providers are used; set them before this call. The variable
+    ``OTEL_SEMCONV_STABILITY_OPT_IN`` is read now, and selects the names of attributes. A second call replaces the
+    first.
     """
     uninstrument()
     words = Vocabulary(Wording.from_environment())
     tracer = trace.get_tracer(_NAME, __version__, tracer_provider, SCHEMA_URL)
     meters = meter_provider or metrics.get_meter_provider()
-    # A provider of OpenTelemetry's API without an SDK does nothing, so data only for it is not measured.
+    # A provider without an SDK drops all data, so measurements would be wasted.
     measured = not type(meters).__module__.startswith(metrics.__name__)
     instruments = Instruments(meters.get_meter(_NAME, __version__, SCHEMA_URL), words) if measured else None
     installed.tracer = Tracing(Kit(tracer, words, instruments))
 
 
 def uninstrument() -> None:
-    """Undo `instrument`. Running clients also stop recording."""
+    """Undo `instrument`. Clients that are running also stop recording."""
     tracing = installed.tracer
     installed.tracer = None
     if isinstance(tracing, Tracing):
@@ -57,11 +58,16 @@ def uninstrument() -> None:
 
 @contextmanager
 def processing(records: ConsumerRecord[Any, Any] | Sequence[ConsumerRecord[Any, Any]]) -> Iterator[Span]:
-    """Trace the processing of records in a ``with`` block, in which their span is the current span.
+    """Trace the processing of records in a ``with`` block.
 
-    Use it for results of `Consumer.getmany`: ``async for``, `Consumer.batches` and `Consumer.run` create these spans
-    themselves. The span of a single record is a child of the span in which it was sent; the span of several records has
-    links to these spans. Without `instrument` nothing is recorded.
+        for records in (await consumer.getmany(timeout_ms=1000)).values():
+            with processing(records):
+                ...
+
+    Within the block, the span of the records is the current span. The span of a single record is a child of the span in
+    which the record was sent; the span of several records has links to these spans. Use this only for results of
+    `Consumer.getmany`, because ``async for``, `Consumer.batches` and `Consumer.run` create the same spans
+    automatically. Without `instrument`, no span is recorded.
     """
     tracing = installed.tracer
     if not isinstance(tracing, Tracing):

@@ -1,6 +1,6 @@
-"""The class that ``opentelemetry-instrument`` loads, through the entry point ``opentelemetry_instrumentor``.
+"""Class that ``opentelemetry-instrument`` loads, through the entry point ``opentelemetry_instrumentor``.
 
-Needs the package ``opentelemetry-instrumentation``, which contains that command.
+Needs the package ``opentelemetry-instrumentation``, which has that command.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from . import instrument, uninstrument
 
 
 class AIOKafkaLeadInstrumentor(BaseInstrumentor):  # type: ignore[misc]
-    """`instrument` and `uninstrument` as an instrumentor of OpenTelemetry."""
+    """Instrumentor of OpenTelemetry that calls `instrument` and `uninstrument`."""
 
     def instrumentation_dependencies(self) -> Collection[str]:
-        """Return no dependencies: this is the package itself."""
+        """Return no dependencies, because the instrumented package is this package."""
         return ()
 
     def _instrument(self, **kwargs: Any) -> None:

@@ -1,7 +1,7 @@
-"""The metrics of OpenTelemetry's conventions for messaging.
+"""Metrics of OpenTelemetry's semantic conventions for messaging.
 
-A measurement takes the Python SDK a microsecond, so sends are measured per batch, from its first record to its
-acknowledgement. Consumers count records anyway; their counts are read when metrics are collected.
+A measurement costs the Python SDK a microsecond. Sends are therefore measured per batch, from its first record to its
+acknowledgement. Consumers count records in any case, and their counts are read when metrics are collected.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from .._core.tracing import TracedClient
 from .names import Attribute, Value, Vocabulary, error_type, log
 
 BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
-"""Bounds of histograms recommended by the conventions, in seconds."""
+"""Bounds of histograms in seconds, as the conventions recommend."""
 
 Series = tuple[TracedClient, str]
 
 
 class Instruments:
-    """The metric instruments created by a call of `instrument`."""
+    """The metric instruments that a call of `instrument` creates."""
 
     def __init__(self, meter: Meter, words: Vocabulary) -> None:
         self._words = words
@@ -69,7 +69,7 @@ class Instruments:
     def settled(
         self, client: TracedClient, topic: str, records: int, seconds: float, error: BaseException | None
     ) -> None:
-        """Record a batch that was acknowledged or has failed."""
+        """Record the end of a batch, which was acknowledged or has failed."""
         attributes = self._attributes("send", "send", client, topic, error)
         self._operation.record(seconds, attributes)
         self._sent.add(records, attributes)
@@ -83,7 +83,7 @@ class Instruments:
         began: int,
         error: BaseException | None = None,
     ) -> None:
-        """Record the end of a call that began at ``began`` (``time.time_ns()``)."""
+        """Record the duration of a call that began at ``began`` (``time.time_ns()``)."""
         seconds = max(0.0, (time.time_ns() - began) / 1e9)
         self._operation.record(seconds, self._attributes(name, kind, client, topic, error))
 
@@ -106,12 +106,12 @@ class Instruments:
                 self._stopped[kept, topic] += count
 
     def turn_off(self) -> None:
-        """Count no more records of running consumers."""
+        """Stop counting the records of running consumers."""
         for client in list(self._reading):
             self.stopped(client)
 
     def consumed(self) -> Iterable[Observation]:
-        """Return the numbers of records that consumers have handed out."""
+        """Return the number of records that consumers have returned to the application."""
         totals = self._stopped.copy()
         for client in list(self._reading):
             for topic, count in client.consumed().items():
@@ -159,7 +159,7 @@ _PARTS = re.compile(r"(root|remoteParentNotSampled|localParentNotSampled):(\w+)"
 
 
 class SamplingRules:
-    """Interprets the description of the tracer's sampler (OpenTelemetry specifies its wording) whenever it changes."""
+    """Interprets the description of the tracer's sampler, whose wording OpenTelemetry specifies, when it changes."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer: Any = tracer
@@ -169,7 +169,7 @@ class SamplingRules:
         self._drops_remote = False
 
     def drops(self, parent: Span) -> bool:
-        """Return True if no child of this span is recorded. Returns False if that is unknown."""
+        """Return True if no child of this span is recorded, or False if that is unknown."""
         self._look()
         context = parent.get_span_context()
         if not context.is_valid:
@@ -179,7 +179,7 @@ class SamplingRules:
         return self._drops_remote if context.is_remote else self._drops_local
 
     def _look(self) -> None:
-        # A tracer created before its provider was set delegates to another tracer.
+        # A tracer that was created before its provider was set delegates to another tracer.
         sampler = getattr(getattr(self._tracer, "_tracer", self._tracer), "sampler", None)
         if sampler is self._sampler:
             return
@@ -205,12 +205,12 @@ def current_getter() -> Callable[[], object]:
 
 
 def is_suppressed(context: Context) -> bool:
-    """Return True if the application suppresses tracing here, as exporters do for the requests they send."""
+    """Return True if the application suppresses tracing in this context, as exporters do for their requests."""
     return bool(context.get(_SUPPRESSED) or context.get("suppress_instrumentation"))
 
 
 def with_origin(context: Context, header: bytes | None) -> Context:
-    """Return the context with the trace header of the record being processed added."""
+    """Return the context with the trace header of the record that is being processed."""
     return context if header is None else set_value(_ORIGIN, header, context)
 
 
@@ -220,20 +220,20 @@ def origin_of(context: Context) -> bytes | None:
 
 
 def is_valid(span: Span) -> bool:
-    """Return True if this is a valid span, recorded or not."""
+    """Return True if this span has a valid context, recorded or not."""
     return span.get_span_context().is_valid
 
 
 def end(span: Span) -> None:
-    """End a span. An error of one of the application's span processors is logged."""
+    """End a span. If a span processor of the application raises an error, it is logged."""
     try:
         span.end()
     except Exception:
-        log.exception("a span could not be ended")
+        log.exception("a span could not be ended: a span processor raised an error")
 
 
 class Kit:
-    """The tracer, its sampling rules, the metrics, and the names."""
+    """The tracer, its sampling rules, the metrics, and the names of attributes."""
 
     def __init__(self, tracer: Tracer, words: Vocabulary, instruments: Instruments | None) -> None:
         self._tracer = tracer
@@ -256,9 +256,10 @@ class Kit:
         links: Sequence[Link] = (),
         began: int | None = None,
     ) -> Span:
-        """Start a span of an operation on a topic; ``began`` is in nanoseconds since 1970, or None for now.
+        """Start a span of an operation on a topic.
 
-        An error of the application's sampler or span processors is logged, and the operation is not recorded.
+        ``began`` is in nanoseconds since 1970, or None for now. If the application's sampler or span processors raise
+        an error, it is logged, and the operation is not recorded.
         """
         attributes = self.words(
             (Attribute.SYSTEM, "kafka"),

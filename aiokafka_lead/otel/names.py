@@ -1,7 +1,7 @@
-"""The names of attributes and metrics, in one table: OpenTelemetry's semantic conventions for messaging.
+"""Names of attributes and metrics, from OpenTelemetry's semantic conventions for messaging.
 
-They follow version 1.44 of the conventions. ``OTEL_SEMCONV_STABILITY_OPT_IN`` selects version 1.45 with "messaging",
-and both with "messaging/dup".
+The names follow version 1.44 of the conventions. The variable ``OTEL_SEMCONV_STABILITY_OPT_IN`` selects version 1.45
+with "messaging", and both versions with "messaging/dup".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..errors import BrokerError, KafkaError
 from ..types import Header, Headers
 
 log = logging.getLogger("aiokafka_lead.otel")
-"""Log of errors of the application's tracing, which must not disturb its records."""
+"""Log of errors in the application's tracing. These errors must not prevent the handling of records."""
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
 
@@ -33,7 +33,7 @@ Value = str | bool | int | float
 
 
 class Attribute(Enum):
-    """Attributes, with their names in versions 1.44 and 1.45."""
+    """Attributes, with their names in versions 1.44 and 1.45 of the conventions."""
 
     SYSTEM = ("messaging.system", "messaging.system.name")
     OPERATION_NAME = ("messaging.operation.name",) * 2
@@ -51,12 +51,12 @@ class Attribute(Enum):
     SERVER_ADDRESS = ("server.address",) * 2
     SERVER_PORT = ("server.port",) * 2
 
-    # A member is hashed for each attribute of each span. Enum hashes the name in Python; this is done in C.
+    # A member is hashed for each attribute of each span. Enum's own hash runs in Python, this one in C.
     __hash__ = object.__hash__
 
 
 class Wording(NamedTuple):
-    """The selected versions of the semantic conventions."""
+    """The versions of the semantic conventions that are in use."""
 
     old: bool
     new: bool
@@ -103,13 +103,13 @@ def error_type(error: BaseException) -> str:
 
 
 def mark(span: Span, error: BaseException, words: Vocabulary) -> None:
-    """Mark a span's operation as failed."""
+    """Mark the operation of a span as failed."""
     span.set_attributes(words((Attribute.ERROR_TYPE, error_type(error))))
     span.set_status(StatusCode.ERROR, reason_of(error))
 
 
 def record_exception(span: Span, error: BaseException) -> None:
-    """Add an exception event to a span, without content of records that messages in its chain may quote."""
+    """Add an exception event to a span, without the content of records that the messages of the errors may quote."""
     if quotes_input(error):
         span.add_event("exception", {"exception.type": error_type(error), "exception.message": described(error)})
     else:
@@ -170,21 +170,21 @@ def injected(context: Context) -> Headers:
     try:
         propagate.get_global_textmap().inject(carrier, context, _SETTER)
     except Exception:
-        log.exception("a context could not be written into headers")
+        log.exception("the trace context could not be written into the headers of a record")
     return tuple(carrier)
 
 
 def extracted(headers: Sequence[Header], context: Context) -> Context:
-    """Return ``context`` with the values from a record's headers added."""
+    """Return ``context`` together with the trace context in the headers of a record."""
     try:
         return propagate.get_global_textmap().extract(headers, context, _GETTER)
     except Exception:
-        log.exception("a context could not be read from headers")
+        log.exception("the trace context could not be read from the headers of a record")
         return context
 
 
 def read(headers: Sequence[Header]) -> Context:
-    """Return the context that a record's headers carry."""
+    """Return the context in the headers of a record."""
     return extracted(headers, Context())
 
 
@@ -196,7 +196,7 @@ def trace_header(headers: Sequence[Header]) -> bytes | None:
 
 
 def may_be_sampled(header: bytes) -> bool:
-    """Return False if this is the W3C trace header of an unsampled trace, which need not be parsed."""
+    """Return False if this is the W3C trace header of a trace that is not sampled, which need not be parsed."""
     if not header.startswith(_W3C):
         return True
     try:
@@ -206,7 +206,7 @@ def may_be_sampled(header: bytes) -> bool:
 
 
 def with_carried(headers: Headers, carried: Headers) -> Headers:
-    """Return the headers with the headers of a context added, which replace headers of the same names."""
+    """Return the headers with the headers of a context added. The latter replace headers of the same names."""
     if not headers:
         return carried
     names = {name for name, _ in carried}
@@ -214,6 +214,6 @@ def with_carried(headers: Headers, carried: Headers) -> Headers:
 
 
 def passed_on(headers: Headers, carried: Headers) -> Headers:
-    """Return the headers of a received record with its original context replaced by another."""
+    """Return the headers of a received record, with another trace context in place of the original one."""
     fields = _names().fields
     return with_carried(tuple(header for header in headers if header[0] not in fields), carried)

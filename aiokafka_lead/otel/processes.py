@@ -1,4 +1,4 @@
-"""Spans of the application's processing of records. Each is the current span during the processing."""
+"""Spans of the application's processing of records; each is the current span during the processing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Process:
-    """The processing of a record or a batch: a context that is current during it, and a span if sampled."""
+    """The processing of a record or a batch: a context that is current meanwhile, and a span if it is sampled."""
 
     __slots__ = ("began", "context", "error", "is_bare", "span", "topic")
 
@@ -42,7 +42,7 @@ class Process:
 @contextmanager
 def current(context: Context) -> Iterator[None]:
     """Make the context current within the block."""
-    # `detach` would need the token, which is invalid if the block ends in another task than it began in.
+    # `detach` would need the token, which is invalid if the block ends in another task.
     before = get_current()
     attach(context)
     try:
@@ -59,7 +59,7 @@ class Processes:
         self.client = client
 
     def is_off(self, context: Context) -> bool:
-        """Return True if operations that begin in this context are not recorded, as far as known."""
+        """Return True if operations that begin in this context are not recorded, as far as is known."""
         return not self.kit.on or self.kit.rules.drops(get_current_span(context)) or is_suppressed(context)
 
     def process(self, record: Record) -> Process | None:
@@ -126,7 +126,7 @@ class Processes:
         self.end(process)
 
     def _measured(self, context: Context, topic: str | None) -> Process | None:
-        """Begin processing without a span; its duration is measured if metrics are collected."""
+        """Begin processing without a span. Its duration is measured if metrics are collected."""
         return None if self.kit.instruments is None else Process(context, None, topic, is_bare=True)
 
     def end(self, process: Process, error: BaseException | None = None) -> None:
@@ -152,7 +152,7 @@ class Processes:
 
 
 def link(span: Span, every: Sequence[Headers]) -> None:
-    """Link a span, once each, to the sampled spans in which records with these headers were sent."""
+    """Link a span to the sampled spans in which records with these headers were sent, once for each span."""
     seen: set[bytes] = set()
     links = 0
     for headers in every:
@@ -169,7 +169,7 @@ def link(span: Span, every: Sequence[Headers]) -> None:
 
 
 def place_of(places: Sequence[tuple[str, int]]) -> tuple[str | None, int | None]:
-    """Return the topic and the partition. Each is None unless all places have it in common."""
+    """Return the topic and the partition of the records. Each is None unless it is the same for all records."""
     topics = {topic for topic, _ in places}
     if len(topics) != 1:
         return None, None

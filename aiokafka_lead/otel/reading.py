@@ -1,4 +1,4 @@
-"""Spans of a consumer, which receives, processes and commits records."""
+"""Spans of a consumer: of receiving, processing and committing records."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .processes import Process, Processes, current, link, place_of
 
 # --- spans of run -----------------------------------------------------------------------------------------------------
 #
-# Spans of `Consumer.run`: each record has a span, which contains all its attempts.
+# In `Consumer.run`, each record has a span, which contains all its attempts.
 #
-# In `ShareConsumer.run` each delivery has a span, because the next delivery may be to another member.
+# In `ShareConsumer.run`, each delivery has a span, because the next delivery may be to another member.
 
 
 HandledRecord = ConsumerRecord[Any, Any]
@@ -30,7 +30,7 @@ Key = tuple[str, int, int, int]
 
 
 class Run:
-    """Spans of one run. A record's span ends when the record is handled, dead-lettered or given up."""
+    """Creates the spans of one run. The span of a record ends when the record is handled, dead-lettered or given up."""
 
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
@@ -78,7 +78,7 @@ class Run:
         return nullcontext() if process is None else current(process.context)
 
     def dead_letter(self, record: HandledRecord, error: BaseException, topic: str) -> None:
-        """Add an event that names the dead-letter topic to the record's span, and end the span with the error."""
+        """End the record's span with the error, after an event that names the dead-letter topic."""
         process = self._open.get(_key(record))
         if process is not None and process.span is not None:
             process.span.add_event("dead letter", {Attribute.DESTINATION.value[0]: topic})
@@ -89,7 +89,7 @@ class Run:
         self._end(_key(record), error)
 
     def drop(self, partitions: Collection[TopicPartition] | None = None) -> None:
-        """End the spans of records that wait for a retry, in these partitions or (at the end of the run) in all."""
+        """End the spans of records that wait for a retry, in these partitions or, at the end of the run, in all."""
         for key, process in list(self._open.items()):
             if partitions is None or key[:2] in partitions:
                 self._end(key, process.error)
@@ -109,7 +109,7 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Reads(Processes):
-    """Spans of one consumer."""
+    """Creates the spans of one consumer."""
 
     # --- receiving ---------------------------------------------------------------------------------------------------
 
@@ -177,7 +177,7 @@ class Reads(Processes):
         self._settled("commit", topic, partition, (Attribute.OFFSET, one), context, began, error)
 
     def acknowledged(self, began: int, counts: Mapping[TopicPartition, int], error: BaseException | None) -> None:
-        """Record a request with acknowledgements for these numbers of records, which succeeded or failed."""
+        """Record a request with acknowledgements for these numbers of records."""
         # Called by a connection, whose current context is the context in which the connection was created.
         context = Context()
         topic, partition = place_of(list(counts))
@@ -205,10 +205,10 @@ class Reads(Processes):
 
 
 class Loop:
-    """Sets the current context in the body of a loop, until the loop's next step or end.
+    """Sets the current context in the body of a loop, until the next step or the end of the loop.
 
-    The body runs in the task that requests the next record, and so in the same context. Only the loop refers to the
-    iterator, and only the iterator to this object, so ``__del__`` runs however the loop ends.
+    The body runs in the task that requests the next record, so it has the same context. Only the loop refers to the
+    iterator, and only the iterator refers to this object. Therefore ``__del__`` runs, however the loop ends.
     """
 
     __slots__ = ("_ambient", "_process", "_reads")
@@ -239,7 +239,7 @@ class Loop:
 
 
 class RecordsLoop(Loop):
-    """Called by an ``async for`` with each record. The body of the loop is not measured, which would take too long."""
+    """Called by an ``async for`` with each record. The body is not measured, because that would take too long."""
 
     __slots__ = ("unsampled",)
 
@@ -261,7 +261,7 @@ class RecordsLoop(Loop):
 
 
 class BatchesLoop(Loop):
-    """Called by a loop with each batch, which has spans for receiving and for processing."""
+    """Called by a loop with each batch. A batch has a span for receiving and a span for processing."""
 
     __slots__ = ()
 

@@ -16,11 +16,11 @@ from .instruments import Kit, current_getter, end, is_suppressed, is_valid, orig
 from .names import Attribute, injected, mark, passed_on, read, trace_header, with_carried
 
 KEY_CHARACTERS = 256
-"""Maximum length of a key in an attribute; longer keys are left out."""
+"""Maximum length of a key in an attribute. Longer keys are left out."""
 
 
 class Sends:
-    """Spans of one producer."""
+    """Creates the spans of one producer."""
 
     def __init__(self, kit: Kit, client: TracedClient) -> None:
         self._kit = kit
@@ -80,7 +80,7 @@ class Sends:
 
 
 class Carried:
-    """A send that is not sampled. Its record still carries the context, so that consumers do not sample it either."""
+    """A send that is not sampled. Its record still carries the context, so consumers do not sample it either."""
 
     __slots__ = ("_carried", "_origin")
 
@@ -95,19 +95,19 @@ class Carried:
         own = trace_header(headers) if headers else None
         if own is None:
             return with_carried(headers, self._carried)
-        if own == self._origin:  # the headers of the record being processed, forwarded
+        if own == self._origin:  # the application forwards the headers of the record that it processes
             return passed_on(headers, self._carried)
         return headers
 
     def taken(self, delivery: Any) -> None:
-        """Do nothing."""
+        """Ignore the delivery, because there is no span."""
 
     def failed(self, error: BaseException) -> None:
-        """Do nothing."""
+        """Ignore the error, because there is no span."""
 
 
 class Sending(Carried):
-    """A sampled send."""
+    """A send that is sampled, with its span."""
 
     __slots__ = ("_kit", "_span")
 
@@ -156,7 +156,7 @@ def _partition(number: int) -> str | None:
 
 
 def _text(key: object) -> str | None:
-    """Return a key as text, if it has a unique text form."""
+    """Return a key as text, or None if it has no unique text form."""
     if isinstance(key, bytes):
         try:
             key = key.decode()

@@ -1,4 +1,4 @@
-"""The tracer installed by `instrument`."""
+"""Object that `instrument` installs, and which creates the tracing of each client."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Tracing:
         return Reads(self.kit, client)
 
     def carry(self, headers: Headers) -> Headers:
-        """Return a record's headers with the current context, unless they have a context of their own."""
+        """Return a record's headers with the current context, unless they already have a context."""
         context = get_current()
         return headers if is_suppressed(context) else Carried(injected(context), origin_of(context)).carry(headers)
 
     def turn_off(self) -> None:
-        """Stop recording, even for running clients."""
+        """Stop recording, also for clients that are running."""
         self.kit.on = False
         if self.kit.instruments is not None:
             self.kit.instruments.turn_off()

@@ -34,21 +34,22 @@ __all__ = ["Delivery", "DeliveryBatch", "Producer"]
 
 
 class Producer(Facade, Generic[K, V]):
-    """Writes records to topics.
+    """Producer that writes records to topics.
 
         async with Producer("localhost:9092") as producer:
             delivery = await producer.send("events", b"value", key=b"key")
             metadata = await delivery
 
-    Records are batched by partition and sent by a background task. Idempotence is on by default: records are written
-    once and in order despite failures of brokers and connections. `ProducerOptions` describes the options.
+    Records are collected in a batch for each partition, and a background task sends the batches. Idempotence is on by
+    default, so each record is written once and in order, even if brokers and connections fail. `ProducerOptions`
+    describes the options.
 
-    Keys and values are bytes, or objects that ``key_serializer`` and ``value_serializer`` convert to bytes; None is
+    Keys and values are bytes, or objects that ``key_serializer`` and ``value_serializer`` convert to bytes. None is
     never serialized. A serializer takes the key or value, and optionally a `SerializationContext`. It may be a
-    coroutine function, which `send`, `send_and_wait` and `send_many` await. Records are accepted in the order in which
-    their serializers finish.
+    coroutine function; `send`, `send_and_wait` and `send_many` then await it. Records are accepted in the order in
+    which their serializers finish.
 
-    A producer belongs to the event loop that started it, where any number of tasks may use it. All times are in
+    A producer belongs to the event loop that started it. Any number of tasks of that loop may use it. All times are in
     milliseconds.
     """
 
@@ -62,16 +63,17 @@ class Producer(Facade, Generic[K, V]):
         value_serializer: Serializer[V] | None = None,
         **options: Unpack[ProducerBaseOptions],
     ) -> None:
-        """Check the options, without connecting. Raises `ConfigError` or `ConfigTypeError`.
+        """Check the options, without connecting.
 
-        With a ``client`` it uses that client's connections, like `Client.producer`.
+        With a ``client``, the producer uses the connections of that client, like `Client.producer`. Raises
+        `ConfigError` or `ConfigTypeError` for an invalid option.
         """
         more = {"key_serializer": key_serializer, "value_serializer": value_serializer}
         self._set_up(*configured(ProducerConfig, bootstrap_servers, client, options, **more))
 
     @classmethod
     def _beside(cls, client: Client, **options: Any) -> Self:
-        """Create a producer with this client's connection options and, if it shares connections, on these."""
+        """Create a producer with the connection options of this client, and with its connections if it shares them."""
         producer = cls.__new__(cls)
         producer._set_up(ProducerConfig.beside(client.config, options), client.parent)
         return producer
@@ -87,30 +89,33 @@ class Producer(Facade, Generic[K, V]):
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
-        """Connect to the cluster.
+        """Connect to the cluster; with a ``transactional_id``, also fence earlier producers with that id.
 
-        Raises `KafkaConnectionError`, with the reason for each bootstrap server, if none could be used within
-        ``timeout_ms`` (``request_timeout_ms``), and authentication and TLS errors unchanged. With a
-        ``transactional_id``, this also fences earlier producers with that id, in the rest of ``timeout_ms``
-        (``max_block_ms``).
+        Connecting takes at most ``timeout_ms`` (default: ``request_timeout_ms``). Fencing takes at most the rest of
+        ``timeout_ms`` (default: ``max_block_ms``).
 
-        Without ``wait``, this returns immediately and keeps trying to connect in the background, so that an application
-        can start while Kafka is down. Until then `send` waits, and raises the connection error after ``max_block_ms``,
-        or immediately if waiting cannot help. The first transaction then fences earlier producers.
+        Without ``wait``, the call returns immediately, and the producer keeps trying to connect in the background, so
+        an application can start while Kafka is down. Until the producer is connected, `send` waits. It raises the
+        connection error after ``max_block_ms``, or immediately if waiting cannot help. Earlier producers are then
+        fenced by the first transaction.
+
+        Raises `KafkaConnectionError`, with the reason for each bootstrap server, if no server can be used in time.
+        Raises authentication and TLS errors unchanged.
         """
         await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
         engine = self._engine
         if ACCELERATED and engine.sends.as_they_come and (type(self).send, type(self).send_nowait) == _SEND_METHODS:
-            own = vars(self)  # attributes of the instance precede methods of the class
+            own = vars(self)  # attributes of the instance take precedence over methods of the class
             own.setdefault("send", QuickSend(engine.intake, self.send))
             own.setdefault("send_nowait", QuickSendNowait(engine.intake, self.send_nowait).send_nowait)
 
     async def stop(self, timeout_ms: float | None = None) -> None:
-        """Send pending records and close every connection, within ``timeout_ms`` regardless of the brokers.
+        """Send pending records and close every connection.
 
-        Records that are not acknowledged in time fail with `ClientClosedError`. Without ``timeout_ms``, the limit is
-        their ``delivery_timeout_ms``. An open transaction is aborted, and its pending records are not sent. If `stop`
-        is cancelled, it drops pending records and closes the connections. May be called again.
+        The call takes at most ``timeout_ms``, even if no broker answers. Without ``timeout_ms``, the limit is the
+        ``delivery_timeout_ms`` of the pending records. Records that are not acknowledged in time fail with
+        `ClientClosedError`. An open transaction is aborted, and its pending records are not sent. If the call is
+        cancelled, the producer drops pending records and closes the connections. The method may be called repeatedly.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
@@ -129,17 +134,23 @@ class Producer(Facade, Generic[K, V]):
     ) -> Delivery:
         """Accept a record and return its `Delivery`; await that for the acknowledgement.
 
-        Returns once the record is in a batch. Waits at most ``timeout_ms`` (``max_block_ms``), not counting
-        serializers, for metadata and for space in ``buffer_memory``, and then raises `BufferFull`, or the errors of
-        `partitions_for`. A call that raises or is cancelled has not accepted the record. If ``partition`` is None, the
-        partitioner chooses the partition, by default from the key. If ``timestamp_ms`` is None, the record gets the
-        current time.
+            delivery = await producer.send("events", b"value", key=b"key", headers=[("trace", b"1")])
+            metadata = await delivery  # a RecordMetadata, with the partition and the offset
+
+        The call returns once the record is in a batch. If ``partition`` is None, the partitioner chooses the partition,
+        by default from the key. ``timestamp_ms`` is in milliseconds since the epoch (default: the current time).
+        ``headers`` are pairs of a str and bytes.
+
+        If metadata or space in ``buffer_memory`` is missing, the call waits at most ``timeout_ms`` (default:
+        ``max_block_ms``), not counting the time of serializers. It then raises `BufferFull`, or the errors of
+        `partitions_for`. A call that raises an error or is cancelled has not accepted the record.
 
         Raises `MessageTooLargeError` for a record larger than ``max_request_size``, `RecordSerializationError` if a
-        serializer raised, and `ConfigError` (a ValueError) or `ConfigTypeError` (a TypeError) for invalid arguments.
+        serializer raised an error, and `ConfigError` (a ValueError) or `ConfigTypeError` (a TypeError) for invalid
+        arguments.
         """
         deadline = None if timeout_ms is None else Deadline(TIMEOUT("timeout_ms", timeout_ms))
-        append = self._append  # apart from the call, CPython 3.11 specialises it (PEP 659)
+        append = self._append  # CPython 3.11 specializes this attribute access only apart from the call (PEP 659)
         delivery = append(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
             delivery = await self._engine.sends.send(topic, value, key, partition, timestamp_ms, headers, deadline)
@@ -156,10 +167,12 @@ class Producer(Facade, Generic[K, V]):
         *,
         timeout_ms: float | None = None,
     ) -> RecordMetadata:
-        """Call `send` and wait until the record is acknowledged. Raises the error of the delivery.
+        """Send a record, wait until it is acknowledged, and return its partition and offset.
 
-        ``timeout_ms`` limits both together. If an accepted record is not acknowledged in time, this raises
-        `RequestTimedOutError`, and the record may still be written. Without it, the limit is ``delivery_timeout_ms``.
+        See `send` for the arguments. Raises the errors of `send`, and the error of the delivery if the record fails.
+        ``timeout_ms`` limits the whole call. If an accepted record is not acknowledged in time, the call raises
+        `RequestTimedOutError`, although the record may still be written. Without ``timeout_ms``, the limit is
+        ``delivery_timeout_ms``.
         """
         if timeout_ms is None:
             return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
@@ -174,13 +187,16 @@ class Producer(Facade, Generic[K, V]):
         timestamp_ms: int | None = None,
         headers: Sequence[Header] | None = None,
     ) -> Delivery:
-        """Accept a record without waiting. Raises `BufferFull` if there is no space in ``buffer_memory``.
+        """Accept a record without waiting, and return its `Delivery`.
 
-        A record for an unknown topic is kept until the topic is known, for at most ``max_block_ms``. Then its delivery
-        raises the errors of `send`. Raises `IllegalStateError` if a serializer is a coroutine function. The producer
-        cannot send while a loop makes these calls without an await, so await something regularly.
+        See `send` for the arguments. Raises `BufferFull` if there is no space in ``buffer_memory``, and
+        `IllegalStateError` if a serializer is a coroutine function. A record for an unknown topic is kept until the
+        topic is known, but at most ``max_block_ms``; after that time its delivery raises the errors of `send`.
+
+        The producer cannot send anything while a loop calls this method without an ``await``, so await something
+        regularly.
         """
-        append = self._append  # apart from the call, CPython 3.11 specialises it (PEP 659)
+        append = self._append  # CPython 3.11 specializes this attribute access only apart from the call (PEP 659)
         delivery = append(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
             delivery = self._engine.sends.send_nowait(topic, value, key, partition, timestamp_ms, headers)
@@ -199,11 +215,15 @@ class Producer(Facade, Generic[K, V]):
     ) -> DeliveryBatch:
         """Accept many records and return a `DeliveryBatch`; await that for their outcomes.
 
-        Returns once all records are in batches. ``keys`` and ``timestamps_ms`` have one entry per value. ``headers``
-        has one entry per value, or is one list for all records. If a record is too large, only its outcome is the
-        error. If there is no space for a record within ``max_block_ms``, or for all records within ``timeout_ms``, the
-        outcome of the remaining records is `BufferFull`. Invalid arguments raise before any record is accepted. A
-        cancelled call may have accepted the first records.
+            outcomes = await (await producer.send_many("events", [b"a", b"b"], keys=[b"1", b"2"]))
+
+        The call returns once all records are in batches. ``keys`` and ``timestamps_ms`` have one entry for each value.
+        ``headers`` has one entry for each value, or is one list of headers for all records.
+
+        If a record is too large, the error becomes the outcome of that record alone. If there is no space for a record
+        within ``max_block_ms``, or for all records within ``timeout_ms`` (default: no limit), the outcome of the
+        remaining records is `BufferFull`. Invalid arguments raise an error before any record is accepted. A cancelled
+        call may have accepted the first records.
         """
         deadline = None if timeout_ms is None else Deadline(TIMEOUT("timeout_ms", timeout_ms))
         return await self._engine.sends.send_many(topic, values, keys, partition, headers, timestamps_ms, deadline)
@@ -211,58 +231,66 @@ class Producer(Facade, Generic[K, V]):
     async def flush(self, timeout_ms: float | None = None) -> None:
         """Send all accepted records without lingering, and wait until each is acknowledged or has failed.
 
-        Raises `RequestTimedOutError` after ``timeout_ms``. Without it, the limit is each record's
-        ``delivery_timeout_ms``. Errors of records are raised only by their deliveries.
+        Raises `RequestTimedOutError` after ``timeout_ms``. Without ``timeout_ms``, the limit is the
+        ``delivery_timeout_ms`` of each record. If a record fails, only its delivery raises the error.
         """
         await self._engine.flush(TIMEOUT("timeout_ms", timeout_ms))
 
     # --- transactions ------------------------------------------------------------------------------------------------
 
     def transaction(self) -> Transaction[K, V]:
-        """Return a transaction for ``async with``: committed at the end of the block, aborted if the block raises.
+        """Return a transaction for ``async with``.
 
             async with producer.transaction() as txn:
                 await txn.send("out", b"value")
                 await txn.send_offsets(consumer)
 
+        The transaction is committed at the end of the block. If the block raises an error or is cancelled, the
+        transaction is aborted, which takes a few seconds at most, and the error propagates.
+
         Entering the block raises the errors of `begin_transaction`; leaving it raises the errors of
-        `commit_transaction`. If the block raises or is cancelled, the transaction is aborted, which takes a few seconds
-        at most, and the error propagates. A `KafkaTimeoutError` becomes the cause of a `TransactionTimedOutError`, so a
-        loop that repeats aborted transactions only has to catch `TransactionAbortedError`.
+        `commit_transaction`. If the block raises a `KafkaTimeoutError`, it becomes the cause of a
+        `TransactionTimedOutError`. A loop that repeats aborted transactions therefore only has to catch
+        `TransactionAbortedError`.
         """
-        from .transaction import Transaction  # imported here and below, since most producers have no transactions
+        from .transaction import Transaction  # imported here and below, because most producers have no transactions
 
         return Transaction(self, self._own_transactions())
 
     async def begin_transaction(self, *, timeout_ms: float | None = None) -> None:
         """Begin a transaction, which includes all records sent until it ends.
 
-        Waits at most ``timeout_ms`` (``max_block_ms``) for the end of the previous transaction and for a producer id,
-        and then raises `TransactionTimedOutError`. Raises `ProducerFencedError` once another producer uses the
-        transactional id. If the outcome of the previous transaction was unknown, raises `CommitOutcomeUnknownError`
-        while it still is, and `TransactionAbortedError` if that transaction was aborted.
+        The call waits at most ``timeout_ms`` (default: ``max_block_ms``) for the end of the previous transaction and
+        for a producer id. After that time it raises `TransactionTimedOutError`.
+
+        Raises `ProducerFencedError` once another producer uses the transactional id. If the outcome of the previous
+        transaction is still unknown, raises `CommitOutcomeUnknownError`; if it turns out that the transaction was
+        aborted, raises `TransactionAbortedError`.
         """
         await self._own_transactions().begin(timeout_s(timeout_ms))
 
     async def commit_transaction(self, *, timeout_ms: float | None = None) -> None:
-        """Commit the open transaction atomically, and return when the commit is certain.
+        """Commit the open transaction, and return when the commit is certain.
 
-        Sends pending records and waits for them, then for the coordinator, together at most ``timeout_ms``
-        (``max_block_ms``). If any record has failed, even if its delivery was not awaited, or is not acknowledged in
-        time, the transaction is aborted, and this raises `TransactionAbortedError`; the transaction may be repeated.
-        Raises `ProducerFencedError` when another producer has taken over the transactional id. Raises
-        `CommitOutcomeUnknownError` if the coordinator does not answer in time; the call may then be repeated.
-        Cancelling the call while records are in flight aborts the transaction. A later cancellation is raised once the
-        outcome is known.
+        The call sends pending records, waits until they are acknowledged, and then waits for the transaction
+        coordinator. All this takes at most ``timeout_ms`` (default: ``max_block_ms``).
+
+        Raises `TransactionAbortedError` after it has aborted the transaction, because a record has failed (even if its
+        delivery was not awaited) or was not acknowledged in time. The transaction may then be repeated. Raises
+        `CommitOutcomeUnknownError` if the coordinator does not answer in time; call this method again to find out.
+        Raises `ProducerFencedError` if another producer has taken over the transactional id.
+
+        If the call is cancelled while records are in flight, the transaction is aborted. If it is cancelled later, the
+        cancellation is raised once the outcome is known.
         """
         await self._own_transactions().commit(timeout_s(timeout_ms))
 
     async def abort_transaction(self, *, timeout_ms: float | None = None) -> None:
-        """Abort the open transaction; pending records fail with `TransactionAbortedError`.
+        """Abort the open transaction.
 
-        Does nothing if the latest transaction is already aborted. Raises `TransactionTimedOutError` after
-        ``timeout_ms`` (``max_block_ms``). The abort continues after a timeout or a cancellation, and the next
-        transaction waits for it.
+        Pending records fail with `TransactionAbortedError`. If the latest transaction has already been aborted, the
+        call does nothing. Raises `TransactionTimedOutError` after ``timeout_ms`` (default: ``max_block_ms``). After a
+        timeout or a cancellation, the abort continues in the background, and the next transaction waits for it.
         """
         await self._own_transactions().abort(timeout_s(timeout_ms))
 
@@ -275,10 +303,16 @@ class Producer(Facade, Generic[K, V]):
     ) -> None:
         """Commit these offsets of a consumer group as part of the open transaction (KIP-98, KIP-447).
 
-        An offset names the next record to read. ``group_metadata`` is the result of `Consumer.group_metadata`, so that
-        a member removed from the group cannot commit. For a consumer that uses `Consumer.assign`, it is the group's
-        name. Raises `CommitFailedError` for a removed member, or another `KafkaError`. After an error or a cancellation
-        the transaction can only be aborted.
+        Each offset names the next record to read. ``group_metadata`` is the result of `Consumer.group_metadata`; with
+        it, the broker refuses offsets of a member that was removed from the group. For a consumer that uses
+        `Consumer.assign`, it is the name of the group.
+
+        Raises `CommitFailedError` for a removed member, `TransactionTimedOutError` after ``timeout_ms`` (default:
+        ``max_block_ms``), or another `KafkaError`. After an error or a cancellation, the transaction can only be
+        aborted.
+
+            offsets = {TopicPartition("in", 0): record.offset + 1}
+            await producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
         """
         from .._core.transactions.additions import OFFSETS, checked_group
 
@@ -287,10 +321,10 @@ class Producer(Facade, Generic[K, V]):
         await self._own_transactions().send_offsets(found, group, timeout_s(timeout_ms))
 
     def transaction_health(self) -> TransactionHealth:
-        """Return the state of the producer's transactions: phase, epoch, and the age of the open transaction.
+        """Return the state of the producer's transactions: phase, epoch, and age of the open transaction.
 
         When a transaction is older than half of ``transaction_timeout_ms``, ``late`` is True, and one warning is
-        logged.
+        logged. Raises `IllegalStateError` without a ``transactional_id``.
         """
         return self._own_transactions().health()
 
@@ -298,15 +332,15 @@ class Producer(Facade, Generic[K, V]):
 
     @property
     def transactional_id(self) -> str | None:
-        """Transactional id of the producer; None without transactions."""
+        """Transactional id of the producer, or None if it has no transactions."""
         return self._config.transactional_id
 
     async def partitions_for(self, topic: str, *, timeout_ms: float | None = None) -> frozenset[int]:
         """Return the numbers of the topic's partitions.
 
-        Waits at most ``timeout_ms`` (``max_block_ms``) for metadata, then raises `UnknownTopicOrPartitionError` if the
-        topic is missing, or `RequestTimedOutError` if no broker has answered. Raises `TopicAuthorizationFailedError`
-        and `InvalidTopicError`.
+        The call waits at most ``timeout_ms`` (default: ``max_block_ms``) for metadata. After that time it raises
+        `UnknownTopicOrPartitionError` if the topic is missing, or `RequestTimedOutError` if no broker has answered. It
+        also raises `TopicAuthorizationFailedError` and `InvalidTopicError`.
         """
         topic = topic_name("topic", topic)
         given = TIMEOUT("timeout_ms", timeout_ms)
@@ -315,15 +349,21 @@ class Producer(Facade, Generic[K, V]):
         return frozenset(range(len(known.partitions)))
 
     def metrics(self) -> ProducerMetrics:
-        """Return the producer's metrics, without sending requests. May be called at any time."""
+        """Return the producer's metrics.
+
+        The call sends no requests and may be made at any time.
+        """
         return self._engine.sender.metrics()
 
     def health(self) -> ProducerHealth:
-        """Return the producer's health, for liveness probes, without sending requests. May be called at any time.
+        """Return the producer's health, for liveness probes.
 
-        ``healthy`` is False, with the reasons in ``problems``, if the producer is not running or has failed, if records
-        have waited for twice ``request_timeout_ms`` without any acknowledgement, or if the cluster could not be reached
-        for that time after `start`.
+        The call sends no requests and may be made at any time. ``healthy`` is False, with the reasons in ``problems``,
+        in these cases:
+
+        - The producer is not running or has failed.
+        - Records have waited for twice ``request_timeout_ms`` without any acknowledgement.
+        - The cluster could not be reached for twice ``request_timeout_ms`` after `start`.
         """
         return self._engine.health()
 
@@ -335,7 +375,10 @@ class Producer(Facade, Generic[K, V]):
         return self._engine.sends.takes_bytes
 
     async def _abort_refused(self) -> None:
-        """Abort a failed transaction for `Consumer.run`, whose block has ended: no other code would abort it."""
+        """Abort a failed transaction for `Consumer.run`.
+
+        The transaction's block has ended, so no other code would abort it.
+        """
         from .._core.transactions.state import Phase
 
         transactions = self._own_transactions()
@@ -349,7 +392,7 @@ class Producer(Facade, Generic[K, V]):
 
     def _own_transactions(self) -> Transactions:
         if self._transactions is None:
-            raise IllegalStateError("the producer has no transactions: it was created without transactional_id")
+            raise IllegalStateError("the producer has no transactions: create it with a transactional_id")
         self._transactions.check()
         return self._transactions
 

@@ -1,4 +1,7 @@
-"""Assembles the parts of a `Producer`. It is here because it needs both ``_io.producer`` and ``_io.transactions``."""
+"""Assembles the parts of a `Producer`.
+
+This module is outside of ``_io.producer`` because it needs both that package and ``_io.transactions``.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +36,9 @@ if TYPE_CHECKING:
 
 
 class ProducerEngine(Kind):
-    """Creates, starts and stops the producer's parts. The facade calls the parts."""
+    """Creates, starts and stops the parts of a producer. `Producer` calls the parts."""
 
-    stop_within_ms = math.inf  # the limit of records is delivery_timeout_ms
+    stop_within_ms = math.inf  # records have a limit of their own, delivery_timeout_ms
 
     def __init__(self, config: ProducerConfig, parent: Client | None) -> None:
         self.config = config
@@ -50,7 +53,7 @@ class ProducerEngine(Kind):
         self.sender = Sender(config, client.brokers, client.metadata, partial(ask_anyone, client), client.spawn, seat)
         self.accumulator = self.sender.accumulator
         self.check: Callable[[], None] = client.check
-        """Raises unless the producer can be used here and now."""
+        """Raises an error unless the producer is running on this event loop."""
         self._started_at: float | None = None
         self.transactions = self._transactions()
         if self.transactions is not None:
@@ -62,7 +65,7 @@ class ProducerEngine(Kind):
     def _transactions(self) -> Transactions | None:
         if self.config.transactional_id is None:
             return None
-        # Imported here, so that other producers do not pay for it.
+        # Imported here, so other producers do not load it.
         from .._io.transactions.manager import Transactions
 
         return Transactions(self.config, self.client, self.sender, self._check_now)
@@ -70,7 +73,7 @@ class ProducerEngine(Kind):
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def begin(self, deadline: Deadline, *, wait: bool) -> None:
-        """Start to send; with ``wait``, request a producer id for transactions."""
+        """Begin to send; with ``wait``, also request a producer id for transactions."""
         self._started_at = time.monotonic()
         self.client.on_fatal(self._on_fatal)
         self.client.on_fork(self._close_intakes)
@@ -105,7 +108,7 @@ class ProducerEngine(Kind):
         self.sender.end(_stopped_before)
 
     async def flush(self, timeout_ms: float | None) -> None:
-        """Send all records without lingering. Raises `RequestTimedOutError`."""
+        """Send all records without lingering. Raises `RequestTimedOutError` after ``timeout_ms``."""
         self.check()
         try:
             await self.sender.flushing.wait(None if timeout_ms is None else timeout_ms / 1000)
@@ -134,7 +137,7 @@ class ProducerEngine(Kind):
             self.transactions.close_gate()
 
     def _intake_of_block(self, admission: Admission) -> Intake:
-        """Return an intake for the sends of a single transaction; unusable if no records can be appended unchanged."""
+        """Return an intake for the sends of one transaction; unusable if records must be changed first."""
         intake = Intake(self.config, self.sender, self.client.metadata, admission)
         intake.unsampled = self.intake.unsampled
         if self.sends.as_they_come:
@@ -144,7 +147,7 @@ class ProducerEngine(Kind):
     def _telemetry(self) -> Source:
         from .._core.producer.telemetry import (
             ProducerTelemetry,
-        )  # imported only here: most clusters do not ask for metrics
+        )  # imported here, because most clusters do not request metrics
 
         return ProducerTelemetry(self.config.transactional_id, self.accumulator, self.client.own_connections)
 
@@ -185,7 +188,10 @@ class ProducerEngine(Kind):
 
 
 async def within(timeout_ms: float, send: Callable[..., Awaitable[Delivery]], *record: Any) -> RecordMetadata:
-    """Send a record and wait for its acknowledgement. Raises `RequestTimedOutError` if that takes longer than this."""
+    """Send a record and wait for its acknowledgement, for at most ``timeout_ms``.
+
+    Raises `RequestTimedOutError` after that time.
+    """
     deadline = Deadline(TIMEOUT("timeout_ms", timeout_ms))
     delivery = await send(*record, timeout_ms=timeout_ms)
     with anyio.move_on_after(deadline.left_s()):

@@ -1,4 +1,4 @@
-"""Overlapping transactions: a transaction accepts records while earlier transactions are being committed."""
+"""Overlapping transactions: each accepts records while earlier transactions are being committed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ IN_FLIGHT = integer(2, 100)
 
 
 class TransactionPipeline(Generic[K, V]):
-    """Runs transactions in sequence; each accepts records while earlier transactions are being committed.
+    """Pipeline of transactions: each accepts records while earlier transactions are being committed.
 
         async with TransactionPipeline("localhost:9092", transactional_id="copier-1") as pipeline:
             async for batch in consumer.batches():
@@ -41,17 +41,20 @@ class TransactionPipeline(Generic[K, V]):
                     await txn.send_many("out", batch.values)
                     await txn.commit_batch(batch)
 
-    A pipeline has ``in_flight`` producers (2 to 100) on shared connections. Their transactional ids are
-    ``transactional_id`` with ``-0``, ``-1`` and so on; only one process at a time may use them. `ProducerOptions`
-    describes the options, which apply to each producer.
+    A pipeline has ``in_flight`` producers (2 to 100, default: 2) on shared connections. Their transactional ids are
+    ``transactional_id`` with ``-0``, ``-1`` and so on. Only one process at a time may use these ids. Each producer has
+    the same options, which `ProducerOptions` describes.
 
-    Leaving a block waits until all records of the transaction are stored, but not for its commit. Transactions are
-    committed in order, so that readers see them in order. If a transaction is not committed, all later transactions are
-    aborted. The error is raised once: by a call of the open transaction, or by the next `transaction`, `settle` or
-    `stop`. By then, consumers have gone back, and read the records of the aborted transactions again. If the input is
-    not from a consumer, ``txn.outcome`` shows for each transaction whether to repeat it.
+    Leaving a block waits until all records of the transaction are stored, but it does not wait for the commit.
+    Transactions are committed in order, so readers see them in order.
 
-    A pipeline belongs to the event loop that started it. One block is open at a time. All times are in milliseconds.
+    If a transaction is not committed, all later transactions are aborted. The error is raised once: by a call of the
+    open transaction, or by the next `transaction`, `settle` or `stop`. Before the error is raised, consumers whose
+    offsets were part of the aborted transactions have returned to the committed offsets, and they read these records
+    again. If the input is not from a consumer, ``txn.outcome`` shows for each transaction whether to repeat it.
+
+    A pipeline belongs to the event loop that started it. Only one block may be open at a time. All times are in
+    milliseconds.
     """
 
     @discreet
@@ -65,9 +68,10 @@ class TransactionPipeline(Generic[K, V]):
         value_serializer: Serializer[V] | None = None,
         **options: Unpack[ProducerBaseOptions],
     ) -> None:
-        """Check the options, without connecting. Raises `ConfigError` or `ConfigTypeError`.
+        """Check the options, without connecting.
 
-        With a ``client`` it uses that client's connections, like `Client.transaction_pipeline`.
+        With a ``client``, the pipeline uses the connections of that client, like `Client.transaction_pipeline`. Raises
+        `ConfigError` or `ConfigTypeError` for an invalid option.
         """
         more = {"key_serializer": key_serializer, "value_serializer": value_serializer}
         config, parent = configured(ProducerConfig, bootstrap_servers, client, options, **more)
@@ -90,19 +94,19 @@ class TransactionPipeline(Generic[K, V]):
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
-        """Connect to the cluster and take over the transactional ids; aborts transactions of an earlier process.
+        """Connect to the cluster, take over the transactional ids, and abort their open transactions.
 
         ``wait``, ``timeout_ms`` and the errors are as in `Producer.start`.
         """
         await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
 
     async def stop(self, timeout_ms: float | None = None) -> None:
-        """Wait for the commits of transactions in flight, abort an open transaction, and close every connection.
+        """Wait for the commits in flight, abort an open transaction, and close every connection.
 
-        Takes at most ``timeout_ms``; without it, the limit for commits is ``max_block_ms``. Raises the error of a
-        transaction that was not committed, unless it was raised before, and `CommitOutcomeUnknownError` if the time ran
-        out. Connections are closed in any case. If `stop` is cancelled, it closes them without waiting for commits. May
-        be called again.
+        The call takes at most ``timeout_ms``. Without ``timeout_ms``, the limit for commits is ``max_block_ms``. Raises
+        the error of a transaction that was not committed, unless it was raised before, and `CommitOutcomeUnknownError`
+        if a commit was not certain in time. The connections are closed even if the call raises an error. If it is
+        cancelled, it closes them without waiting for commits. The method may be called repeatedly.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
         failure = self._pipeline.take_failure()
@@ -121,7 +125,7 @@ class TransactionPipeline(Generic[K, V]):
         except KafkaError as failure:
             if kind is None:
                 raise
-            self._log.warning("the latest transactions were not committed: %s", failure)
+            self._log.warning("the latest transactions of the pipeline were not committed: %s", failure)
 
     # --- transactions ------------------------------------------------------------------------------------------------
 
@@ -129,20 +133,23 @@ class TransactionPipeline(Generic[K, V]):
         """Return the next transaction, for ``async with``; it has the methods of `Transaction`.
 
         Entering the block waits at most ``max_block_ms`` for a free producer, and then raises
-        `TransactionTimedOutError`. It raises the error of an earlier transaction that was not committed,
-        `ProducerFencedError` once another process uses one of the ids, and `IllegalStateError` if a block is already
-        open. Leaving the block raises `TransactionAbortedError` if a record of the transaction could not be stored, as
-        with `Producer.commit_transaction`. If the block raises or is cancelled, its transaction is aborted, but earlier
-        transactions are still committed.
+        `TransactionTimedOutError`. It also raises the error of an earlier transaction that was not committed,
+        `ProducerFencedError` if another process uses one of the transactional ids, and `IllegalStateError` if a block
+        is already open.
+
+        Leaving the block raises `TransactionAbortedError` if a record of the transaction could not be stored, as
+        `Producer.commit_transaction` does. If the block raises an error or is cancelled, its transaction is aborted,
+        but earlier transactions are still committed.
         """
         self._client.check()
         return PipelinedTransaction(self._pipeline)
 
     async def settle(self, *, timeout_ms: float | None = None) -> None:
-        """Wait until no transaction is in flight, for at most ``timeout_ms`` (``max_block_ms``).
+        """Wait until no transaction is in flight.
 
-        Raises the error of a transaction that was not committed, unless it was raised before, and `IllegalStateError`
-        if a block is open. Raises `CommitOutcomeUnknownError` after ``timeout_ms``; the call may then be repeated.
+        Raises `CommitOutcomeUnknownError` after ``timeout_ms`` (default: ``max_block_ms``); the call may then be
+        repeated. Raises the error of a transaction that was not committed, unless it was raised before, and
+        `IllegalStateError` if a block is open.
         """
         given = TIMEOUT("timeout_ms", timeout_ms)
         self._client.check()
@@ -152,7 +159,10 @@ class TransactionPipeline(Generic[K, V]):
 
     @property
     def client_id(self) -> str:
-        """Name in brokers' logs and quotas. The pipeline's producers append ``-0``, ``-1`` and so on."""
+        """Name of the pipeline in the brokers' logs and quotas.
+
+        Its producers append ``-0``, ``-1`` and so on.
+        """
         return self._config.client_id
 
     @property
@@ -163,7 +173,8 @@ class TransactionPipeline(Generic[K, V]):
     async def partitions_for(self, topic: str, *, timeout_ms: float | None = None) -> frozenset[int]:
         """Return the numbers of the topic's partitions.
 
-        Waits at most ``timeout_ms`` (``max_block_ms``) for metadata. Raises the errors of `Producer.partitions_for`.
+        The call waits at most ``timeout_ms`` (default: ``max_block_ms``) for metadata. Raises the errors of
+        `Producer.partitions_for`.
         """
         self._client.check()
         return await self._producers[0].partitions_for(topic, timeout_ms=timeout_ms)
@@ -173,11 +184,11 @@ class TransactionPipeline(Generic[K, V]):
         return tuple(producer.transaction_health() for producer in self._producers)
 
     def metrics(self) -> tuple[ProducerMetrics, ...]:
-        """Return each producer's metrics."""
+        """Return the metrics of each producer, in the order of their transactional ids."""
         return tuple(producer.metrics() for producer in self._producers)
 
     def health(self) -> tuple[ProducerHealth, ...]:
-        """Return each producer's health; see `Producer.health`."""
+        """Return the health of each producer, in the order of their transactional ids; see `Producer.health`."""
         return tuple(producer.health() for producer in self._producers)
 
     @property
@@ -195,7 +206,10 @@ class TransactionPipeline(Generic[K, V]):
 
 
 class PipelinedTransaction(Transaction[K, V], Generic[K, V]):
-    """A transaction of a `TransactionPipeline`, on the next producer in turn; see `TransactionPipeline.transaction`."""
+    """A transaction of a `TransactionPipeline`; see `TransactionPipeline.transaction`.
+
+    The producers of the pipeline take turns: each transaction uses the next one.
+    """
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline

@@ -34,10 +34,10 @@ _QUICK = ("send", "send_nowait")
 
 
 class Transaction(Generic[K, V]):
-    """One transaction of a producer, through which it sends; see `Producer.transaction`.
+    """One transaction of a producer, with the methods that send its records; see `Producer.transaction`.
 
-    Sends after the end of the block raise `IllegalStateError`, because the records of a task that outlives the block
-    would become part of another transaction.
+    After the end of the block, these methods raise `IllegalStateError`. Otherwise the records of a task that outlives
+    the block would become part of another transaction.
     """
 
     def __init__(self, producer: Any, transactions: Transactions) -> None:
@@ -49,9 +49,9 @@ class Transaction(Generic[K, V]):
 
     @property
     def outcome(self) -> Literal["committed", "aborted", "unknown"] | None:
-        """Outcome of the transaction: None while it is unknown, "unknown" if it will never be known.
+        """Outcome of the transaction, or None before it is known.
 
-        It is set even if the end of the block was cancelled.
+        "unknown" means that it will never be known. The outcome is set even if the end of the block was cancelled.
         """
         if self._fate is None or self._fate.outcome is None:
             return None
@@ -66,7 +66,7 @@ class Transaction(Generic[K, V]):
         self._append = intake.append
         self._sends: CheckedSends = self._producer._engine.sends.through(intake)
         if ACCELERATED and self._sends.as_they_come:
-            own = vars(self)  # attributes of the instance precede methods of the class
+            own = vars(self)  # attributes of the instance take precedence over methods of the class
             own["send"] = QuickSend(intake, self.send)
             own["send_nowait"] = QuickSendNowait(intake, self.send_nowait).send_nowait
         return self
@@ -75,9 +75,9 @@ class Transaction(Generic[K, V]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for name in _QUICK:
-            vars(self).pop(name, None)  # a reference cycle, which would be left to the garbage collector
+            vars(self).pop(name, None)  # breaks a reference cycle, which only the garbage collector would free
         if not self._transactions.is_open(self._number):
-            return  # ended within the block
+            return  # the block has committed or aborted it
         if error is None:
             await self._commit()
         else:
@@ -105,7 +105,7 @@ class Transaction(Generic[K, V]):
         *,
         timeout_ms: float | None = None,
     ) -> Delivery:
-        """Call `Producer.send` as part of this transaction."""
+        """Send a record in this transaction; see `Producer.send`."""
         self._check()
         deadline = None if timeout_ms is None else Deadline(TIMEOUT("timeout_ms", timeout_ms))
         delivery = self._append(topic, value, key, partition, timestamp_ms, headers)
@@ -124,7 +124,7 @@ class Transaction(Generic[K, V]):
         *,
         timeout_ms: float | None = None,
     ) -> RecordMetadata:
-        """Call `Producer.send_and_wait` as part of this transaction."""
+        """Send a record in this transaction and wait for the acknowledgement; see `Producer.send_and_wait`."""
         if timeout_ms is None:
             return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
         return await within(timeout_ms, self.send, topic, value, key, partition, timestamp_ms, headers)
@@ -138,7 +138,7 @@ class Transaction(Generic[K, V]):
         timestamp_ms: int | None = None,
         headers: Sequence[Header] | None = None,
     ) -> Delivery:
-        """Call `Producer.send_nowait` as part of this transaction."""
+        """Send a record in this transaction without waiting; see `Producer.send_nowait`."""
         self._check()
         delivery = self._append(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
@@ -156,7 +156,7 @@ class Transaction(Generic[K, V]):
         *,
         timeout_ms: float | None = None,
     ) -> DeliveryBatch:
-        """Call `Producer.send_many` as part of this transaction."""
+        """Send many records in this transaction; see `Producer.send_many`."""
         self._check()
         deadline = None if timeout_ms is None else Deadline(TIMEOUT("timeout_ms", timeout_ms))
         return await self._sends.send_many(topic, values, keys, partition, headers, timestamps_ms, deadline)
@@ -180,22 +180,26 @@ class Transaction(Generic[K, V]):
         *,
         timeout_ms: float | None = None,
     ) -> None:
-        """Commit offsets with this transaction: those after all records returned by a consumer, or of a batch.
+        """Commit offsets of a consumer group with this transaction.
 
-        Pass the consumer or the batch. Alternatively, pass offsets and the group's metadata, as to
-        `Producer.send_offsets_to_transaction`. A rebalance waits for the end of the transaction before it takes the
-        partitions. If this or a later transaction of the producer is not committed, the consumer goes back to the
-        committed offsets.
+            await txn.send_offsets(consumer)  # after all records that the consumer has returned
+            await txn.send_offsets(batch)  # after the records of a batch of Consumer.batches
+            await txn.send_offsets({TopicPartition("in", 0): 42}, consumer.group_metadata())
+
+        The third form takes the arguments of `Producer.send_offsets_to_transaction`.
+
+        A rebalance waits for the end of the transaction before it takes the partitions away. If this transaction or a
+        later transaction of the producer is not committed, the consumer returns to the committed offsets.
 
         Raises `CommitFailedError`, and aborts this transaction, if the consumer has lost some of these partitions, or
-        if it returns records again because an earlier transaction was aborted. Raises `TransactionTimedOutError` after
-        ``timeout_ms`` (``max_block_ms``).
+        if the consumer returns records again because an earlier transaction was aborted. Raises
+        `TransactionTimedOutError` after ``timeout_ms`` (default: ``max_block_ms``).
         """
         within_s = timeout_s(timeout_ms)
         self._check()
         if isinstance(offsets, Mapping):
             if group_metadata is None:
-                raise ConfigTypeError("group_metadata is needed with offsets")
+                raise ConfigTypeError("offsets need group_metadata: pass Consumer.group_metadata()")
             await self._producer.send_offsets_to_transaction(offsets, group_metadata, timeout_ms=timeout_ms)
         elif hasattr(offsets, "_transaction_part"):
             await self._transactions.send_part(offsets, within_s)
@@ -205,9 +209,9 @@ class Transaction(Generic[K, V]):
     async def commit_batch(self, batch: RecordBatch[Any, Any], *, timeout_ms: float | None = None) -> None:
         """Commit the offset after a batch of `Consumer.batches` with this transaction.
 
-        This calls `send_offsets` with the batch. Raises `CommitFailedError` if the batch was taken away or is returned
-        again because a transaction was aborted. Raises `IllegalStateError` for a batch of a consumer without a
-        ``group_id``.
+        This is `send_offsets` with the batch. Raises `CommitFailedError` if the partition was taken away from the
+        consumer, or if the batch is returned again because a transaction was aborted. Raises `IllegalStateError` for a
+        batch of a consumer without a ``group_id``.
         """
         within_s = timeout_s(timeout_ms)
         self._check()

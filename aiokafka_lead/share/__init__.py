@@ -39,26 +39,27 @@ __all__ = ["ShareConsumer"]
 
 
 class ShareConsumer(Facade, Generic[K, V]):
-    """Takes records from topics as from a queue, as a member of a share group (KIP-932, Apache Kafka 4.2).
+    """Member of a share group, which takes records from topics as from a queue (KIP-932, Apache Kafka 4.2).
 
         async with ShareConsumer("jobs", bootstrap_servers="localhost:9092", group_id="workers") as jobs:
             async for record in jobs:
                 await handle(record)  # the next iteration accepts the record
 
-    Several members may take records from the same partition, so a group may have more members than partitions, and a
-    slow record does not delay later records. A record is locked for its member (by default for 30 s) until the member
-    acknowledges it. If the lock expires first, the record is delivered again, up to the group's limit of deliveries (5
-    by default). Order is not kept, and there are no offsets to commit. A group begins at the end of its topics, unless
-    its setting ``share.auto.offset.reset`` differs. `ShareConsumerOptions` describes the options.
+    Several members may take records from the same partition. A group may therefore have more members than partitions,
+    and a slow record does not delay later records. A record is locked for its member, by default for 30 s, until the
+    member acknowledges it. If the lock expires first, the record is delivered again, up to the group's limit of
+    deliveries (5 by default). Records are not delivered in order, and there are no offsets to commit. A group begins at
+    the end of its topics, unless its setting ``share.auto.offset.reset`` differs. `ShareConsumerOptions` describes the
+    options.
 
-    `acknowledge` accepts, releases or rejects a record, or renews its lock. Records without an acknowledgement are
-    accepted when the application requests more records or calls `commit`, and released when the consumer stops or an
-    error ends the ``async with`` block. With ``share_acknowledgement_mode="explicit"``, only `acknowledge`
-    acknowledges. Acknowledgements are sent in the background. To get their outcomes, await the result of `acknowledge`,
-    or `commit`.
+    `acknowledge` accepts, releases or rejects a record, or renews its lock. With
+    ``share_acknowledgement_mode="implicit"``, the default, other records are accepted when the application requests
+    more records or calls `commit`. They are released when the consumer stops or an error ends the ``async with`` block.
+    With "explicit", every record needs a call of `acknowledge`. Acknowledgements are sent in the background. To get
+    their outcomes, await the result of `acknowledge`, or `commit`.
 
     A share consumer belongs to the event loop that started it. One task at a time may read; any task of the loop may
-    acknowledge.
+    acknowledge records. All times are in milliseconds.
     """
 
     @overload
@@ -109,9 +110,10 @@ class ShareConsumer(Facade, Generic[K, V]):
         client: SharedClient | None = None,
         **options: Any,
     ) -> None:
-        """Check the options, without connecting. Raises `ConfigError` or `ConfigTypeError`.
+        """Check the options, without connecting.
 
-        With a ``client`` it uses that client's connections, like `Client.share_consumer`.
+        ``topics`` are subscribed to, as by `subscribe`. With a ``client``, the consumer uses the connections of that
+        client, like `Client.share_consumer`. Raises `ConfigError` or `ConfigTypeError` for an invalid option.
         """
         config, parent = configured(ShareConsumerConfig, bootstrap_servers, client, options, *topics)
         self._config = config
@@ -125,45 +127,51 @@ class ShareConsumer(Facade, Generic[K, V]):
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
-        """Connect to the cluster and join the group; with ``wait``, return once the group's starting point is known.
+        """Connect to the cluster and join the group.
 
-        With ``wait``, on return the group has assigned partitions, if its topics have any, and the leader of each has
-        answered a fetch. A group that begins at the end (``share.auto.offset.reset``, by default "latest") therefore
-        gets every record written from then on. At most one record per leader is acquired meanwhile. After
-        ``timeout_ms`` (``request_timeout_ms``) this continues in the background, and a warning names the missing step.
+        With ``wait``, the call returns when the group has assigned partitions, if its topics have any, and the leader
+        of each has answered a fetch. A group that begins at the end (``share.auto.offset.reset``, by default "latest")
+        therefore gets every record that is written after this call. Meanwhile the consumer acquires at most one record
+        from each leader. After ``timeout_ms`` (default: ``request_timeout_ms``), the call logs a warning that names the
+        missing step and returns, and the consumer continues in the background.
 
-        Without ``wait``, this returns immediately and the consumer keeps trying to connect in the background. Reads
-        wait for the connection.
+        Without ``wait``, the call returns immediately, and the consumer keeps trying to connect in the background.
+        Reads wait for the connection.
 
-        Raises `KafkaConnectionError`, with the reason for each bootstrap server, if none could be used. Raises
+        Raises `KafkaConnectionError`, with the reason for each bootstrap server, if no server can be used. Raises
         authentication and TLS errors unchanged, `UnsupportedVersionError` if the brokers do not support share groups,
-        and other errors that keep a member out of its group. After an error or a cancellation the consumer is stopped.
+        and any other error that prevents membership of the group. After an error or a cancellation, the consumer is
+        stopped.
         """
         await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
 
     async def wait_ready(self, timeout_ms: float | None = None) -> None:
-        """Wait until `start` would have returned, for at most ``timeout_ms`` (``default_api_timeout_ms``).
+        """Wait until the group has assigned partitions and their leaders have answered, as `start` does.
 
-        Use it after ``start(wait=False)``, `subscribe`, or a `start` that continues in the background. Raises the error
-        with which the consumer or its membership has failed, and `RequestTimedOutError`.
+        Use it after ``start(wait=False)`` or `subscribe`, or after a `start` that continues in the background. Raises
+        `RequestTimedOutError` after ``timeout_ms`` (default: ``default_api_timeout_ms``), and the error with which the
+        consumer or its membership has failed.
         """
         given = TIMEOUT("timeout_ms", timeout_ms)
         await self._engine.wait_ready(self._config.default_api_timeout_ms if given is None else given)
 
     async def stop(self, timeout_ms: float | None = None) -> None:
-        """Release unacknowledged records, leave the group and close every connection, within ``timeout_ms`` (10000).
+        """Release unacknowledged records, leave the group and close every connection.
 
-        Pending acknowledgements are sent first. Iterations end; other waiting calls raise `ClientClosedError`. May be
-        called again. In a handler of `run`, it returns at once, and `run` returns when the consumer has stopped.
+        The call sends pending acknowledgements first. It takes at most ``timeout_ms`` (default: 10000), even if no
+        broker answers. Iterations over the consumer end, and other waiting calls raise `ClientClosedError`. The method
+        may be called repeatedly. If a handler of `run` calls it, it returns immediately, and `run` returns when the
+        consumer has stopped.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
     # --- choice of topics --------------------------------------------------------------------------------------------
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Take records from these topics; replaces the earlier subscription. Raises `ConfigError` without topics.
+        """Take records from these topics, in place of the earlier subscription.
 
-        Records of other topics that were not returned yet are released.
+        Records of other topics that were acquired but not returned yet are released. Raises `ConfigError` without
+        topics.
         """
         names = arguments.TOPICS("topics", topics)
         if not names:
@@ -172,8 +180,9 @@ class ShareConsumer(Facade, Generic[K, V]):
         self._engine.subscribe(tuple(sorted(set(names))))
 
     def unsubscribe(self) -> None:
-        """Stop taking records and leave the group, in the background. Records already returned can still be
-        acknowledged.
+        """Stop taking records and leave the group, in the background.
+
+        Records that were already returned can still be acknowledged.
         """
         self._client.check_loop()
         self._engine.subscribe(())
@@ -183,13 +192,19 @@ class ShareConsumer(Facade, Generic[K, V]):
         return frozenset(self._engine.membership.topics)
 
     def assignment(self) -> frozenset[TopicPartition]:
-        """Return the partitions from which records are taken now. Other members may take records from them, too."""
+        """Return the partitions from which records are taken now.
+
+        Other members of the group may take records from the same partitions.
+        """
         return self._engine.planner.assignment
 
     # --- taking ------------------------------------------------------------------------------------------------------
 
     def __aiter__(self) -> AsyncIterator[ShareRecord[K, V]]:
-        """Iterate over records until the consumer is stopped."""
+        """Iterate over records until the consumer is stopped.
+
+        In implicit mode, each step accepts the previous record unless it was acknowledged.
+        """
         self._client.check()
         engine = self._engine
         records = engine.reader.iterate(engine.deserializers)
@@ -198,11 +213,14 @@ class ShareConsumer(Facade, Generic[K, V]):
     async def getmany(
         self, *, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ShareRecord[K, V]]]:
-        """Return records by partition: those already acquired, or else the first to arrive within ``timeout_ms``.
+        """Return a dict from partition to its next records.
 
-        Returns at most ``max_records`` records (``max_poll_records``). The result is empty if no record arrives in
-        time. Raises any error that prevents reading, `IllegalStateError` while another task waits for records, and
-        `ClientClosedError` when the consumer is stopped.
+        If records have already been acquired, the call returns them immediately. Otherwise it waits for the first
+        records, at most ``timeout_ms`` (default: 0); if none arrive, the dict is empty. The dict has at most
+        ``max_records`` records in total (default: ``max_poll_records``).
+
+        Raises `IllegalStateError` if another task is waiting for records, `ClientClosedError` when the consumer is
+        stopped, and any error that prevents reading.
         """
         arguments.WAIT("timeout_ms", timeout_ms)
         limit = self._config.max_poll_records
@@ -216,7 +234,10 @@ class ShareConsumer(Facade, Generic[K, V]):
         return taken
 
     def batches(self) -> AsyncIterator[list[ShareRecord[K, V]]]:
-        """Iterate over lists of successive records of one partition until the consumer is stopped."""
+        """Iterate over lists of successive records of one partition, until the consumer is stopped.
+
+        Each list has at most ``max_poll_records`` records and is never empty.
+        """
         self._client.check()
         engine = self._engine
         look = None if engine.tracing is None else engine.tracing.batches()
@@ -231,17 +252,20 @@ class ShareConsumer(Facade, Generic[K, V]):
 
             await jobs.run(handle, concurrency=64, dead_letter_topic="jobs.failed")
 
-        `ShareRunOptions` describes the options. A record is accepted when its handler has returned, without waiting for
-        other records. If the handler raises, the record is held for a backoff and then released to any member of the
-        group. After ``retries`` it is sent to ``dead_letter_topic`` and rejected. While a handler runs, the lock of its
-        record is renewed, if the brokers support that. If the lock is lost nevertheless, with a connection or a leader,
-        the record is delivered again, which is logged. Records are acquired ahead only if they will be handled before
-        their locks expire. Deserializers run in the handler's task.
+        `ShareRunOptions` describes the options; `Consumer.run` describes the arguments of a handler. A record is
+        accepted as soon as its handler has returned, without waiting for other records. If the handler raises an error,
+        the record is held for a backoff and then released to any member of the group. After ``retries``, it is sent to
+        ``dead_letter_topic`` and rejected.
 
-        When the consumer is stopped, waiting records are released, `run` waits for running handlers, and returns. The
-        last quarter of the timeout of `stop`, at most 2 s, is reserved for the rest. In a handler `stop` returns at
-        once. `run` also ends after `unsubscribe`. When `run` is cancelled, handlers are cancelled, and all their
-        records are released.
+        While a handler runs, the lock of its record is renewed, if the brokers support that. If the lock is lost
+        nevertheless, because a connection or a leader was lost, the record is delivered again and a warning is logged.
+        Records are acquired ahead only if they will be handled before their locks expire. Deserializers run in the task
+        of the handler.
+
+        When the consumer is stopped, records that wait for a handler are released, and `run` waits for running handlers
+        and returns. The last quarter of the timeout of `stop`, at most 2 s, is reserved for the remaining steps. In a
+        handler, `stop` returns immediately. `run` also ends after `unsubscribe`. When `run` is cancelled, the handlers
+        are cancelled, and all their records are released.
 
         Raises `HandlerError` for a record whose dead letter was refused, `ConfigTypeError` for a handler that is not
         async, and any error that prevents reading.
@@ -275,21 +299,28 @@ class ShareConsumer(Facade, Generic[K, V]):
         record: ShareRecord[Any, Any],
         kind: AcknowledgeType = AcknowledgeType.ACCEPT,
     ) -> Acknowledgement:
-        """Acknowledge a record once; await the result for the outcome.
+        """Acknowledge a record; await the result for the outcome.
 
-        The acknowledgement is sent soon, together with others. ``RENEW`` restarts the lock in both acknowledgement
-        modes; the record must then be acknowledged by another call. It raises `UnsupportedVersionError` before Apache
-        Kafka 4.2. If the record's lock was lost, this does not raise, but the outcome is an error. Raises
-        `IllegalStateError` for a record that was acknowledged before or belongs to another consumer.
+            jobs.acknowledge(record, AcknowledgeType.RELEASE)
+            await jobs.acknowledge(record)  # accepts it, and waits for the broker
+
+        The acknowledgement is sent soon, together with other acknowledgements. A record may be acknowledged only once,
+        except with ``RENEW``, which restarts the lock in both acknowledgement modes. After ``RENEW`` the record must
+        still be acknowledged by another call.
+
+        Raises `IllegalStateError` for a record that was acknowledged before or belongs to another consumer. ``RENEW``
+        raises `UnsupportedVersionError` before Apache Kafka 4.2. If the lock of the record was lost, this call does not
+        raise an error, but awaiting the result does.
         """
         return self._acknowledge(record, kind)
 
     async def commit(self, *, timeout_ms: float | None = None) -> dict[TopicPartition, KafkaError | None]:
-        """Send all acknowledgements and wait for their outcomes, within ``timeout_ms`` (``default_api_timeout_ms``).
+        """Send all acknowledgements, wait for their outcomes, and return these by partition.
 
-        In implicit mode this also accepts returned records without an acknowledgement. The result maps each partition
-        with acknowledgements settled since the last commit to None if all were accepted, otherwise to the last error. A
-        record whose acknowledgement was refused is delivered again.
+        In implicit mode, this also accepts returned records without an acknowledgement. The value for a partition is
+        None if all acknowledgements since the last commit were accepted, and otherwise the last error. A record whose
+        acknowledgement was refused is delivered again. The call takes at most ``timeout_ms`` (default:
+        ``default_api_timeout_ms``).
         """
         given = TIMEOUT("timeout_ms", timeout_ms)
         return await self._engine.acknowledging.commit(self._config.default_api_timeout_ms if given is None else given)
@@ -297,25 +328,29 @@ class ShareConsumer(Facade, Generic[K, V]):
     # --- state -------------------------------------------------------------------------------------------------------
 
     def metrics(self) -> ShareConsumerMetrics:
-        """Return counts by topic, and the number of records waiting for the application, without sending requests."""
+        """Return counters by topic, and the number of records that wait for the application.
+
+        The call sends no requests.
+        """
         engine = self._engine
         buffer, metadata = engine.buffer, self._client.metadata.metrics()
         return engine.planner.counters.snapshot(buffer.handed_out(), buffer.buffered(), metadata)
 
     def health(self) -> ConsumerHealth:
-        """Return the consumer's health, for liveness probes, without sending requests. May be called at any time.
+        """Return the consumer's health, for liveness probes.
 
-        ``healthy`` is False, with the reasons in ``problems``, in these cases:
+        The call sends no requests and may be made at any time. ``healthy`` is False, with the reasons in ``problems``,
+        in these cases:
 
         - The consumer is not running or has failed.
         - No broker has answered a fetch for ``request_timeout_ms``, although the application waited for records all
           that time.
-        - A leader has refused every fetch of a partition for that time; ``stuck`` names these partitions.
-        - The group's coordinator has not acknowledged a heartbeat for nine heartbeat intervals. (Members do not learn
-          the session timeout.)
+        - A leader has refused every fetch of a partition for that time. ``stuck`` names these partitions.
+        - The group's coordinator has not acknowledged a heartbeat for nine heartbeat intervals. (Brokers do not tell
+          members the session timeout.)
         - The event loop is blocked now, as observed by a probe in another thread.
 
-        Handlers have no time limit: ``handler_ms`` is the age of the oldest running handler.
+        Handlers have no time limit; ``handler_ms`` is the age of the oldest running handler.
         """
         return self._engine.health.health()
 

@@ -1,4 +1,4 @@
-"""A Kafka cluster for tests, in the test's process and event loop: real sockets, no JVM.
+"""A Kafka cluster for tests, in the process and the event loop of the test: real sockets, no JVM.
 
     async with EmbeddedCluster(brokers=3) as cluster:
         cluster.create_topic("events", partitions=6)
@@ -6,7 +6,8 @@
             await producer.send_and_wait("events", b"hello")
         cluster.move_leader("events", 0)
 
-The brokers share only the wire codec with the client, so a mistake in the client cannot be mirrored in the cluster.
+The brokers share only the codec of the protocol with the client. Any other mistake in the client is therefore not
+repeated in the cluster, and tests can find it.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    """Import a name on access, because the pytest plugin imports this package in every run of pytest."""
+    """Import a name when it is first used, because every run of pytest imports this package for its plugin."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{_MODULES.get(name, 'faults')}"), name)

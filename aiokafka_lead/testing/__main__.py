@@ -1,4 +1,4 @@
-"""Serve an embedded cluster to any client: ``python -m aiokafka_lead.testing --brokers 3 --port 9092``."""
+"""Runs an embedded cluster for any Kafka client: ``python -m aiokafka_lead.testing --brokers 3 --port 9092``."""
 
 from __future__ import annotations
 
@@ -17,24 +17,26 @@ from .cluster import EmbeddedCluster
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m aiokafka_lead.testing",
-        description="A Kafka cluster in memory, for tests and demos. It ends with Ctrl-C, and everything in it.",
+        description="Run a Kafka cluster in memory, for tests and demos. Ctrl-C stops it and deletes its records.",
     )
-    parser.add_argument("--brokers", type=int, default=3, metavar="N", help="how many brokers (default: 3)")
+    parser.add_argument("--brokers", type=int, default=3, metavar="N", help="number of brokers (default: 3)")
     parser.add_argument(
         "--port",
         type=int,
         default=9092,
-        help="the first broker's port, the others follow (default: 9092; 0: free ones)",
+        help="port of the first broker; the next brokers have the next ports (default: 9092; 0: free ports)",
     )
-    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1)")
-    parser.add_argument("--advertised-host", metavar="HOST", help="the host that clients get (default: --host)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument(
+        "--advertised-host", metavar="HOST", help="host name that brokers advertise to clients (default: --host)"
+    )
     parser.add_argument(
         "--topic",
         action="append",
         default=[],
         type=wanted_topic,
         metavar="NAME[:PARTITIONS[:REPLICAS]]",
-        help="create a topic; may be repeated",
+        help="topic to create; may be repeated",
     )
     parser.add_argument(
         "--topic-config",
@@ -42,17 +44,19 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         type=_config,
         metavar="NAME=VALUE",
-        help="a config of all topics, e.g. retention.bytes=10000000 and segment.bytes=1000000; may be repeated",
+        help="config of all topics, for example retention.bytes=10000000; may be repeated",
     )
-    parser.add_argument("--no-auto-create", action="store_true", help="do not create topics that clients ask for")
-    parser.add_argument("--cluster-id", metavar="ID", help="the cluster's id (default: a random one)")
+    parser.add_argument(
+        "--no-auto-create", action="store_true", help="do not create missing topics that clients request"
+    )
+    parser.add_argument("--cluster-id", metavar="ID", help="id of the cluster (default: a random id)")
     parser.add_argument(
         "--sasl-user",
         action="append",
         default=[],
         type=_user,
         metavar="USER:PASSWORD",
-        help="demand SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512); may be repeated",
+        help="user for SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512), which is then required; may be repeated",
     )
     return parser
 
@@ -82,7 +86,7 @@ def _user(text: str) -> tuple[str, str]:
 
 
 async def serve(arguments: argparse.Namespace) -> None:
-    """Serve until SIGINT or SIGTERM."""
+    """Run the cluster until SIGINT or SIGTERM."""
     count: int = arguments.brokers
     first: int = arguments.port
     cluster = EmbeddedCluster(
@@ -108,8 +112,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         anyio.run(serve, arguments, backend_options={"use_uvloop": find_spec("uvloop") is not None})
     except OSError as error:
-        where = f"{arguments.host}, port {arguments.port} or one after it"
-        print(f"error: cannot listen at {where}: {error}", file=sys.stderr)
+        where = f"{arguments.host}, port {arguments.port} or one of the next ports"
+        print(f"error: cannot listen on {where}: {error}", file=sys.stderr)
         return 1
     except KafkaError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Calls into a cluster that may run in another thread."""
+"""Protocol for calls into a cluster that may run in another thread."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ T = TypeVar("T")
 
 
 class Caller(Protocol):
-    """Runs a function in the cluster's thread, and returns its result."""
+    """Runs a function in the thread of the cluster, and returns its result."""
 
     def __call__(self, function: Callable[[], T], /) -> T: ...

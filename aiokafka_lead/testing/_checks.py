@@ -18,41 +18,41 @@ _BY_PARTITION = map_of("partition to broker ids", integer(0), BROKERS)
 
 
 class AdminTopicNames(TypedDict, total=False):
-    """The names in `aiokafka_lead.admin.NewTopic` for arguments of `EmbeddedCluster.create_topic`."""
+    """Arguments of `EmbeddedCluster.create_topic` that have the names of `aiokafka_lead.admin.NewTopic`."""
 
     num_partitions: int
-    """``partitions``; -1 for the cluster's default."""
+    """Same as ``partitions``. -1 means the cluster's default."""
     replica_assignments: Mapping[int, Sequence[int]]
-    """``assignments``, by the number of the partition."""
+    """Same as ``assignments``, but a mapping from the number of the partition."""
     topic_configs: Mapping[str, str | None]
-    """``configs``."""
+    """Same as ``configs``."""
 
 
 def check_all(checks: Mapping[str, Check], given: Mapping[str, Any]) -> None:
-    """Check each argument by its name."""
+    """Check the arguments of a call by their names."""
     for name, check in checks.items():
         check(name, given[name])
 
 
 def broker_ids(name: str, value: Any) -> list[int]:
-    """Return the ids of brokers, given as ids or as their number."""
+    """Return the ids of brokers, which are given as ids or as a number of brokers."""
     if isinstance(value, int):
         return list(range(1, 1 + integer(1)(name, value)))
     return list(BROKERS(name, value))
 
 
 def _assignments(name: str, value: Any) -> list[list[int]]:
-    """Return each partition's brokers, from a list of them or a dict by partition."""
+    """Return the brokers of each partition, from a list or from a dict by partition."""
     if not isinstance(value, Mapping):
         return list(_PER_PARTITION(name, value))
     by_number = _BY_PARTITION(name, value)
     if sorted(by_number) != list(range(len(by_number))):
-        raise ConfigError(f"{name} must be for the partitions from 0 on, without a gap, not {sorted(by_number)}")
+        raise ConfigError(f"{name} must have every partition from 0 on, without gaps, not {sorted(by_number)}")
     return [by_number[number] for number in sorted(by_number)]
 
 
 class WantedTopic(NamedTuple):
-    """The checked arguments of `EmbeddedCluster.create_topic`; -1 is the cluster's default."""
+    """The arguments of `EmbeddedCluster.create_topic`, after their check. -1 means the cluster's default."""
 
     name: str
     partitions: int
@@ -64,7 +64,7 @@ class WantedTopic(NamedTuple):
 def new_topic(
     name: Any, partitions: Any, replication_factor: Any, configs: Any, assignments: Any, by_admin: AdminTopicNames
 ) -> WantedTopic:
-    """Return the checked arguments, each given by either of its names."""
+    """Return the checked arguments. Each may be given by either of its two names."""
     ours = {"partitions": partitions, "configs": configs, "assignments": assignments}
     called = dict(zip(ours, ours, strict=True))
     for theirs, value in by_admin.items():
@@ -72,7 +72,7 @@ def new_topic(
         if own is None:
             raise ConfigTypeError(f"{theirs} is not an argument of create_topic")
         if ours[own] not in (None, 1):
-            raise ConfigError(f"{theirs} and {own} are the same: give one of them")
+            raise ConfigError(f"{theirs} and {own} mean the same: pass only one of them")
         ours[own], called[own] = value, theirs
     given = optional(CONFIGS)(called["configs"], ours["configs"]) or {}
     return WantedTopic(

@@ -62,47 +62,60 @@ _OPTIONS: dict[str, Check] = {
 class EmbeddedCluster(ClusterControls):
     """A Kafka cluster for tests, demos and benchmarks. Use it as an asynchronous context manager.
 
+        async with EmbeddedCluster(brokers=3, racks=["a", "b", "c"]) as cluster:
+            cluster.create_topic("events", partitions=6)
+            producer = Producer(cluster.bootstrap_servers)
+
     Brokers and their addresses:
 
-    * ``brokers``: their number (the ids are then 1, 2, ...), or a sequence of ids.
-    * ``ports``, ``racks``: one item for each broker, in the same order. The default is free ports and no racks.
-    * ``advertised_host``: the host that clients connect to, by default ``host``.
-    * ``bootstrap_port`` (0: any free port): opens `bootstrap_address`, which connects to any running broker, like a
-      load balancer. It stays the same even if the addresses of all brokers change.
-    * ``failover_delay_ms``: the time until the leaders of a killed broker move.
-    * ``fetch_session_slots``: the maximum number of fetch sessions of each broker (KIP-227); 0 disables them.
+    - ``brokers``: the number of brokers, whose ids are then 1, 2 and so on, or a sequence of ids (default: 3).
+    - ``ports``, ``racks``: one item for each broker, in the same order. The default is free ports and no racks.
+    - ``advertised_host``: the host that clients connect to, by default ``host``.
+    - ``bootstrap_port``: opens `bootstrap_address` on this port (0: any free port). Like a load balancer, it connects
+      to any running broker. It stays the same even if the addresses of all brokers change.
+    - ``failover_delay_ms``: the time until the leaders of a killed broker move (default: 100).
+    - ``fetch_session_slots``: the maximum number of fetch sessions of each broker (default: 1000, KIP-227); 0 disables
+      them.
 
     Topics and groups:
 
-    * ``auto_create_topics``, with ``num_partitions`` and ``default_replication_factor`` (default: 3, or the number of
-      brokers if there are fewer).
-    * ``topic_configs``: configs of all topics, which override Kafka's defaults.
-    * ``groups``: the options of consumer groups.
+    - ``auto_create_topics``: create missing topics on request (default: True), with ``num_partitions`` (default: 1) and
+      ``default_replication_factor`` (default: 3, or the number of brokers if there are fewer).
+    - ``topic_configs``: configs of all topics, which override Kafka's defaults.
+    - ``groups``: a `GroupOptions`, with the brokers' options for groups.
 
     Security:
 
-    * ``sasl_users`` (user to password): require SASL, with PLAIN or SCRAM.
-    * ``oauth_validator``: require SASL, with OAUTHBEARER. The function receives a token and its extensions. It returns
-      the user, or the user and the token's expiry (``time.time()``), or None to refuse.
-    * ``gssapi_keytab``: the service's key, to require SASL with GSSAPI (the extra "gssapi"; clients need a KDC).
-    * ``sasl_session_ms``: the lifetime of sessions (KIP-368).
-    * ``ssl_context``: use TLS. Its ``verify_mode`` requests or requires client certificates.
+    - ``sasl_users``: a mapping from user to password. Requires SASL, with PLAIN or SCRAM.
+    - ``oauth_validator``: requires SASL, with OAUTHBEARER. The function receives a token and its extensions. It returns
+      the user, or a pair of the user and the token's expiry in seconds since the epoch. It returns None to refuse the
+      token.
+    - ``gssapi_keytab``: the file with the key of the service. Requires SASL, with GSSAPI (the extra "gssapi"; clients
+      also need a KDC).
+    - ``sasl_session_ms``: the lifetime of SASL sessions (KIP-368).
+    - ``ssl_context``: use TLS. The ``verify_mode`` of the context may request or require client certificates.
 
     Versions:
 
-    * ``max_versions`` (API name, number or request class to version): cap APIs to imitate older brokers; -1 removes
-      the API.
-    * ``features``: levels of finalized features, which override Kafka 4's. ``{"transaction.version": 0}`` disables
-      KIP-890.
-    * ``client_telemetry``: accept clients' metrics (KIP-714), for which real brokers need a plugin.
+    - ``max_versions``: a mapping from API (name, number or request class) to its highest version, to imitate older
+      brokers. -1 removes the API.
+    - ``features``: levels of finalized features, which override the levels of Kafka 4. ``{"transaction.version": 0}``
+      disables KIP-890.
+    - ``client_telemetry``: accept metrics of clients (KIP-714), for which real brokers need a plugin.
 
-    Attributes: ``requests`` logs the last ``request_log_size`` requests; ``faults`` injects failures; ``transactions``
-    shows and controls transactions; ``shares`` shows and controls the records of share groups; ``security`` creates
-    delegation tokens and replaces certificates; ``telemetry`` controls subscriptions to clients' metrics and holds the
-    pushed metrics.
+    Attributes:
 
-    Records are kept in memory. One log serves all replicas of a partition, so acknowledged records are replicated. For
-    long runs, limit the logs: ``topic_configs={"retention.bytes": "10000000", "segment.bytes": "1000000"}``.
+    - ``requests``: a log of the last ``request_log_size`` requests.
+    - ``faults``: injects failures.
+    - ``transactions``, ``shares``: show and control transactions, and the records of share groups.
+    - ``security``: creates delegation tokens and replaces certificates.
+    - ``telemetry``: controls the subscriptions to clients' metrics, and has the pushed metrics.
+
+    Records are kept in memory. One log serves all replicas of a partition, so acknowledged records are always
+    replicated. For long runs, limit the logs: ``topic_configs={"retention.bytes": "10000000", "segment.bytes":
+    "1000000"}``.
+
+    Raises `ConfigError` or `ConfigTypeError` for an invalid option.
     """
 
     def __init__(
@@ -134,11 +147,11 @@ class EmbeddedCluster(ClusterControls):
     ) -> None:
         ids = _checks.broker_ids("brokers", brokers)
         if not ids or len(set(ids)) != len(ids):
-            raise ConfigError(f"brokers: at least one, each id once, not {brokers!r}")
+            raise ConfigError(f"brokers must have at least one id, and each id once, not {brokers!r}")
         _checks.check_all(_OPTIONS, locals())
         for name, values in (("ports", ports), ("racks", racks)):
             if values is not None and len(values) != len(ids):
-                raise ConfigError(f"{name}: {len(ids)} needed, one for each broker, not {len(values)}")
+                raise ConfigError(f"{name} must have {len(ids)} items, one for each broker, not {len(values)}")
         self._host = host
         self._advertised_host = advertised_host or host
         self._failover_delay_ms = failover_delay_ms
@@ -171,7 +184,7 @@ class EmbeddedCluster(ClusterControls):
         self._timers = Timers()
         super().__init__(Engine(state, apis, options, self._timers, request_log_size))
         self._servers: dict[int, BrokerServer] = {}
-        # Sockets that keep other programs from taking the ports of stopped brokers.
+        # Sockets that prevent other programs from taking the ports of stopped brokers.
         self._reserved: dict[int, socket.socket] = {}
         # Killed brokers that the controller has not noticed yet.
         self._failovers: dict[int, Timer] = {}
@@ -205,7 +218,7 @@ class EmbeddedCluster(ClusterControls):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # Closed without the block's error, which the task group would wrap in an ExceptionGroup.
+        # Closed without the error of the block, which the task group would wrap in an ExceptionGroup.
         await self._stack.aclose()
         if error is None and self._engine.failures:
             raise ExceptionGroup("the embedded cluster failed", self._engine.failures)
@@ -235,11 +248,11 @@ class EmbeddedCluster(ClusterControls):
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address of every broker, running or not: ``"127.0.0.1:9092,127.0.0.1:9093"``."""
+        """Addresses of all brokers, running or not, such as ``"127.0.0.1:9092,127.0.0.1:9093"``."""
         return ",".join(self.address(node_id) for node_id in self._state.nodes)
 
     def address(self, broker: int) -> str:
-        """Return ``"host:port"``, a broker's address for clients."""
+        """Return the address of a broker for clients, as ``"host:port"``."""
         node = self._broker("broker", broker)
         return f"{node.host}:{node.port}"
 
@@ -247,18 +260,21 @@ class EmbeddedCluster(ClusterControls):
     def bootstrap_address(self) -> str:
         """Address that connects to any running broker. Raises `ConfigError` without ``bootstrap_port``."""
         if self._bootstrap_listener is None:
-            raise ConfigError("bootstrap_port: None, so there is no such address")
+            raise ConfigError("there is no bootstrap address: create the cluster with bootstrap_port")
         return f"{self._host}:{self._bootstrap_listener.port}"
 
     @property
     def cluster_id(self) -> str:
+        """Id of the cluster, as in Metadata responses."""
         return self._state.cluster_id
 
     @property
     def broker_ids(self) -> list[int]:
+        """Ids of all brokers, running or not."""
         return list(self._state.nodes)
 
     def is_running(self, broker: int) -> bool:
+        """Return True if the broker is running."""
         return self._broker("broker", broker).running
 
     def connection_count(self, broker: int) -> int:
@@ -268,15 +284,16 @@ class EmbeddedCluster(ClusterControls):
     # --- brokers -----------------------------------------------------------------------------------------------------
 
     async def add_broker(self, broker: int | None = None, *, rack: str | None = None, port: int = 0) -> int:
-        """Start another broker, by default with the next id, and return its id. It has no replicas at first.
+        """Start another broker and return its id.
 
-        Raises `ConfigError` if the id is in use.
+        The default is the next id. The broker has no replicas at first. Raises `ConfigError` if the id is already in
+        use.
         """
         node_id: int = max(self._state.nodes) + 1 if broker is None else integer(0)("broker", broker)
         optional(text)("rack", rack)
         _checks.PORT("port", port)
         if node_id in self._state.nodes:
-            raise ConfigError(f"there is a broker {node_id} already")
+            raise ConfigError(f"broker {node_id} already exists")
         node = BrokerNode(node_id, self._advertised_host, rack, self._fetch_session_slots)
         self._state.nodes[node_id] = node
         try:
@@ -287,9 +304,9 @@ class EmbeddedCluster(ClusterControls):
         return node_id
 
     async def stop_broker(self, broker: int, *, drain_ms: float = 0) -> None:
-        """Shut a broker down cleanly: its leaders move, and its connections close ``drain_ms`` later.
+        """Shut a broker down cleanly: its leaders move first, and its connections close ``drain_ms`` later.
 
-        In between it still answers, and names the new leaders.
+        During that time (default: 0) it still answers requests, and names the new leaders.
         """
         milliseconds()("drain_ms", drain_ms)
         if not self._broker("broker", broker).running:
@@ -301,7 +318,10 @@ class EmbeddedCluster(ClusterControls):
         self._reserve(broker)
 
     async def kill_broker(self, broker: int, *, failover_delay_ms: float | None = None) -> None:
-        """Kill a broker: its connections are reset at once, and its leaders move after ``failover_delay_ms``."""
+        """Kill a broker: its connections are reset at once, and its leaders move later.
+
+        The time until then is ``failover_delay_ms`` (default: the option of the cluster).
+        """
         optional(milliseconds())("failover_delay_ms", failover_delay_ms)
         if not self._broker("broker", broker).running:
             return
@@ -318,7 +338,10 @@ class EmbeddedCluster(ClusterControls):
         self._state.broker_gone(broker)
 
     async def start_broker(self, broker: int, *, port: int | None = None, host: str | None = None) -> None:
-        """Start a stopped broker, on its old port unless another is given (0: any free port)."""
+        """Start a stopped or killed broker, by default on its old port.
+
+        ``port`` is another port (0: any free port), and ``host`` is another host name for clients.
+        """
         optional(_checks.PORT)("port", port)
         optional(text)("host", host)
         node = self._broker("broker", broker)
@@ -326,7 +349,7 @@ class EmbeddedCluster(ClusterControls):
             return
         failover = self._failovers.pop(broker, None)
         if failover is not None:
-            # Restarted before the failover: registering again fences the previous instance.
+            # The broker restarts before the failover, so its registration fences the previous instance.
             failover.cancel()
             self._state.broker_gone(broker)
         reserved = self._reserved.pop(broker, None)
@@ -337,7 +360,10 @@ class EmbeddedCluster(ClusterControls):
         self._state.broker_back(broker)
 
     async def change_address(self, broker: int, *, port: int = 0, host: str | None = None) -> None:
-        """Restart a broker at another port (0: any free port); ``host`` changes the name advertised to clients."""
+        """Restart a broker on another port (0: any free port).
+
+        ``host`` is a new host name that the broker advertises to clients.
+        """
         _checks.PORT("port", port)
         optional(text)("host", host)
         await self.stop_broker(broker)
@@ -347,10 +373,11 @@ class EmbeddedCluster(ClusterControls):
             await self.change_address(broker, host=host)
 
     def lead_astray(self, broker: int, to: int, cluster: EmbeddedCluster | None = None) -> None:
-        """Make a broker's address connect to broker ``to``, of this cluster or of another in the same event loop.
+        """Make the address of a broker connect to another broker ``to``, like a misconfigured proxy or DNS name.
 
-        This imitates a misconfigured proxy, load balancer or DNS name. Connections to ``broker`` are reset, and new
-        connections reach ``to``. ``to=broker`` ends the misrouting, and resets the misrouted connections.
+        ``to`` is a broker of this cluster, or of another ``cluster`` in the same event loop. Connections to ``broker``
+        are reset, and new connections reach ``to``. Call this with ``to=broker`` to end the misrouting, which also
+        resets the misrouted connections.
         """
         server = self._servers[self._broker("broker", broker).node_id]
         there = self if cluster is None else instance(EmbeddedCluster, "an EmbeddedCluster")("cluster", cluster)
@@ -359,13 +386,13 @@ class EmbeddedCluster(ClusterControls):
         server.leads_to = None if target is server else target
 
     def _reserve(self, broker: int) -> None:
-        """Keep a stopped broker's port: connections to it are refused, and no other program gets it."""
+        """Keep the port of a stopped broker, so that connections are refused and no other program gets the port."""
         reserved = socket.socket(socket.AF_INET6 if ":" in self._host else socket.AF_INET, socket.SOCK_STREAM)
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             reserved.bind((self._host, self._state.nodes[broker].port))
         except OSError:
-            # Another program may take the port now; start_broker reports that.
+            # Another program may now take the port; `start_broker` would report that.
             reserved.close()
         else:
             self._reserved[broker] = reserved

@@ -1,4 +1,4 @@
-"""Controls of a cluster, running or not: topics, leaders, share groups, transactions, faults."""
+"""Controls of an `EmbeddedCluster`: topics, leaders, groups, transactions and faults."""
 
 from __future__ import annotations
 
@@ -29,31 +29,34 @@ _OPTIONS = map_of("str to str", text, optional(string))
 
 
 class ShareDelivery(NamedTuple):
-    """State of a record in a share group."""
+    """State of the delivery of a record in a share group."""
 
     offset: int
     state: str
     """``"available"``, ``"acquired"``, ``"acknowledged"`` or ``"archived"``. The last two are final."""
     delivery_count: int
     member_id: str
-    """The member that holds the record, or an empty string."""
+    """Id of the member that holds the record, or an empty str."""
 
 
 class ShareControls:
-    """Shows and controls the share groups of an `EmbeddedCluster`."""
+    """Controls of the share groups of an `EmbeddedCluster`: configs, locks and deliveries."""
 
     def __init__(self, engine: Engine, call: Caller) -> None:
         self._engine = engine
         self._call = call
 
     def called_by(self, call: Caller) -> ShareControls:
-        """Return the same controls for use in another thread; ``call`` runs a function in the cluster's thread."""
+        """Return the same controls for another thread; ``call`` runs a function in the thread of the cluster."""
         return ShareControls(self._engine, call)
 
     def configure(self, group_id: str, options: Mapping[str, str | None]) -> None:
-        """Set options of a group, like `AdminClient.incremental_alter_configs` for a resource of type GROUP.
+        """Set configs of a group; a value of None restores the default.
 
-        A value of None resets the option to its default. Raises `InvalidConfigError`.
+            cluster.shares.configure("workers", {"share.auto.offset.reset": "earliest"})
+
+        This is like `AdminClient.incremental_alter_configs` for a resource of type GROUP. Raises `InvalidConfigError`
+        for an unknown config or an invalid value.
         """
         text("group_id", group_id)
         changes = _OPTIONS("options", options)
@@ -68,7 +71,7 @@ class ShareControls:
         self._call(change)
 
     def expire_locks(self, group_id: str) -> None:
-        """Release the locks of all records held by a group's members, as if they had expired."""
+        """Release all records that members of a group hold, as if their locks had expired."""
         text("group_id", group_id)
 
         def expire() -> None:
@@ -78,7 +81,7 @@ class ShareControls:
         self._call(expire)
 
     def deliveries(self, group_id: str, topic: str, partition: int = 0) -> list[ShareDelivery]:
-        """Return the delivery states of a partition's records in a group, from the first unfinished record on."""
+        """Return the delivery state of each record of a partition in a group, from the first unfinished record on."""
         text("group_id", group_id)
         topic_name("topic", topic)
         integer(0)("partition", partition)
@@ -106,34 +109,34 @@ _LAST_EPOCH = 32_766
 
 
 class TransactionView(NamedTuple):
-    """A transactional id as its coordinator sees it; ``state`` is a name as in DescribeTransactions."""
+    """A transactional id in the view of its coordinator. ``state`` is a name as in DescribeTransactions."""
 
     state: str
     producer_id: int
     epoch: int
     partitions: tuple[TopicPartition, ...]
-    """Partitions in the transaction whose marker has not been written."""
+    """Partitions of the transaction whose marker is not yet written."""
     groups: tuple[str, ...]
-    """Consumer groups with offsets in the transaction."""
+    """Consumer groups whose offsets are part of the transaction."""
 
 
 class TransactionControls:
-    """Shows and controls the transactions of an `EmbeddedCluster`."""
+    """Controls of the transactions of an `EmbeddedCluster`: markers, timeouts and coordinators."""
 
     def __init__(self, engine: Engine, call: Caller) -> None:
         self._engine = engine
         self._call = call
 
     def called_by(self, call: Caller) -> TransactionControls:
-        """Return the same controls for use in another thread; ``call`` runs a function in the cluster's thread."""
+        """Return the same controls for another thread; ``call`` runs a function in the thread of the cluster."""
         return TransactionControls(self._engine, call)
 
     @property
     def marker_delay_ms(self) -> float | None:
-        """Milliseconds from the response to EndTxn until the markers are written (0); None waits for `write_markers`.
+        """Time in milliseconds from the response to EndTxn until the markers are written (default: 0).
 
-        Until then the transactional id's next requests get CONCURRENT_TRANSACTIONS, and the records of the transaction
-        stay beyond the last stable offset.
+        With None, they are written by `write_markers`. Until then, the next requests of the transactional id get
+        CONCURRENT_TRANSACTIONS, and the records of the transaction are beyond the last stable offset.
         """
         return self._engine.transactions.marker_delay_ms
 
@@ -142,16 +145,20 @@ class TransactionControls:
         self._engine.transactions.marker_delay_ms = optional(milliseconds())("marker_delay_ms", delay_ms)
 
     def write_markers(self) -> None:
-        """Write the markers of every decided transaction."""
+        """Write the markers of every transaction that is committed or aborted."""
         self._call(self._engine.transactions.write_markers)
 
     def time_out(self, transactional_id: str) -> bool:
-        """End an open transaction as if its timeout had passed; return False if none is open."""
+        """Abort an open transaction as if its timeout had passed. Return False if none is open."""
         text("transactional_id", transactional_id)
         return self._call(lambda: self._engine.transactions.time_out(transactional_id))
 
     def use_epochs_up_to(self, transactional_id: str, epoch: int) -> None:
-        """Advance a transactional id to a later epoch, outside a transaction. Beyond 32766 its producer id changes."""
+        """Advance the producer epoch of a transactional id that has no open transaction.
+
+        With an epoch beyond 32766, the next producer gets another producer id. Raises `ConfigError` if the id is
+        unknown, has an open transaction, or already has a later epoch.
+        """
         text("transactional_id", transactional_id)
         integer(0, _LAST_EPOCH)("epoch", epoch)
         self._call(lambda: self._set_epoch(transactional_id, epoch))
@@ -159,11 +166,16 @@ class TransactionControls:
     def _set_epoch(self, transactional_id: str, epoch: int) -> None:
         txn = self._engine.transactions.transactions.get(transactional_id)
         if txn is None or txn.state.value == "Ongoing" or txn.epoch > epoch:
-            raise ConfigError(f"{transactional_id} is not known, has a transaction open, or a later epoch")
+            raise ConfigError(
+                f"transactional id {transactional_id} is unknown, has an open transaction, or already has a later epoch"
+            )
         txn.epoch = epoch
 
     def forget(self, transactional_id: str) -> None:
-        """Make the coordinator forget a transactional id. Its open transaction then hangs (KIP-664)."""
+        """Make the coordinator forget a transactional id.
+
+        If the id has an open transaction, that transaction then hangs (KIP-664).
+        """
         text("transactional_id", transactional_id)
         self._call(lambda: self._engine.transactions.forget(transactional_id))
 
@@ -180,12 +192,15 @@ class TransactionControls:
         return TransactionView(txn.state.value, txn.producer_id, txn.epoch, partitions, tuple(txn.groups))
 
     def coordinator(self, transactional_id: str) -> int:
-        """Return the broker that coordinates a transactional id."""
+        """Return the id of the broker that coordinates a transactional id."""
         text("transactional_id", transactional_id)
         return self._call(lambda: self._engine.state.coordinators.of(TRANSACTION, transactional_id))
 
     def move_coordinator(self, transactional_id: str, to: int | None = None) -> int:
-        """Move a transactional id (with all in its slot) to another broker, by default the next; return the broker."""
+        """Move a transactional id to another coordinator and return that broker's id.
+
+        ``to`` is the id of a broker (default: the next broker). All transactional ids in the same slot also move.
+        """
         text("transactional_id", transactional_id)
         if to is not None and integer(0)("to", to) not in self._engine.state.nodes:
             raise ConfigError(f"to must be one of {list(self._engine.state.nodes)}, not {to}")
@@ -193,14 +208,14 @@ class TransactionControls:
 
 
 class Done:
-    """A finished operation; may be awaited, but need not be."""
+    """Result of an operation that has already finished. Awaiting it is optional."""
 
     def __await__(self) -> Generator[Any, None, None]:
         yield from ()
 
 
 class ClusterControls:
-    """The controls of an `EmbeddedCluster`. Each takes effect immediately."""
+    """Controls of an `EmbeddedCluster`. Each of them takes effect immediately."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -218,15 +233,17 @@ class ClusterControls:
 
     @property
     def requests(self) -> RequestLog:
+        """Log of the requests that the brokers have received."""
         return self._engine.requests
 
     @property
     def faults(self) -> Faults:
+        """Rules that inject failures."""
         return self._engine.faults
 
     @property
     def max_versions(self) -> dict[str | int | type[Request[Any]], int]:
-        """Upper limits of APIs' versions; may be changed at any time, for later connections."""
+        """Highest versions of APIs. May be changed at any time; a change applies to later connections."""
         return self._engine.apis.max_versions
 
     @max_versions.setter
@@ -235,23 +252,30 @@ class ClusterControls:
 
     @property
     def features(self) -> dict[str, int]:
-        """The finalized features (KIP-584): level by name."""
+        """Levels of the finalized features by name (KIP-584)."""
         return self._engine.apis.features.finalized
 
     def set_feature(self, name: str, level: int) -> None:
-        """Raise or lower a finalized feature; 0 removes it. Clients see the change in the answer to ApiVersions.
+        """Change the level of a finalized feature. Level 0 removes the feature.
 
-        ``transaction.version``: 2 is KIP-890; below 2 a new transaction does not get a new epoch.
+        Clients see the change in the response to ApiVersions. For ``transaction.version``, level 2 is KIP-890; below 2,
+        a new transaction does not get a new epoch.
         """
         self._engine.apis.features.set_level(text("name", name), integer(0, INT16_MAX)("level", level))
 
     @property
     def protocol_errors(self) -> list[tuple[int, str, Exception]]:
-        """(broker, client's address, error) of connections closed because of invalid data from the client."""
+        """Connections that were closed because a client sent invalid data.
+
+        Each item has the id of the broker, the address of the client, and the error.
+        """
         return list(self._engine.protocol_errors)
 
     def freeze_metadata(self, answers: int, *, broker: int | None = None) -> None:
-        """Answer the next ``answers`` Metadata requests, at one broker or at all, with the cluster's current state."""
+        """Answer the next ``answers`` Metadata requests with the current state, even if it changes.
+
+        ``broker`` limits this to one broker (default: all brokers).
+        """
         integer(0)("answers", answers)
         if broker is not None:
             self._broker("broker", broker)
@@ -265,7 +289,10 @@ class ClusterControls:
         count: int = 1,
         timeout_ms: float = 10_000,
     ) -> None:
-        """Wait until ``count`` requests of an API have arrived at a broker, or at any. Raises TimeoutError."""
+        """Wait until a number of requests of an API have arrived at a broker (default: at any broker).
+
+        Raises TimeoutError if they do not arrive in time.
+        """
         await self.requests.wait_for(api, broker=broker, count=count, timeout_ms=timeout_ms)
 
     # --- topics ------------------------------------------------------------------------------------------------------
@@ -280,11 +307,12 @@ class ClusterControls:
         assignments: Sequence[Sequence[int]] | None = None,
         **named_as_by_admin: Unpack[AdminTopicNames],
     ) -> Done:
-        """Create a topic; it exists when this returns. ``assignments``: each partition's brokers, the leader first.
+        """Create a topic, which exists when the call returns.
 
-        By default the first broker leads partition 0, the second partition 1, and so on. The names in
-        `aiokafka_lead.admin.NewTopic` are accepted, too: ``num_partitions``, ``topic_configs`` and
-        ``replica_assignments``, a dict by partition. For a number, -1 means the cluster's default.
+        ``assignments`` has the broker ids of each partition, with the leader first. By default, the first broker leads
+        partition 0, the second broker leads partition 1, and so on. The names in `aiokafka_lead.admin.NewTopic` are
+        also accepted: ``num_partitions``, ``topic_configs`` and ``replica_assignments``, which is a dict by partition.
+        -1 for a number means the cluster's default.
         """
         wanted = _checks.new_topic(name, partitions, replication_factor, configs, assignments, named_as_by_admin)
         defaults = self._engine.options
@@ -298,27 +326,31 @@ class ClusterControls:
         return Done()
 
     def delete_topic(self, name: str) -> Done:
+        """Delete a topic with its records."""
         self._state.delete_topic(self._topic("name", name))
         return Done()
 
     def add_partitions(self, name: str, count: int) -> Done:
-        """Grow a topic to ``count`` partitions."""
+        """Increase the number of partitions of a topic to ``count``."""
         self._state.add_partitions(self._topic("name", name), integer(1)("count", count), validate_only=False)
         return Done()
 
     def topic_names(self) -> list[str]:
+        """Return the names of all topics."""
         return list(self._state.topics)
 
     def topic_id(self, name: str) -> UUID:
+        """Return the id of a topic."""
         return self._topic("name", name).topic_id
 
     def partition_count(self, name: str) -> int:
+        """Return the number of partitions of a topic."""
         return len(self._topic("name", name).partitions)
 
     def records(self, topic: str, partition: int | None = None) -> list[ConsumerRecord[bytes | None, bytes | None]]:
-        """Return the records in a partition, without control records, but including aborted transactions.
+        """Return the records of a partition, or of all partitions in their order if ``partition`` is None.
 
-        Without ``partition``, return the records of all partitions, in the order of the partitions.
+        Control records are left out, but records of aborted transactions are included.
         """
         if partition is None:
             return [record for number in range(self.partition_count(topic)) for record in self.records(topic, number)]
@@ -332,31 +364,35 @@ class ClusterControls:
         ]
 
     def end_offset(self, topic: str, partition: int = 0) -> int:
-        """Return the offset of the partition's next record."""
+        """Return the offset of the next record of a partition."""
         return self._partition(topic, partition).log.end_offset
 
     def start_offset(self, topic: str, partition: int = 0) -> int:
+        """Return the first offset of a partition."""
         return self._partition(topic, partition).log.start_offset
 
     def delete_records(self, topic: str, partition: int, before: int) -> None:
-        """Delete a partition's records before this offset, which becomes the log start offset."""
+        """Delete the records of a partition before this offset, which becomes the start of the log."""
         self._partition(topic, partition).log.delete_before(_checks.OFFSET("before", before))
 
     def truncate(self, topic: str, partition: int, offset: int) -> None:
-        """Drop the records from ``offset`` on, like an unclean leader election. The leader then has a new epoch."""
+        """Remove the records from ``offset`` on, like an unclean leader election. The leader then has a new epoch."""
         self._state.truncate(self._partition(topic, partition), _checks.OFFSET("offset", offset))
 
     def forget_producers(self, topic: str, partition: int = 0) -> None:
-        """Forget the idempotent producers of a partition, as if they had expired."""
+        """Make a partition forget its idempotent producers, as if they had expired."""
         self._partition(topic, partition).log.producers.forget()
 
     def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
-        """Move a partition to ``replicas``, preferred leader first; at once, unless `hold_reassignments` is True."""
+        """Move a partition to these brokers, of which the first is the preferred leader.
+
+        The move is immediate, unless `hold_reassignments` is True.
+        """
         self._state.reassign(self._partition(topic, partition), _checks.BROKERS("replicas", replicas))
 
     @property
     def hold_reassignments(self) -> bool:
-        """True if reassignments stay pending until `complete_reassignments`; False by default."""
+        """True if reassignments stay pending until `complete_reassignments` (default: False)."""
         return self._state.hold_reassignments
 
     @hold_reassignments.setter
@@ -364,7 +400,7 @@ class ClusterControls:
         self._state.hold_reassignments = boolean("hold_reassignments", hold)
 
     def complete_reassignments(self) -> None:
-        """Finish the pending reassignments."""
+        """Finish the reassignments that `hold_reassignments` has held."""
         for target in self._state.partitions():
             if target.adding or target.removing:
                 self._state.complete_reassignment(target)
@@ -372,31 +408,37 @@ class ClusterControls:
     # --- leaders -----------------------------------------------------------------------------------------------------
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """Return the leader's id, or -1 if there is no leader."""
+        """Return the id of the leader, or -1 if there is none."""
         return self._partition(topic, partition).leader_id
 
     def leader_epoch(self, topic: str, partition: int = 0) -> int:
+        """Return the leader epoch of a partition."""
         return self._partition(topic, partition).leader_epoch
 
     def replicas(self, topic: str, partition: int = 0) -> list[int]:
+        """Return the broker ids of a partition's replicas, with the preferred leader first."""
         return list(self._partition(topic, partition).replicas)
 
     def isr(self, topic: str, partition: int = 0) -> list[int]:
+        """Return the broker ids of a partition's in-sync replicas."""
         return list(self._partition(topic, partition).isr)
 
     def set_isr(self, topic: str, partition: int, isr: Sequence[int]) -> None:
-        """Set the in-sync replicas; the leader must be one of them."""
+        """Set the in-sync replicas of a partition. The leader must be one of them."""
         target = self._partition(topic, partition)
         isr = _checks.BROKERS("isr", isr)
         if target.leader_id not in isr or not set(isr) <= set(target.replicas):
-            raise ConfigError(f"isr {list(isr)}: some of {target.replicas}, with the leader {target.leader_id}")
+            raise ConfigError(
+                f"isr must be some of {target.replicas}, including the leader {target.leader_id}, not {list(isr)}"
+            )
         target.isr = list(isr)
 
     def move_leader(self, topic: str, partition: int = 0, to: int | None = None, *, gap_ms: float = 0) -> int:
-        """Make another replica the leader, by default the next in sync; return its id. The epoch increases by one.
+        """Make another replica the leader, and return its id. The leader epoch increases by one.
 
-        For ``gap_ms`` no broker acts as the leader: the old leader names the new leader, which has not learned of the
-        change yet and names the old leader.
+        ``to`` is the id of a broker (default: the next in-sync replica). For ``gap_ms``, no broker acts as the leader:
+        the old leader already names the new leader, but the new leader has not learned of the change and still names
+        the old leader.
         """
         target = self._partition(topic, partition)
         optional(integer(0))("to", to)
@@ -405,7 +447,7 @@ class ClusterControls:
         return self._state.move_leader(target, to, until)
 
     def move_all_leaders(self, topic: str | None = None) -> None:
-        """Move the leader of each partition, of a topic or of all topics, to the next in-sync replica."""
+        """Move the leader of every partition to the next in-sync replica, in one topic or in all topics."""
         for target in self._partitions(topic):
             self._state.move_leader(target)
 
@@ -425,11 +467,14 @@ class ClusterControls:
         return self._state.nodes[number]
 
     def coordinator(self, group_id: str) -> int:
-        """Return the broker that coordinates a consumer group."""
+        """Return the id of the broker that coordinates a consumer group."""
         return self._state.coordinators.of(0, text("group_id", group_id))
 
     def move_coordinator(self, group_id: str, to: int | None = None) -> int:
-        """Move a group (with all groups in its slot) to another broker, by default the next; return the broker."""
+        """Move a group to another coordinator and return that broker's id.
+
+        ``to`` is the id of a broker (default: the next broker). All groups in the same slot also move.
+        """
         text("group_id", group_id)
         if to is not None:
             self._broker("to", to)

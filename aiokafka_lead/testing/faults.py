@@ -1,4 +1,4 @@
-"""Fault injection: rules that select requests, and their effects."""
+"""Fault injection: rules that select requests, and the faults that these requests suffer."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ._checks import check_all
 from .request_log import PARTITION_FIELDS, RequestRecord, api_key_of, partitions_of
 
 HTTP_ANSWER = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-"""A web server's answer to a Kafka client; for ``garbage``."""
+"""Response of a web server to a Kafka client, for ``garbage``."""
 
 TLS_ALERT = b"\x15\x03\x03\x00\x02\x02\x46"
-"""A TLS listener's answer to a plaintext client; for ``garbage``."""
+"""Response of a TLS listener to a plaintext client, for ``garbage``."""
 
 
 @dataclass(frozen=True)
 class Hint:
-    """The current leader that a broker names in its answer (KIP-951), correct or not.
+    """A leader that a broker names in its response instead of the current leader (KIP-951).
 
-    ``leader_id`` and ``leader_epoch`` default to the correct values. ``endpoint`` is the leader's address in the
-    answer: None for the real address of a known broker, ``()`` for no endpoint.
+    ``leader_id`` and ``leader_epoch`` default to the correct values. ``endpoint`` is the address of the leader in the
+    response. None means the real address of a known broker, and ``()`` means no address.
     """
 
     leader_id: int | None = None
@@ -38,8 +38,8 @@ class Hint:
 class Fault:
     """A rule created by `Faults.add`.
 
-    ``struck`` is the number of affected requests so far. `remove` ends the rule, and releases the requests that it
-    holds.
+    ``struck`` is the number of requests that it has affected so far. `remove` ends the rule and releases the requests
+    that it holds.
     """
 
     api_key: int | None
@@ -48,7 +48,7 @@ class Fault:
     partition: int | None
     client_id: str | None
     when: Callable[[RequestRecord], bool] | None
-    # Number of requests still to strike; None for all.
+    # Number of requests that the rule will still affect; None means all.
     count: int | None
     skip: int
     after: bool
@@ -66,6 +66,7 @@ class Fault:
 
     @property
     def spent(self) -> bool:
+        """True if the rule has ended, or has already affected ``count`` requests."""
         return self.count is not None and self.count <= 0
 
     def concerns(self, record: RequestRecord, request: Request[Any], name_of: Callable[[UUID], str | None]) -> bool:
@@ -84,11 +85,11 @@ class Fault:
 
     @property
     def by_partition(self) -> bool:
-        """True if the rule names topics or partitions of a request. The API's handler then applies it."""
+        """True if the rule names a topic or a partition. The handler of the API then applies it."""
         return not self.after and not self.whole and (self.error_code is not None or self.hint is not None)
 
     def strike(self) -> bool:
-        """Count a request against the rule; return False if the rule skips it or is spent."""
+        """Count a request, and return False if the rule skips it or has already affected ``count`` requests."""
         if self.spent:
             return False
         if self.skip > 0:
@@ -105,11 +106,14 @@ class Fault:
         self.release()
 
     def keep(self, go_on: Callable[[], None]) -> None:
-        """Hold a request or an answer; ``go_on`` releases it."""
+        """Hold a request or a response; ``go_on`` releases it."""
         self._held.append(go_on)
 
     def release(self) -> None:
-        """Release everything held, in order of arrival. Call this in the cluster's event loop."""
+        """Release all held requests and responses, in the order of their arrival.
+
+        Call this in the event loop of the cluster.
+        """
         held, self._held = self._held, []
         for go_on in held:
             go_on()
@@ -150,10 +154,10 @@ _CHECKS: dict[str, Check] = {
 
 
 class Faults:
-    """The active rules. For each kind of effect, the first rule that applies to a request wins."""
+    """The active rules. For each kind of fault, the first rule that matches a request applies."""
 
     def __init__(self, name_of: Callable[[UUID], str | None]) -> None:
-        # Maps topic ids to names: rules use names, newer requests ids.
+        # Maps topic ids to names, because rules use names, and newer requests use ids.
         self._name_of = name_of
         self._rules: list[Fault] = []
 
@@ -179,24 +183,31 @@ class Faults:
         throttle_time_ms: int = 0,
         hint: Hint | None = None,
     ) -> Fault:
-        """Add a rule, and return it.
+        """Add a rule and return it.
 
-        The rule matches requests by API (name, number or request class), broker, topic, partition and client id, and by
-        the predicate ``when``. All given criteria must match. The first ``skip`` matching requests pass unaffected;
-        then the rule strikes ``count`` requests (None: all).
+            cluster.faults.add(api="Produce", topic="events", error_code=NotLeaderOrFollowerError, count=2)
+            cluster.faults.add(api="Fetch", broker=1, delay_ms=500)
 
-        Effects, before the request is processed or, with ``after``, when it has taken effect:
+        A rule matches requests by ``api`` (name, number or request class), ``broker``, ``topic``, ``partition``,
+        ``client_id``, and the predicate ``when``. All given criteria must match. The first ``skip`` matching requests
+        are not affected. The rule then affects ``count`` requests (None: all).
 
-        * ``delay_ms``: process or answer it later. As at any broker, later requests of its connection wait, too.
-        * ``hold``: the same until `Fault.release`. A held request is processed even if its client has closed the
-          connection since, as after a delay in the network.
-        * ``drop``: never answer it, nor any later request on its connection.
-        * ``disconnect``: reset the connection.
-        * ``error_code`` (number or error class): answer with this error. If the API answers for several topics or
-          partitions, each that the rule names (default: all) gets it; otherwise, or with ``whole``, the request.
-        * ``garbage``: send these bytes instead of the answer, or the function's result for the answer's bytes.
-        * ``throttle_time_ms``: report this throttle time, and mute the connection for it (KIP-219).
-        * ``hint``: name this leader instead of the current leader.
+        The fault happens before the request is processed or, with ``after``, when the request has taken effect:
+
+        - ``delay_ms``: process or answer the request later. As with any broker, later requests of the connection also
+          wait.
+        - ``hold``: do the same until `Fault.release`. A held request is processed even if its client has closed the
+          connection, as after a delay in the network.
+        - ``drop``: never answer the request, nor any later request of its connection.
+        - ``disconnect``: reset the connection.
+        - ``error_code`` (number or error class): answer with this error. If the API answers for several topics or
+          partitions, each of them that the rule names (default: all) gets the error. Otherwise, and with ``whole``, the
+          whole request gets it.
+        - ``garbage``: send these bytes instead of the response, or the result of a function of the response's bytes.
+        - ``throttle_time_ms``: report this throttle time, and mute the connection for that time (KIP-219).
+        - ``hint``: name this leader instead of the current leader.
+
+        Raises `ConfigError` or `ConfigTypeError` for an invalid argument.
         """
         check_all(_CHECKS, locals())
         if partition is not None and topic is None:
@@ -222,7 +233,7 @@ class Faults:
             throttle_time_ms=throttle_time_ms,
             hint=hint,
         )
-        # Replaced in one assignment, because another thread than the brokers' may add rules.
+        # The list is replaced in one assignment, because any thread may add rules.
         self._rules = [*(known for known in self._rules if not known.spent), rule]
         return rule
 
@@ -233,7 +244,7 @@ class Faults:
         self._rules = []
 
     def concerning(self, record: RequestRecord, request: Request[Any]) -> list[Fault]:
-        """Return the rules for a request, in the order in which they were added."""
+        """Return the rules that match a request, in the order in which they were added."""
         return [rule for rule in self._rules if rule.concerns(record, request, self._name_of)]
 
 
@@ -241,9 +252,9 @@ _TOPIC_FIELDS = ("name", "topic")
 
 
 def set_errors(message: Any, code: int, topic: str | None, partition: int | None) -> None:
-    """Write an error into an answer: everywhere, or for a topic or a partition.
+    """Write an error into a response, for the whole request, or for a topic or a partition.
 
-    Other fields of the answer are unchanged: clients must not read them.
+    Other fields of the response are unchanged, because clients must not read them.
     """
     named_topic = next((getattr(message, name) for name in _TOPIC_FIELDS if hasattr(message, name)), None)
     named_partition = next((getattr(message, name) for name in PARTITION_FIELDS if hasattr(message, name)), None)
@@ -260,7 +271,7 @@ def set_errors(message: Any, code: int, topic: str | None, partition: int | None
 
 
 def answers_for_parts(api_key: int) -> bool:
-    """Return True if the API's handler evaluates faults by topic or partition."""
+    """Return True if the handler of the API applies faults to single topics or partitions."""
     return api_key in _ANSWERS_FOR_PARTS
 
 

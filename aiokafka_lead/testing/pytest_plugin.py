@@ -1,7 +1,4 @@
-"""The fixture ``kafka_cluster``: a Kafka cluster for one test, with or without an event loop.
-
-The cluster runs on an event loop in a separate thread (`ClusterThread`). The fixture is therefore synchronous, and
-works in plain tests, with pytest-asyncio, and with anyio's plugin on asyncio and trio.
+"""Fixture ``kafka_cluster``: a Kafka cluster for one test, with or without an event loop.
 
     async def test_events(kafka_cluster):
         kafka_cluster.create_topic("events", partitions=3)
@@ -9,9 +6,12 @@ works in plain tests, with pytest-asyncio, and with anyio's plugin on asyncio an
             await producer.send_and_wait("events", b"hello")
         await kafka_cluster.kill_broker(1)
 
-Set the options of `EmbeddedCluster` for one test with ``@pytest.mark.kafka_cluster(brokers=1)``, or for a module or
-project by overriding the fixture ``kafka_cluster_options``. To run the cluster in the test's event loop, use
-``async with EmbeddedCluster()`` instead.
+The cluster runs on an event loop in a separate thread (`ClusterThread`). The fixture is therefore synchronous. It works
+in plain tests, with pytest-asyncio, and with anyio's plugin on asyncio and trio.
+
+To set options of `EmbeddedCluster` for one test, use ``@pytest.mark.kafka_cluster(brokers=1)``. To set them for a
+module or a project, override the fixture ``kafka_cluster_options``. To run the cluster in the event loop of the test,
+use ``async with EmbeddedCluster()`` instead of the fixture.
 """
 
 from __future__ import annotations
@@ -32,14 +32,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def kafka_cluster_options() -> dict[str, Any]:
-    """Return options for every `EmbeddedCluster`, by default none. Override this fixture to set them."""
+    """Return options for every `EmbeddedCluster`, by default none.
+
+    Override this fixture to set options.
+    """
     return {}
 
 
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest, kafka_cluster_options: dict[str, Any]) -> Iterator[ClusterThread]:
-    """Provide a Kafka cluster for this test only, by default with three brokers."""
-    # Imported here: the plugin is loaded in every pytest run, but most do not need the cluster.
+    """Provide a Kafka cluster (`ClusterThread`) for one test, by default with three brokers."""
+    # Imported here, because every run of pytest loads the plugin, and most do not need a cluster.
     from .cluster import EmbeddedCluster
     from .thread import ClusterThread
 
@@ -52,7 +55,7 @@ def kafka_cluster(request: pytest.FixtureRequest, kafka_cluster_options: dict[st
 
 @pytest.fixture
 def schema_registry() -> Iterator[EmbeddedSchemaRegistry]:
-    """Provide a schema registry for this test only."""
+    """Provide an `EmbeddedSchemaRegistry` for one test."""
     from .schema_registry import EmbeddedSchemaRegistry
 
     with EmbeddedSchemaRegistry() as registry:

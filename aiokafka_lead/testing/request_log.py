@@ -1,4 +1,4 @@
-"""Log of the requests received by the embedded brokers, for assertions."""
+"""Log of the requests that the embedded brokers have received, for assertions."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _KEYS = {name: key for key, name in NAMES.items()}
 
 
 def api_key_of(api: str | int | type[Request[Any]]) -> int:
-    """Return the number of an API, given as its name ("Produce"), number or request class."""
+    """Return the number of an API, given as a name such as "Produce", a number or a request class."""
     if isinstance(api, str):
         if api not in _KEYS:
-            raise ConfigError(f"api: there is no API named {api!r}")
+            raise ConfigError(f"api must be the name of an API, not {api!r}")
         return _KEYS[api]
     if isinstance(api, type) and issubclass(api, Request):
         return api.API_KEY
@@ -33,12 +33,13 @@ def api_key_of(api: str | int | type[Request[Any]]) -> int:
 
 @dataclass(slots=True)
 class RequestRecord:
-    """A request that a broker received.
+    """A request that a broker has received.
 
-    ``time`` is `time.monotonic` at the start of processing; ``answered`` is the time of the answer, or None while there
-    is no answer. ``request`` is the decoded request, without the bytes of records for Produce. ``connection`` numbers
-    the cluster's connections. ``user`` is the client's SASL identity, else the subject of its certificate
-    (``"CN=alice,O=example"``).
+    - ``time``: `time.monotonic` when processing began.
+    - ``answered``: `time.monotonic` of the response, or None before it.
+    - ``request``: the decoded request. For Produce, it lacks the bytes of records.
+    - ``connection``: the number of the connection in the cluster.
+    - ``user``: the client's SASL identity, or else the subject of its certificate (``"CN=alice,O=example"``).
     """
 
     broker: int
@@ -72,7 +73,7 @@ class RequestLog:
                     event.set()
 
     def clear(self) -> None:
-        """Remove all requests, and reset the counts."""
+        """Remove all requests and reset the counts."""
         self._records.clear()
         self._counts.clear()
 
@@ -84,7 +85,10 @@ class RequestLog:
         client_id: str | None = None,
         since: float | None = None,
     ) -> list[RequestRecord]:
-        """Return the logged requests that match all given criteria; ``since`` is a `time.monotonic`."""
+        """Return the logged requests that match all given criteria.
+
+        ``since`` is a time of `time.monotonic`.
+        """
         key = None if api is None else api_key_of(api)
         return [
             record
@@ -96,8 +100,10 @@ class RequestLog:
         ]
 
     def count(self, api: str | int | type[Request[Any]] | None = None, *, broker: int | None = None) -> int:
-        """Return the number of requests of an API, at a broker, since the start or `clear`, including dropped log
-        entries."""
+        """Return the number of requests of an API at a broker, since the start or `clear`.
+
+        By default, all APIs and all brokers count. Requests that are no longer in the log are included.
+        """
         key = None if api is None else api_key_of(api)
         return sum(
             number
@@ -113,7 +119,10 @@ class RequestLog:
         count: int = 1,
         timeout_ms: float = 10_000,
     ) -> None:
-        """Wait until ``count`` requests have arrived since the start or `clear`. Raises TimeoutError."""
+        """Wait until ``count`` requests have arrived since the start or `clear`.
+
+        Raises TimeoutError if they do not arrive in time.
+        """
         integer(0)("count", count)
         milliseconds()("timeout_ms", timeout_ms)
 
@@ -134,7 +143,7 @@ class RequestLog:
         return len(self._records)
 
     def __iter__(self) -> Iterator[RequestRecord]:
-        # A copy made in one step, because another thread may add requests.
+        # The copy is made in one step, because another thread may add requests.
         return iter(list(self._records))
 
 

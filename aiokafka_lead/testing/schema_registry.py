@@ -1,4 +1,4 @@
-"""A schema registry for tests, in the test's process: Confluent's REST interface on a real socket, no JVM."""
+"""A schema registry for tests, in the process of the test: Confluent's REST API on a real socket, no JVM."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 
 
 class RegistryRequest(NamedTuple):
-    """A received request."""
+    """A request that the registry has received."""
 
     method: str
     path: str
     status: int
-    """Status of the answer."""
+    """HTTP status of the response."""
 
 
 class EmbeddedSchemaRegistry:
@@ -32,10 +32,14 @@ class EmbeddedSchemaRegistry:
         with EmbeddedSchemaRegistry() as registry:
             SchemaRegistry(registry.url)
 
-    ``compatibility`` is the default level of subjects. It checks Avro schemas only: JSON Schema and Protobuf always
-    count as compatible. ``basic_auth`` (name and secret) or ``tokens`` (the accepted bearer tokens; may be changed at
-    any time) protect the registry; ``ssl_context`` enables TLS. ``guids=False`` leaves out the schemas' GUIDs, as
-    Apicurio and older registries do. Rules of schemas (``ruleSet``) are stored, but not applied.
+    - ``compatibility``: the default compatibility level of subjects. Only Avro schemas are checked; JSON Schema and
+      Protobuf always count as compatible.
+    - ``basic_auth``: the name and the secret that the registry requires.
+    - ``tokens``: the bearer tokens that the registry accepts. They may be changed at any time.
+    - ``ssl_context``: enables TLS.
+    - ``guids``: False leaves out the GUIDs of schemas, as Apicurio and older registries do.
+
+    Rules of schemas (``ruleSet``) are stored, but not applied.
     """
 
     def __init__(
@@ -48,9 +52,9 @@ class EmbeddedSchemaRegistry:
         guids: bool = True,
     ) -> None:
         self.tokens = tokens
-        """The accepted bearer tokens; None requires none."""
+        """Accepted bearer tokens. None means that no token is required."""
         self.requests: list[RegistryRequest] = []
-        """The received requests, in order."""
+        """Requests that the registry has received, in order."""
         self._store = Store(compatibility)
         self._basic = basic_auth
         self._guids = guids
@@ -64,7 +68,7 @@ class EmbeddedSchemaRegistry:
 
     @property
     def url(self) -> str:
-        """The base URL."""
+        """Base URL of the registry, such as ``"http://127.0.0.1:8081"``."""
         return f"{'http' if self._tls is None else 'https'}://127.0.0.1:{self._port}"
 
     def __enter__(self) -> EmbeddedSchemaRegistry:
@@ -75,7 +79,7 @@ class EmbeddedSchemaRegistry:
         self.stop()
 
     def start(self) -> None:
-        """Start listening. After `stop`, it continues with the same address and schemas."""
+        """Start listening. After `stop`, the address and the schemas are the same as before."""
         server = ThreadingHTTPServer(("127.0.0.1", self._port), _handler(self))
         server.daemon_threads = True
         if self._tls is not None:
@@ -85,7 +89,7 @@ class EmbeddedSchemaRegistry:
         threading.Thread(target=server.serve_forever, args=(0.02,), name="schema registry", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop listening: connections are refused. The schemas are kept."""
+        """Stop listening, so that connections are refused. The schemas are kept."""
         server, self._server = self._server, None
         self._open.set()
         if server is not None:
@@ -93,25 +97,25 @@ class EmbeddedSchemaRegistry:
             server.server_close()
 
     def fail(self, status: int, count: int = 1) -> None:
-        """Answer the next ``count`` requests with this HTTP status. With ``count=0``, cancel the pending failures."""
+        """Answer the next ``count`` requests with this HTTP status. With ``count=0``, cancel pending failures."""
         self._faults[:] = [*self._faults, *[status] * count] if count else []
 
     def hold(self) -> None:
-        """Answer nothing until `release`."""
+        """Hold all requests without a response until `release`."""
         self._open.clear()
 
     def release(self) -> None:
-        """Answer the held requests, and all later requests."""
+        """Answer the held requests and all later requests."""
         self._open.set()
 
     def asked(self, method: str, path: str) -> int:
-        """Return the number of requests for a path with this method."""
+        """Return the number of requests with this method and path."""
         return sum((each.method, each.path) == (method, path) for each in self.requests)
 
     # --- answering, in the server's threads ---
 
     def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Any]:
-        """Return status and content for a request. Internal."""
+        """Return the status and the content of the response to a request. Internal."""
         self._open.wait()
         parts = urlsplit(target)
         query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
@@ -203,7 +207,7 @@ def _sent(body: bytes) -> Stored:
         rule_set = json.dumps(content["ruleSet"]) if content.get("ruleSet") else ""
         return Stored(content["schema"], content.get("schemaType", "AVRO"), references, rule_set)
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise Refusal(422, 42201, "Invalid schema: the request holds none") from None
+        raise Refusal(422, 42201, "Invalid schema: the request has none") from None
 
 
 def _handler(registry: EmbeddedSchemaRegistry) -> Callable[..., BaseHTTPRequestHandler]:
@@ -226,6 +230,6 @@ def _handler(registry: EmbeddedSchemaRegistry) -> Callable[..., BaseHTTPRequestH
         do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815  # http.server's names
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Do nothing: the requests are in ``requests``."""
+            """Ignore the message, because ``requests`` has the requests."""
 
     return Handler

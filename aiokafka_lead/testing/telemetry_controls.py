@@ -1,4 +1,4 @@
-"""A cluster's subscriptions to clients' metrics, and the pushed metrics (KIP-714)."""
+"""Controls of subscriptions to clients' metrics, and the metrics that clients have pushed (KIP-714)."""
 
 from __future__ import annotations
 
@@ -18,24 +18,27 @@ _CODECS = list_of("compression_types", one_of(*CODEC_NAMES))
 
 
 class TelemetryControls:
-    """Controls the subscriptions to clients' metrics of an `EmbeddedCluster` with ``client_telemetry``."""
+    """Controls of metric subscriptions in an `EmbeddedCluster` with ``client_telemetry``."""
 
     def __init__(self, engine: Engine, call: Caller) -> None:
         self._engine = engine
         self._call = call
 
     def called_by(self, call: Caller) -> TelemetryControls:
-        """Return the same controls for use in another thread; ``call`` runs a function in the cluster's thread."""
+        """Return the same controls for another thread; ``call`` runs a function in the thread of the cluster."""
         return TelemetryControls(self._engine, call)
 
     def subscribe(
         self, name: str, metrics: Iterable[str] = ("*",), *, interval_ms: int = 300_000, match: Iterable[str] = ()
     ) -> None:
-        """Subscribe to the metrics with these prefixes, every ``interval_ms``, replacing the subscription ``name``.
+        """Subscribe to the metrics whose names begin with one of these prefixes (default: all metrics).
 
-        ``match`` selects clients, with items like ``"client_id=orders-.*"``. This is equivalent to
-        `AdminClient.incremental_alter_configs` for a resource of type CLIENT_METRICS. Raises `InvalidConfigError` and
-        `InvalidRequestError`.
+            cluster.telemetry.subscribe("all", interval_ms=1000, match=["client_id=orders-.*"])
+
+        Clients push the metrics every ``interval_ms`` (default: 300000). ``match`` selects clients, with items such as
+        ``"client_id=orders-.*"`` (default: all clients). An earlier subscription with the same ``name`` is replaced.
+        This is like `AdminClient.incremental_alter_configs` for a resource of type CLIENT_METRICS. Raises
+        `InvalidConfigError` and `InvalidRequestError`.
         """
         text("name", name)
         options = {
@@ -46,12 +49,12 @@ class TelemetryControls:
         self._change(name, {option: value for option, value in options.items() if value})
 
     def unsubscribe(self, name: str) -> None:
-        """End a subscription."""
+        """Remove a subscription."""
         self._change(text("name", name), {})
 
     def _change(self, name: str, options: Mapping[str, str]) -> None:
         if not self._engine.apis.telemetry:
-            raise ConfigError("client_telemetry: the cluster was made without it, so it takes no metrics")
+            raise ConfigError("the cluster does not accept metrics: create it with client_telemetry=True")
         assert options.keys() <= DEFINITIONS.keys()
 
         def change() -> None:
@@ -67,7 +70,10 @@ class TelemetryControls:
         max_bytes: int = 1_048_576,
         delta: bool = True,
     ) -> None:
-        """Set the accepted codecs, size and temporality (delta or cumulative) of pushes, for later subscriptions."""
+        """Set the codecs, the maximum size and the temporality of pushes that later subscriptions accept.
+
+        The temporality is delta or cumulative.
+        """
         codecs = _CODECS("compression_types", compression_types)
         integer(0)("max_bytes", max_bytes)
         boolean("delta", delta)
@@ -80,5 +86,5 @@ class TelemetryControls:
 
     @property
     def pushes(self) -> list[TelemetryPush]:
-        """The pushes of clients, oldest first; at most the last 10000."""
+        """Pushes of clients, oldest first. The last 10000 are kept."""
         return self._call(lambda: list(self._engine.client_metrics.pushes))

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Doing:
-    """An operation in another thread. Await it on any event loop."""
+    """An operation that runs in another thread. It may be awaited on any event loop."""
 
     def __init__(self, future: Future[None]) -> None:
         self._future = future
@@ -36,10 +36,14 @@ class Doing:
 
 
 class ClusterThread:
-    """An `EmbeddedCluster` in a separate thread, with the same calls for any thread, event loop or plain function.
+    """An `EmbeddedCluster` in a separate thread, for use in any thread, event loop or plain function.
 
-    Most operations are finished when the call returns. Stopping, killing and starting brokers, and waiting for
-    requests, must be awaited if called on an event loop; elsewhere they are finished on return.
+        with ClusterThread(EmbeddedCluster(brokers=3)) as cluster:
+            cluster.create_topic("events", partitions=6)
+
+    It has the methods of `EmbeddedCluster`. Most operations have finished when the call returns. Calls that stop, kill
+    or start brokers, or that wait for requests, must be awaited if they are made on an event loop. Elsewhere they have
+    finished on return.
     """
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
@@ -68,8 +72,8 @@ class ClusterThread:
         self._stack.__exit__(kind, error, traceback)
 
     def _call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a function in the cluster's thread."""
-        # In a tuple: a portal awaits every awaitable result, but `Done` is meant for the caller.
+        """Run a function in the thread of the cluster, and return its result."""
+        # The result is in a tuple, because a portal awaits an awaitable result, but `Done` is for the caller.
         return self._running_portal().call(lambda: (function(*args, **kwargs),))[0]
 
     def _running_portal(self) -> BlockingPortal:
@@ -78,7 +82,7 @@ class ClusterThread:
         return self._portal
 
     def _do(self, function: Callable[P, Awaitable[None]], *args: P.args, **kwargs: P.kwargs) -> Done | Doing:
-        """Run an asynchronous function in the cluster's thread, and wait for it unless called on an event loop."""
+        """Run an asynchronous function in the thread of the cluster, and wait for it unless called on an event loop."""
 
         async def run() -> None:
             await function(*args, **kwargs)
@@ -93,7 +97,7 @@ class ClusterThread:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address of every broker: ``"127.0.0.1:9092,127.0.0.1:9093"``."""
+        """Addresses of all brokers, such as ``"127.0.0.1:9092,127.0.0.1:9093"``."""
         return self._cluster.bootstrap_servers
 
     @property
@@ -110,7 +114,7 @@ class ClusterThread:
 
     @property
     def requests(self) -> RequestLog:
-        """The log of requests. To wait for requests, use `wait_for_requests`."""
+        """Log of requests. To wait for requests, use `wait_for_requests`."""
         return self._cluster.requests
 
     @property
@@ -118,7 +122,7 @@ class ClusterThread:
         return self._cluster.faults
 
     def release(self, fault: Fault) -> None:
-        """Call `Fault.release`, in the cluster's thread."""
+        """Call `Fault.release` in the thread of the cluster."""
         self._call(fault.release)
 
     @property
@@ -265,7 +269,7 @@ class ClusterThread:
     # --- brokers -----------------------------------------------------------------------------------------------------
 
     def add_broker(self, broker: int | None = None, *, rack: str | None = None, port: int = 0) -> int:
-        """Start another broker, which is running on return; see `EmbeddedCluster.add_broker`."""
+        """Start another broker and return its id; see `EmbeddedCluster.add_broker`."""
         return self._running_portal().call(lambda: self._cluster.add_broker(broker, rack=rack, port=port))
 
     def stop_broker(self, broker: int, *, drain_ms: float = 0) -> Done | Doing:

@@ -67,7 +67,7 @@ async def test_an_app_whose_outbox_is_not_there_is_not_live(cluster: EmbeddedClu
 
         await until(is_unwell)
         problem, *_ = (await http.get("/health/live")).json()["problems"]
-        assert problem.startswith("the outbox is not published any more: sqlalchemy.exc.")
+        assert problem.startswith("the outbox is no longer published: sqlalchemy.exc.")
 
 
 async def test_an_app_says_at_once_what_is_wrong(engine: AsyncEngine) -> None:

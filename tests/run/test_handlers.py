@@ -92,7 +92,7 @@ async def test_handlers_and_topics_have_to_agree(cluster: EmbeddedCluster) -> No
     @handlers.on("events")
     async def handle(record: Record) -> None: ...
 
-    with pytest.raises(ConfigError, match="events has a handler already"):
+    with pytest.raises(ConfigError, match="topic events already has a handler"):
         handlers.on("events")(handle)
     async with member(cluster, "events", "failed") as consumer:
         with pytest.raises(ConfigError, match="no handler for failed"):

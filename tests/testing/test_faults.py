@@ -158,7 +158,7 @@ async def test_rules_choose_their_requests() -> None:
             assert (await produce(one, batch(b"a"))).error_code == 0
             with pytest.raises((anyio.BrokenResourceError, anyio.EndOfStream)):
                 await produce(one, batch(b"a"), topic="u")
-        with pytest.raises(errors.ConfigError, match="no API named"):
+        with pytest.raises(errors.ConfigError, match="name of an API"):
             cluster.faults.add("Produces")
         with pytest.raises(errors.ConfigError, match="partition"):
             cluster.faults.add("Produce", partition=1)

@@ -50,7 +50,7 @@ def test_it_may_demand_authentication() -> None:
 def test_a_port_that_is_taken_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert main(["--brokers", "1", "--port", str(taken.getsockname()[1])]) == 1
-    assert "error: cannot listen at 127.0.0.1, port" in capsys.readouterr().err
+    assert "error: cannot listen on 127.0.0.1, port" in capsys.readouterr().err
 
 
 def test_a_wrong_option_is_said(capsys: pytest.CaptureFixture[str]) -> None:

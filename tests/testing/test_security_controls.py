@@ -78,7 +78,7 @@ async def test_controls_check_what_they_are_given() -> None:
                 cluster.security.expire_delegation_token(wrong)  # type: ignore[arg-type]
         with pytest.raises(ConfigTypeError, match=r"^context"):
             cluster.security.replace_ssl_context(None)  # type: ignore[arg-type]
-        with pytest.raises(ConfigError, match=r"^context: the cluster was made without ssl_context"):
+        with pytest.raises(ConfigError, match="create it with ssl_context"):
             cluster.security.replace_ssl_context(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
 
 
@@ -139,5 +139,5 @@ def test_in_a_thread() -> None:
     with ClusterThread(EmbeddedCluster(1, sasl_users=USERS)) as cluster:
         token = cluster.security.create_delegation_token("alice")
         cluster.security.expire_delegation_token(token.token_id)
-        with pytest.raises(ConfigError, match="there is no token"):
+        with pytest.raises(ConfigError, match="id of a token"):
             cluster.security.expire_delegation_token(token.token_id)

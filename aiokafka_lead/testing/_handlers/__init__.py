@@ -1,4 +1,4 @@
-"""The handlers of the APIs: a module for each API, or for a family of APIs."""
+"""Handlers of the APIs: a module for each API, or for a family of APIs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ _MODULES = (
 
 
 def all_handlers() -> Handlers:
-    """Return the handler of each API by its number. Each module has a mapping HANDLERS, by request class."""
+    """Return the handler of each API by its number.
+
+    Each module has a mapping HANDLERS from request class to handler.
+    """
     found: dict[int, Handler] = {}
     for name in _MODULES:
         handlers: Mapping[type[Request[Any]], Handler] = import_module(f"{__name__}.{name}").HANDLERS

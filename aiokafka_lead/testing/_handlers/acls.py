@@ -50,14 +50,14 @@ def authenticate(context: RequestContext, request: SaslAuthenticateRequest) -> S
     try:
         answer = authentication.step(request.auth_bytes)
     except SaslAuthenticationFailedError as error:
-        # As a broker does: the answer is sent, then the connection ends.
+        # Like a real broker: the connection is closed after the response.
         context.engine.defer(context.connection.close)
         return SaslAuthenticateResponse(error_code=error.code, error_message=error.message)
     return SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=authentication.lifetime_ms)
 
 
 def _about(context: RequestContext) -> dict[str, str]:
-    """Return the properties by which subscriptions select this client."""
+    """Return the properties of this client by which subscriptions select clients."""
     address, _, port = context.connection.peer.rpartition(":")
     name, version = context.connection.software
     return {

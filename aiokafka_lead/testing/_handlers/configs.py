@@ -1,6 +1,6 @@
-"""DescribeConfigs, IncrementalAlterConfigs (KIP-339) and AlterConfigs: of topics, groups and client metrics.
+"""DescribeConfigs, IncrementalAlterConfigs (KIP-339) and AlterConfigs, for topics, groups and client metrics.
 
-Brokers have no configurations here.
+The embedded brokers have no configurations of their own.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 
 
 class _Owner(Protocol):
-    """An owner of options: a topic, a group, or a subscription to clients' metrics."""
+    """Owner of configs: a topic, a group, or a subscription to clients' metrics."""
 
     source: int
     """Source, in DescribeConfigs, of options set for this owner."""
@@ -80,7 +80,7 @@ class _Owner(Protocol):
     def get(self, name: str) -> str: ...
 
     def checked(self, overrides: Mapping[str, str]) -> Callable[[], None]:
-        """Return a function that replaces the owner's options. Raises an error for invalid options."""
+        """Return a function that replaces the owner's configs. Raises an error for invalid configs."""
         ...
 
 
@@ -221,7 +221,7 @@ def _each_once(names: list[str]) -> None:
 
 
 def _operate(owner: _Owner, config: AlterableConfig) -> str | None:
-    """Return the value after an operation; None for the default."""
+    """Return the value after an operation, or None for the default."""
     if config.config_operation == _DELETE:
         if owner.source == _FROM_TOPIC and config.name not in owner.types:
             raise InvalidConfigError(f"Unknown topic config name: {config.name}")
@@ -241,7 +241,7 @@ def _operate(owner: _Owner, config: AlterableConfig) -> str | None:
 
 
 def alter_configs(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    """Replace all options: options that are not named are reset to their defaults."""
+    """Replace all configs. Configs that the request does not name are reset to their defaults."""
     response = AlterConfigsResponse()
     for resource in request.resources:
         result = AlterConfigsResourceResponse(

@@ -63,7 +63,7 @@ def _member(context: RequestContext, group: ConsumerGroup, member: ConsumerMembe
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topics),
         subscribed_topic_regex=member.pattern or None,
-        # Partitions that the member must give up still belong to it.
+        # A partition that the member has to give up still belongs to it.
         assignment=_assignment(context, (*member.assigned, *member.revoking)),
         target_assignment=_assignment(context, group.target.get(member.member_id, ())),
         member_type=_CONSUMER if member.classic is None else _CLASSIC,

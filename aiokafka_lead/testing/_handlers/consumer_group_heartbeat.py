@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: membership by the new group protocol (KIP-848)."""
+"""ConsumerGroupHeartbeat: membership of groups under the new protocol (KIP-848)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .._state.server_assignors import SERVER_ASSIGNORS
 from .coordinators import check_coordinator
 
 _OWN_ID_FROM = 1
-"""First version in which members choose their ids."""
+"""First version in which members choose their own ids."""
 
 _NONE_SAID = -1
 
@@ -113,7 +113,7 @@ def _assignment(result: BeatResult) -> Assignment | None:
 
 
 def by_topic(slots: Iterable[Slot]) -> list[tuple[UUID, list[int]]]:
-    """Return partitions grouped by topic, in order."""
+    """Group partitions by topic, in their order."""
     grouped: dict[UUID, list[int]] = {}
     for topic_id, index in sorted(slots):
         grouped.setdefault(topic_id, []).append(index)

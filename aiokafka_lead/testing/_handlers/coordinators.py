@@ -1,4 +1,4 @@
-"""FindCoordinator (KIP-699) with its check of requests, classic groups, versions of APIs, and features (KIP-584)."""
+"""FindCoordinator (KIP-699), classic groups, ApiVersions, and features (KIP-584)."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def sync_group(context: RequestContext, request: SyncGroupRequest) -> SyncGroupR
     try:
         check_coordinator(context, GROUP, request.group_id)
         if context.api_version >= _PROTOCOL_FROM and None in (request.protocol_type, request.protocol_name):
-            raise InconsistentGroupProtocolError("SyncGroup names its protocol")
+            raise InconsistentGroupProtocolError("SyncGroup must have the type and the name of the protocol")
         context.engine.groups.of_member(request.group_id).sync(
             request.member_id,
             request.group_instance_id,
@@ -149,7 +149,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    # From version 5 on a client names the intended broker (KIP-1242).
+    # From version 5 on, a client names the broker that it intends to reach (KIP-1242).
     means_cluster = request.cluster_id in (None, context.engine.state.cluster_id)
     if not means_cluster or request.node_id not in (-1, context.node.node_id):
         return ApiVersionsResponse(error_code=RebootstrapRequiredError.code)
@@ -234,7 +234,7 @@ def find_coordinator(context: RequestContext, request: FindCoordinatorRequest) -
 def _find(context: RequestContext, kind: int, key: str) -> BrokerNode:
     raise_for_code(context.fault_code(key))
     if kind not in (GROUP, TRANSACTION):
-        raise InvalidRequestError(f"there are no coordinators of type {kind}")
+        raise InvalidRequestError(f"the coordinator type {kind} is unknown")
     state = context.engine.state
     node_id = state.coordinators.of(kind, key)
     if not state.is_registered(node_id):
@@ -245,11 +245,11 @@ def _find(context: RequestContext, kind: int, key: str) -> BrokerNode:
 def check_coordinator(context: RequestContext, kind: int, key: str) -> None:
     """Raise NotCoordinatorError at any broker other than the key's coordinator."""
     if kind == GROUP and not key:
-        raise InvalidGroupIdError("a group needs an id")
+        raise InvalidGroupIdError("the group id must not be empty")
     if kind == TRANSACTION and not key:
         raise InvalidRequestError("a transactional id must not be empty")
     if context.engine.state.coordinators.of(kind, key) != context.node.node_id:
-        raise NotCoordinatorError(f"broker {context.node.node_id} does not coordinate {key}")
+        raise NotCoordinatorError(f"broker {context.node.node_id} is not the coordinator of {key}")
 
 
 HANDLERS = {

@@ -1,4 +1,4 @@
-"""Fetch: sessions (KIP-227), long polls, and the answers of partitions."""
+"""Fetch: fetch sessions (KIP-227), long polls, and the responses of partitions."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def fetch(context: RequestContext, request: FetchRequest) -> FetchResponse | Pen
 
 
 class _Fetch:
-    """One fetch: tries to answer, waits for its partitions, answers."""
+    """One fetch: it tries to answer, and otherwise waits for its partitions."""
 
     def __init__(
         self,
@@ -87,13 +87,13 @@ class _Fetch:
     ) -> None:
         self.context = context
         self.request = request
-        # Without a session.
+        # The partitions of a request without a session.
         self.wanted = wanted
         # None for a request without a session, and for a request that may open a session.
         self.session = session
         self.committed_only = request.isolation_level == _READ_COMMITTED
         self.pending = Pending()
-        # The wait ends after a change of these partitions, these bytes, or this time.
+        # The fetch waits until these partitions change, these bytes arrive, or this time has passed.
         self._watched: list[Partition] = []
         self._missing_bytes = 0
         self._timer: Timer | None = None
@@ -120,7 +120,7 @@ class _Fetch:
             if self._missing_bytes > 0:
                 return
             if self.committed_only:
-                # Records of open transactions do not count.
+                # A read_committed consumer cannot read records of open transactions yet.
                 read = _Read(self)
                 if not read.answers_now and read.size < self.request.min_bytes:
                     self._missing_bytes = self.request.min_bytes - read.size
@@ -142,7 +142,7 @@ class _Fetch:
         self.pending.complete(self._response(_Read(self)))
 
     def _response(self, read: _Read) -> FetchResponse:
-        """Return the answer, without data that the session has sent before; or open a session."""
+        """Return the response without data that the session has already sent, or open a session."""
         session = self.session
         answers = read.answers
         if session is not None:
@@ -184,10 +184,10 @@ def _by_topic(answers: Iterable[tuple[SessionPartition, PartitionData]]) -> list
 
 
 class _Read:
-    """The answers of all partitions of a fetch at one moment.
+    """The responses of all partitions of a fetch at one moment.
 
-    ``answers_now`` is set if the client must get the answer immediately, however small (Java:
-    ``ReplicaManager.fetchMessages``): an error, another replica to read from, a diverging epoch.
+    ``answers_now`` is set if the client must get the response immediately, even if it is small (Java:
+    ``ReplicaManager.fetchMessages``): after an error, for another replica to read from, or for a diverging epoch.
     """
 
     def __init__(self, fetch: _Fetch) -> None:
@@ -208,7 +208,7 @@ class _Read:
             self.answers_now = self.answers_now or not self.partitions
 
     def _read_session(self, fetch: _Fetch, session: FetchSession) -> None:
-        """Read the partitions that may have changed; the nearest replica is determined each time."""
+        """Read the partitions that may have changed. The nearest replica is determined each time."""
         may_be_quiet = fetch.context.is_faultless and not self._rack
         node_id = fetch.context.node.node_id
         if not may_be_quiet:
@@ -228,7 +228,7 @@ class _Read:
         try:
             partition = self._find(part)
         except BrokerError as error:
-            # As at a broker, such an error alone is no reason to answer early.
+            # Like a real broker: such an error alone is no reason to answer early.
             return _error(part, error)
         self.partitions.append(partition)
         try:
@@ -302,7 +302,7 @@ class _Read:
         return data
 
     def _check_replica(self, part: SessionPartition, partition: Partition) -> None:
-        """Consumers may read from followers since Fetch 11 (KIP-392)."""
+        """Check that this broker may serve the fetch. Consumers may read from followers since Fetch 11 (KIP-392)."""
         context = self._context
         node_id = context.node.node_id
         if node_id in partition.replicas:
@@ -312,7 +312,7 @@ class _Read:
         )
         if not follower and not partition.leads(node_id, context.engine.timers.now()):
             raise NotLeaderOrFollowerError(
-                f"broker {node_id} is no replica of {partition.topic.name}-{partition.index}"
+                f"broker {node_id} is not a replica of {partition.topic.name}-{partition.index}"
             )
         if partition.leader_id == NO_LEADER:
             raise NotLeaderOrFollowerError(f"{partition.topic.name}-{partition.index} has no leader")
@@ -321,7 +321,9 @@ class _Read:
         """Return True if the log was truncated since the client's last fetch (KIP-320, KIP-595)."""
         epoch, end_offset = partition.log.end_of_epoch(part.last_fetched_epoch)
         if epoch < 0:
-            raise OffsetOutOfRangeError(f"leader epoch {part.last_fetched_epoch} of the last fetched record is unknown")
+            raise OffsetOutOfRangeError(
+                f"the leader epoch {part.last_fetched_epoch} of the last fetched record is unknown"
+            )
         if epoch < part.last_fetched_epoch or end_offset < part.fetch_offset:
             data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
             return True

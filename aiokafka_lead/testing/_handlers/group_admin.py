@@ -162,7 +162,7 @@ class _Described(Protocol):
 
 
 def tell_operations(groups: Iterable[_Described], *, asked: bool) -> None:
-    """Add the operations that the client may perform on each group, if it requested them (KIP-430)."""
+    """Add the operations that the client may perform on each group, if it has requested them (KIP-430)."""
     for group in groups:
         if asked and not group.error_code:
             group.authorized_operations = GROUP_OPERATIONS
@@ -206,7 +206,7 @@ def _describe(context: RequestContext, group_id: str) -> DescribedGroup:
 
 
 def list_groups(context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
-    """List the groups coordinated by this broker."""
+    """List the groups that this broker coordinates."""
     engine = context.engine
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}

@@ -1,4 +1,4 @@
-"""ListOffsets and OffsetForLeaderEpoch: queries of positions in a log."""
+"""ListOffsets and OffsetForLeaderEpoch: queries of offsets in a log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ E = TypeVar("E")
 
 
 class NamedLeader(NamedTuple):
-    """A leader named to a client, with its address. An empty host means no endpoint."""
+    """A leader that a response names, with its address. An empty host means no address."""
 
     leader_id: int
     leader_epoch: int
@@ -44,7 +44,7 @@ class NamedLeader(NamedTuple):
 
 
 def named_leader(context: RequestContext, partition: Partition) -> NamedLeader:
-    """Return the leader as this broker sees it; a fault may falsify the answer."""
+    """Return the leader in the view of this broker. A fault may replace it."""
     leader_id, epoch = partition.leader_known_to(context.node.node_id)
     endpoint: tuple[str, int] | tuple[()] | None = None
     lie = context.hint(partition.topic.name, partition.index)
@@ -61,7 +61,7 @@ def named_leader(context: RequestContext, partition: Partition) -> NamedLeader:
 
 
 class Endpoints:
-    """The node endpoints of an answer: each leader that it names, once."""
+    """The node endpoints of a response. Each leader that the response names appears once."""
 
     def __init__(self) -> None:
         self._by_id: dict[int, NamedLeader] = {}
@@ -78,17 +78,17 @@ class Endpoints:
 
 
 def check_epoch(partition: Partition, client_epoch: int) -> None:
-    """Compare the client's leader epoch with the partition's (KIP-320); -1 means none."""
+    """Check the client's leader epoch against the partition's (KIP-320). -1 means that the client sent none."""
     if client_epoch < 0 or client_epoch == partition.leader_epoch:
         return
-    known = f"leader epoch {client_epoch}, the broker's is {partition.leader_epoch}"
+    known = f"leader epoch {client_epoch}, but the broker has {partition.leader_epoch}"
     if client_epoch < partition.leader_epoch:
         raise FencedLeaderEpochError(f"the client has {known}")
     raise UnknownLeaderEpochError(f"the client has {known}")
 
 
 def check_leader(context: RequestContext, partition: Partition, client_epoch: int) -> None:
-    """Raise unless this broker leads the partition at the client's epoch (Java: ``Partition.getLocalLog``)."""
+    """Raise an error unless this broker leads the partition at the client's epoch (Java: ``Partition.getLocalLog``)."""
     node_id = context.node.node_id
     if node_id in partition.replicas:
         check_epoch(partition, client_epoch)
@@ -131,7 +131,9 @@ def _find(context: RequestContext, request: ListOffsetsRequest, topic: str, want
     partition = context.engine.state.partition(topic, wanted.partition_index)
     check_leader(context, partition, wanted.current_leader_epoch)
     if wanted.timestamp < _LATEST - 1 and context.api_version < _SINCE.get(wanted.timestamp, _NEVER):
-        raise UnsupportedVersionError(f"no version {context.api_version} with timestamp {wanted.timestamp}")
+        raise UnsupportedVersionError(
+            f"version {context.api_version} does not support the timestamp {wanted.timestamp}"
+        )
     return _at(partition.log, wanted.timestamp, committed_only=request.isolation_level == _READ_COMMITTED)
 
 
@@ -143,7 +145,7 @@ def _at(log: PartitionLog, timestamp: int, *, committed_only: bool) -> OffsetAt:
     if timestamp == _MAX_TIMESTAMP:
         return log.at_max_timestamp()
     if timestamp < 0:
-        # Tiered storage, which does not exist here.
+        # The embedded brokers have no tiered storage.
         return NOWHERE
     found = log.at_time(timestamp)
     if committed_only and found.offset >= log.last_stable_offset:

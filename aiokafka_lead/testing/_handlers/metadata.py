@@ -60,7 +60,7 @@ def _metadata(context: RequestContext, request: MetadataRequest) -> MetadataResp
             for broker in brokers
         ],
     )
-    # Null means all topics; before version 1 the empty list did.
+    # Null means all topics. Before version 1, the empty list means all topics.
     if request.topics is None or (context.api_version == 0 and not request.topics):
         views = (
             stale.topics.values() if stale is not None else map(engine.state.topic_view, engine.state.topics.values())
@@ -119,9 +119,9 @@ def _view_by_name(context: RequestContext, stale: MetadataView | None, name: str
     check_topic_name(name)
     options = engine.options
     if create and options.auto_create_topics and (registered := len(engine.state.registered())):
-        with suppress(InvalidTopicError):  # a broker does not tell that the name collides with another topic's
+        with suppress(InvalidTopicError):  # a real broker does not report that the name collides with another topic
             engine.state.create_topic(name, options.num_partitions, min(options.replication_factor, registered), {})
-    # As at a broker: metadata includes the new topic from the next request on.
+    # Like a real broker: metadata includes the new topic from the next request on.
     raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
 
 
@@ -171,7 +171,7 @@ def describe_cluster(context: RequestContext, request: DescribeClusterRequest) -
 def describe_topic_partitions(
     context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
-    """Describe topics in the order of their names, a limited number of partitions at a time (KIP-966)."""
+    """Describe topics in the order of their names, with a limited number of partitions in one response (KIP-966)."""
     state = context.engine.state
     response = DescribeTopicPartitionsResponse()
     cursor = request.cursor

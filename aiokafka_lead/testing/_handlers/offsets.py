@@ -1,4 +1,4 @@
-"""OffsetCommit, OffsetFetch, OffsetDelete and TxnOffsetCommit: the positions of groups."""
+"""OffsetCommit, OffsetFetch, OffsetDelete and TxnOffsetCommit: the committed offsets of groups."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def txn_offset_commit(context: RequestContext, request: TxnOffsetCommitRequest) 
     by_id = context.api_version >= _TOPIC_IDS_IN_TRANSACTIONS_FROM
     try:
         check_coordinator(context, GROUP, request.group_id)
-        # Before the group is examined: the offsets may be part of the transaction even if they are refused.
+        # This comes before the check of the group, because even refused offsets may be part of the transaction.
         ask_for_group(context, request.transactional_id, request.producer_id, request.producer_epoch, request.group_id)
         check = groups.check_commit(
             request.group_id,
@@ -131,7 +131,7 @@ def txn_offset_commit(context: RequestContext, request: TxnOffsetCommitRequest) 
 
 
 def _name(context: RequestContext, name: str, topic_id: UUID, *, by_id: bool) -> tuple[str, int]:
-    """Return the topic's name, and an error if its id is unknown."""
+    """Return the name of the topic, and an error if its id is unknown."""
     if not by_id:
         return name, 0
     topic = context.engine.state.topics_by_id.get(topic_id)
@@ -145,7 +145,7 @@ def _keep(
     part: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
     check: Callable[[Key], None] | None = None,
 ) -> int:
-    """Store a position; return the code of any error."""
+    """Store a committed offset, and return the code of an error or 0."""
     metadata = part.committed_metadata or ""
     try:
         if check is not None:
@@ -153,7 +153,9 @@ def _keep(
         raise_for_code(context.fault_code(topic, part.partition_index))
         context.engine.state.partition(topic, part.partition_index)
         if len(metadata.encode()) > context.engine.groups.options.offset_metadata_max_bytes:
-            raise OffsetMetadataTooLargeError(f"{len(metadata)} characters of metadata")
+            raise OffsetMetadataTooLargeError(
+                f"the metadata has {len(metadata)} characters, more than offset.metadata.max.bytes"
+            )
     except BrokerError as error:
         return error.code
     committed[topic, part.partition_index] = Committed(part.committed_offset, part.committed_leader_epoch, metadata)
@@ -254,7 +256,7 @@ def _not_here(context: RequestContext, group_id: str) -> int:
 def _wanted(
     context: RequestContext, group_id: str, topics: list[tuple[str, list[int]]] | None
 ) -> list[tuple[str, list[int]]]:
-    """Return the requested partitions; for None, all partitions in which the group has positions."""
+    """Return the requested partitions; for None, all partitions in which the group has committed offsets."""
     if topics is not None:
         return topics
     found: dict[str, list[int]] = {}
@@ -306,7 +308,10 @@ def offset_delete(context: RequestContext, request: OffsetDeleteRequest) -> Offs
 
 
 def _subscribed(context: RequestContext, group_id: str) -> Callable[[str], bool]:
-    """Return a predicate for topics to which a group is subscribed. Groups of other kinds must have no members."""
+    """Return a predicate for the topics to which a group is subscribed.
+
+    Groups of other kinds must have no members.
+    """
     consumers = context.engine.groups.consumers.get(group_id)
     if consumers is not None:
         return consumers.is_subscribed_to
@@ -321,7 +326,7 @@ def _subscribed(context: RequestContext, group_id: str) -> Callable[[str], bool]
             try:
                 topics.update(read_subscription(metadata).topics)
             except MalformedMessageError:
-                # As at a broker: such a member's subscription is unknown.
+                # Like a real broker: the subscription of such a member is unknown.
                 return lambda topic: True
     return topics.__contains__
 

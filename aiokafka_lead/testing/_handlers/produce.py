@@ -1,4 +1,4 @@
-"""Produce: validation, idempotence, append."""
+"""Produce: checks batches, recognizes duplicates, and appends."""
 
 from __future__ import annotations
 
@@ -124,14 +124,14 @@ def _produce(context: RequestContext, request: ProduceRequest, refused: Refused)
     response.node_endpoints = endpoints.build(NodeEndpoint)
     if request.acks == 0:
         if failed:
-            # The only way to report an error to a client that awaits no answer.
+            # This is the only way to report an error to a client that expects no response.
             raise CloseConnection
         return None
     return response
 
 
 class _RefusedRecordsError(Exception):
-    """A batch is refused because of some of its records."""
+    """A batch is refused because some of its records are invalid."""
 
     def __init__(self, error: BrokerError, indexes: list[int]) -> None:
         super().__init__(error.message)
@@ -140,7 +140,7 @@ class _RefusedRecordsError(Exception):
 
 
 def _failure(index: int, error: BrokerError, partition: Partition | None) -> PartitionProduceResponse:
-    """Return an error answer, with the log start offset if the log has refused the batch."""
+    """Return an error response, with the log start offset if the log has refused the batch."""
     has_log_start = partition is not None and not isinstance(error, _LOG_START_UNTOLD)
     return PartitionProduceResponse(
         index=index,
@@ -158,7 +158,7 @@ def _append(
     topic = partition.topic
     raise_for_code(context.fault_code(topic.name, partition.index))
     if request.acks not in (-1, 0, 1):
-        raise InvalidRequiredAcksError(f"acks {request.acks} is none of -1, 0, 1")
+        raise InvalidRequiredAcksError(f"acks must be -1, 0 or 1, not {request.acks}")
     check_leader(context, partition, -1)
     configs = topic.configs
     if request.acks == -1 and len(partition.isr) < configs.min_insync_replicas:
@@ -167,7 +167,7 @@ def _append(
             f"{configs.min_insync_replicas} for partition {topic.name}-{partition.index}"
         )
     if data.records is None:
-        raise CorruptRecordError("no records")
+        raise CorruptRecordError("the request has no records for this partition")
     now_ms = engine.now_ms()
     header = batches.validate(
         data.records,
@@ -215,7 +215,7 @@ def _append(
 
 
 def _check_times(records: memoryview, header: batches.BatchHeader, configs: TopicConfigs, now_ms: int) -> None:
-    """Raise `_RefusedRecordsError` if a record's time is further from the present time than the topic allows."""
+    """Raise `_RefusedRecordsError` if a timestamp is further from the current time than the topic allows."""
     from_ms, to_ms = now_ms - configs.timestamp_before_max_ms, now_ms + configs.timestamp_after_max_ms
     if from_ms <= 0 and header.max_timestamp_ms <= to_ms:
         return

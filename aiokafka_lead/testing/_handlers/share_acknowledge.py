@@ -35,10 +35,10 @@ from .share_group_heartbeat import check_member_id, check_share_groups
 
 _RENEW_FROM = 2
 STALE_LEADER = (NotLeaderOrFollowerError.code, FencedLeaderEpochError.code)
-"""Errors whose answers name the leader."""
+"""Error codes for which the response names the current leader."""
 
 Outcomes = dict[Slot, BrokerError | None]
-"""Results of the acknowledgements of each partition."""
+"""Result of the acknowledgements of each partition: None or an error."""
 
 
 class _Batch(Protocol):
@@ -55,7 +55,7 @@ class _Part(Protocol):
 
 
 class AcknowledgingTopic(Protocol):
-    """A topic in a request of either kind."""
+    """A topic with acknowledgements in a ShareFetch or ShareAcknowledge request."""
 
     topic_id: UUID
 
@@ -99,7 +99,7 @@ def share_acknowledge(context: RequestContext, request: ShareAcknowledgeRequest)
 
 
 def member_key(context: RequestContext, group_id: str | None, member_id: str | None) -> tuple[str, str]:
-    """Return group and member of a request. Raises an error if they are invalid."""
+    """Return the group and the member of a request. Raises an error if one of them is invalid."""
     check_share_groups(context)
     if group_id is None:
         raise InvalidRequestError("Invalid group id in the request.")
@@ -136,7 +136,7 @@ def acknowledge(
             except BrokerError as error:
                 outcomes[slot] = error
     if outcomes:
-        # As at a broker, these are only reported together with other results.
+        # Like a real broker: these are reported only together with other results.
         outcomes.update(dict.fromkeys(silent))
     return outcomes
 

@@ -38,7 +38,7 @@ from .list_offsets import Endpoints, named_leader
 from .share_acknowledge import STALE_LEADER, Outcomes, acknowledge, find_partition, member_key
 
 _RECORD_LIMIT = 1
-"""The acquire mode in which a member never gets more records than requested (KIP-1206)."""
+"""Acquire mode in which a member never gets more records than it has requested (KIP-1206)."""
 
 
 def share_fetch(context: RequestContext, request: ShareFetchRequest) -> ShareFetchResponse | Pending:
@@ -48,7 +48,7 @@ def share_fetch(context: RequestContext, request: ShareFetchRequest) -> ShareFet
         _check_renewal(request)
         session = _session(context, request, key, acknowledges=acknowledges)
     except ShareSessionLimitReachedError as error:
-        # Members that cannot have a session do not return immediately.
+        # The response is delayed, so that a member without a session does not retry immediately.
         pending = Pending()
         refusal = ShareFetchResponse(error_code=error.code, error_message=error.message)
         context.engine.timers.call_later(request.max_wait_ms / 1000, lambda: pending.complete(refusal))
@@ -60,7 +60,7 @@ def share_fetch(context: RequestContext, request: ShareFetchRequest) -> ShareFet
 
 
 def _check_renewal(request: ShareFetchRequest) -> None:
-    """Check that a request that renews locks fetches nothing."""
+    """Check that a request that renews locks does not fetch records."""
     names = ("max_bytes", "min_bytes", "max_records", "max_wait_ms")
     wrong = [name for name in names if request.is_renew_ack and getattr(request, name) != 0]
     if wrong:
@@ -70,7 +70,7 @@ def _check_renewal(request: ShareFetchRequest) -> None:
 def _session(
     context: RequestContext, request: ShareFetchRequest, key: tuple[str, str], *, acknowledges: bool
 ) -> ShareSession | None:
-    """Return the session of a request; None if the request ends it."""
+    """Return the session of a request, or None if the request ends it."""
     broker = context.engine.share_broker(context.node.node_id)
     wanted = [(topic.topic_id, part.partition_index) for topic in request.topics for part in topic.partitions]
     if request.share_session_epoch == FINAL_EPOCH:
@@ -90,7 +90,7 @@ def _session(
 
 
 class _ShareFetch:
-    """One fetch: tries to answer, waits for its partitions, answers."""
+    """One fetch: it tries to answer, and otherwise waits for its partitions."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class _ShareFetch:
         return self._pending
 
     def _find(self, slots: list[Slot]) -> None:
-        """Find the session's partitions, each time beginning with another, and their errors."""
+        """Find the partitions of the session and their errors. Each call begins with another partition."""
         broker = self._context.engine.share_broker(self._context.node.node_id)
         turn = self._request.share_session_epoch % len(slots) if slots else 0
         for slot in [*slots[turn:], *slots[:turn]]:
@@ -146,7 +146,7 @@ class _ShareFetch:
     # --- waiting -----------------------------------------------------------------------------------------------------
 
     def _ready(self) -> dict[Slot, SharePartition]:
-        """Return the partitions with records to acquire, without partitions that this broker has lost."""
+        """Return the partitions with records to acquire, without partitions that this broker no longer leads."""
         broker = self._context.engine.share_broker(self._context.node.node_id)
         return {
             slot: shares
@@ -179,7 +179,7 @@ class _ShareFetch:
         self._changed()
 
     def _changed(self) -> None:
-        """Check if there is more to acquire."""
+        """Answer if there are more records to acquire."""
         if not self._pending.done and self._is_satisfied():
             self._finish()
 

@@ -1,4 +1,4 @@
-"""Creation and deletion of topics and partitions, elections, reassignments (KIP-455), and DeleteRecords."""
+"""Creates and deletes topics and partitions, elects leaders, reassigns replicas, and deletes records."""
 
 from __future__ import annotations
 
@@ -152,7 +152,9 @@ def delete_records(context: RequestContext, request: DeleteRecordsRequest) -> De
                 partition = context.engine.state.partition(topic.name, wanted.partition_index)
                 check_leader(context, partition, -1)
                 if "delete" not in split_list(partition.topic.configs.get("cleanup.policy")):
-                    raise PolicyViolationError(f"{topic.name} is only compacted")
+                    raise PolicyViolationError(
+                        f"topic {topic.name} has cleanup.policy=compact, so its records cannot be deleted"
+                    )
                 log = partition.log
                 # -1 is the high watermark.
                 log.delete_before(log.end_offset if wanted.offset == -1 else wanted.offset)
@@ -202,10 +204,10 @@ def _create(context: RequestContext, wanted: CreatableTopic, *, validate_only: b
     assignments = None
     if wanted.assignments:
         if wanted.num_partitions != -1 or wanted.replication_factor != -1:
-            raise InvalidRequestError("with assignments, partitions and replication factor must be -1")
+            raise InvalidRequestError("if there are assignments, partitions and replication factor must be -1")
         by_index = {assignment.partition_index: assignment.broker_ids for assignment in wanted.assignments}
         if sorted(by_index) != list(range(len(wanted.assignments))):
-            raise InvalidReplicaAssignmentError("assignments must be for the partitions from 0 on, without a gap")
+            raise InvalidReplicaAssignmentError("assignments must have every partition from 0 on, without gaps")
         assignments = [by_index[index] for index in sorted(by_index)]
     return context.engine.state.create_topic(
         wanted.name,

@@ -1,4 +1,4 @@
-"""Queries of transactions and producers, and an operator's abort of a hanging transaction (KIP-664)."""
+"""Queries of transactions and producers, and the abort of a hanging transaction (KIP-664)."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _describe(context: RequestContext, transactional_id: str) -> TransactionStat
 
 
 def list_transactions(context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
-    """List the transactional ids coordinated by this broker."""
+    """List the transactional ids that this broker coordinates."""
     known = {state.value for state in TxnState}
     pattern = None
     if request.transactional_id_pattern:
@@ -109,7 +109,7 @@ def _is_listed(txn: Transaction, request: ListTransactionsRequest, now_ms: int) 
         return False
     if request.producer_id_filters and txn.producer_id not in request.producer_id_filters:
         return False
-    # As at a broker, the duration filter also applies to transactions that have ended, or never began.
+    # Like a real broker: the duration filter also applies to transactions that have ended or never began.
     return request.duration_filter < 0 or now_ms - txn.started_ms > request.duration_filter
 
 
@@ -125,7 +125,7 @@ def describe_producers(context: RequestContext, request: DescribeProducersReques
                 raise_for_code(context.fault_code(topic.name, index))
                 partition = context.engine.state.partition(topic.name, index)
                 if context.node.node_id not in partition.replicas:
-                    raise NotLeaderOrFollowerError(f"no replica of {topic.name}-{index} here")
+                    raise NotLeaderOrFollowerError(f"this broker is not a replica of {topic.name}-{index}")
             except BrokerError as error:
                 result.error_code, result.error_message = error.code, error.message
                 continue
@@ -167,7 +167,7 @@ def write_txn_markers(context: RequestContext, request: WriteTxnMarkersRequest) 
 
 
 def _write_marker(context: RequestContext, marker: WritableTxnMarker, topic: str, index: int) -> int:
-    """Append a marker; return the code of any error."""
+    """Append a marker, and return the code of an error or 0."""
     engine = context.engine
     try:
         raise_for_code(context.fault_code(topic, index))

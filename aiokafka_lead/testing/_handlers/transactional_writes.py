@@ -1,7 +1,7 @@
-"""Writes in a transaction: before a partition's leader appends, it sends a request to the coordinator (KIP-890).
+"""Writes in a transaction: the leader of a partition asks the coordinator before it appends (KIP-890).
 
-Up to Produce 11 and TxnOffsetCommit 4 the request checks that the partition was added; from the next version on it adds
-the partition. Java: ``ReplicaManager.handleProduceAppend``, ``AddPartitionsToTxnManager``.
+Up to Produce 11 and TxnOffsetCommit 4, the request to the coordinator checks that the partition was added. From the
+next version on, it adds the partition. Java: ``ReplicaManager.handleProduceAppend``, ``AddPartitionsToTxnManager``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def written_partition(context: RequestContext, name: str, topic_id: UUID, index:
 
 
 def ask_for_partitions(context: RequestContext, request: ProduceRequest) -> Refused:
-    """Return the partitions of a Produce request that the coordinator does not permit, each with its error."""
+    """Return the partitions of a Produce request that the coordinator refuses, each with its error."""
     assert request.transactional_id is not None
     asked: list[Partition] = []
     producers: set[tuple[int, int]] = set()
@@ -67,7 +67,7 @@ def ask_for_partitions(context: RequestContext, request: ProduceRequest) -> Refu
                 raise_for_code(context.fault_code(partition.topic.name, partition.index))
                 check_leader(context, partition, -1)
             except BrokerError:
-                # The append reports it.
+                # The append reports this error.
                 continue
             if partition.log.producers.begin_verification(*producer, header.base_sequence, from_zero=adds):
                 asked.append(partition)
@@ -115,7 +115,7 @@ def _ask_for_partitions(
 
 
 def ask_for_group(context: RequestContext, transactional_id: str, producer_id: int, epoch: int, group_id: str) -> None:
-    """Raise an error unless the coordinator lets the producer commit a group's offsets."""
+    """Raise an error unless the coordinator allows the producer to commit offsets of a group."""
     if context.engine.groups.offsets.is_open(producer_id, epoch, group_id):
         return
     transactions = context.engine.transactions
@@ -134,4 +134,4 @@ def ask_for_group(context: RequestContext, transactional_id: str, producer_id: i
 def _check_coordinator_lives(context: RequestContext, transactional_id: str) -> None:
     state = context.engine.state
     if not state.is_registered(state.coordinators.of(TRANSACTION, transactional_id)):
-        raise CoordinatorNotAvailableError(f"nobody coordinates {transactional_id}")
+        raise CoordinatorNotAvailableError(f"no broker coordinates {transactional_id}")

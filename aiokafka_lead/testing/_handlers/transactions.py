@@ -101,7 +101,10 @@ def _add_partitions(
     *,
     verify_only: bool,
 ) -> list[AddPartitionsToTxnTopicResult]:
-    """Add all partitions or none: if a partition is unknown, the rest are answered with OPERATION_NOT_ATTEMPTED."""
+    """Add all partitions or none.
+
+    If a partition is unknown, the other partitions are answered with OPERATION_NOT_ATTEMPTED.
+    """
     engine = context.engine
     codes: dict[tuple[str, int], int] = {}
     partitions: list[Partition] = []

@@ -1,6 +1,6 @@
-"""Validity of Avro schemas, and compatibility of a reader's schema with a writer's, for the registry.
+"""Rules of Avro for the registry: valid schemas, and schemas that can read the data of other schemas.
 
-The rules are in the specification's "Schema Resolution".
+The rules are in the section "Schema Resolution" of the specification.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class InvalidAvro(ValueError):
 
 
 class AvroSchema:
-    """A schema with checked names; ``named`` are types of other schemas that it may refer to."""
+    """A schema whose names are checked. ``named`` has types of other schemas to which it may refer."""
 
     def __init__(self, text: str, named: Mapping[str, Any]) -> None:
         self.named = dict(named)
@@ -90,7 +90,7 @@ class AvroSchema:
         return name if "." in name or not space else f"{space}.{name}"
 
     def at(self, schema: Any) -> Any:
-        """Return the type with this name, without a wrapper; other types are returned unchanged."""
+        """Return the type with this name. Other types are returned unchanged."""
         if isinstance(schema, str) and schema not in _PRIMITIVES:
             return self.named[schema]
         if isinstance(schema, dict) and (schema["type"] in _PRIMITIVES or not isinstance(schema["type"], str)):
@@ -99,7 +99,7 @@ class AvroSchema:
 
 
 def unreadable(reader: AvroSchema, writer: AvroSchema) -> list[str]:
-    """Return the reasons why the reader cannot read the writer's data; empty if it can."""
+    """Return the reasons why the reader cannot read the writer's data, or an empty list if it can."""
     return _Comparison(reader, writer).differences(reader.root, writer.root, "/")
 
 

@@ -1,4 +1,7 @@
-"""The content of a registry: schemas by id, subjects with versions, compatibility levels. No I/O; not thread-safe."""
+"""Content of a registry: schemas by id, subjects with versions, and compatibility levels.
+
+It performs no I/O and is not thread-safe.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ INCOMPATIBLE = 409
 
 
 class Refusal(Exception):
-    """An error answer: HTTP's status, the registry's code, and a text."""
+    """An error response: the HTTP status, the registry's error code, and a text."""
 
     def __init__(self, status: int, code: int, message: str) -> None:
         super().__init__(message)
@@ -31,7 +34,7 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class Stored:
-    """A schema as sent."""
+    """A schema as it was sent."""
 
     text: str
     kind: str = "AVRO"
@@ -42,7 +45,7 @@ class Stored:
 
     @property
     def guid(self) -> str:
-        """The GUID, the same in every registry."""
+        """GUID of the schema, which is the same in every registry."""
         return str(
             uuid.uuid5(
                 uuid.NAMESPACE_URL,
@@ -52,7 +55,7 @@ class Stored:
 
     @property
     def normal(self) -> Stored:
-        """Normal form: the same for JSON texts that differ only in white space and the order of keys."""
+        """Normal form of the schema, in which white space and the order of keys in JSON do not matter."""
         try:
             text = json.dumps(json.loads(self.text), sort_keys=True)
         except ValueError:
@@ -60,14 +63,17 @@ class Stored:
         return Stored(text, self.kind, self.references, self.rule_set)
 
     def is_like(self, other: Stored, *, normalize: bool) -> bool:
-        """Return True if this schema, as sent, equals a stored schema. If it has no rules, stored rules are ignored."""
+        """Return True if this schema, as it was sent, equals a stored schema.
+
+        If it has no rules, the rules of the stored schema are ignored.
+        """
         mine, stored = (self.normal, other.normal) if normalize else (self, other)
         return mine == (stored if self.rule_set else replace(stored, rule_set=""))
 
 
 @dataclass
 class Subject:
-    """Versions by number; deleted versions keep their numbers."""
+    """Versions of a subject by number. Deleted versions keep their numbers."""
 
     versions: dict[int, int] = field(default_factory=dict)
     deleted: set[int] = field(default_factory=set)
@@ -78,7 +84,7 @@ class Subject:
 
 
 class Store:
-    """One registry's content."""
+    """The content of one registry."""
 
     def __init__(self, compatibility: str) -> None:
         self.level = compatibility
@@ -111,7 +117,10 @@ class Store:
         return found
 
     def version(self, name: str, version: str, *, deleted: bool = False) -> tuple[int, int]:
-        """Return the version's number and the schema's id; ``deleted`` includes versions not deleted permanently."""
+        """Return the number of a version and the id of its schema.
+
+        With ``deleted``, versions that are not deleted permanently are included.
+        """
         live = list(self._known(name).versions) if deleted else self.subject(name).live()
         if version == "latest":
             number = live[-1]

@@ -13,17 +13,17 @@ from ..faults import set_errors
 from ..request_log import api_key_of
 
 _PRODUCE_MIN_ADVERTISED = 0
-"""Kafka 4 advertises Produce from version 0, though it serves it from 3: librdkafka requires that (KAFKA-18659)."""
+"""Lowest version of Produce in ApiVersions. Kafka 4 serves Produce from version 3 on, but advertises version 0, because
+librdkafka requires that (KAFKA-18659)."""
 
 _ZERO_LEVELS_FROM = 4
-"""Before this version of ApiVersions, features that can be lowered to 0 are omitted: old clients refuse them
-(KAFKA-17011)."""
+"""First version of ApiVersions that has features with the lowest level 0, which old clients refuse (KAFKA-17011)."""
 
 
 class Apis:
-    """The served APIs, with the lowest and highest version of each.
+    """The APIs that the brokers serve, with the lowest and the highest version of each.
 
-    ``max_versions`` caps APIs, given by name, number or request class, to imitate older brokers; -1 removes an API.
+    ``max_versions`` limits APIs, given by name, number or request class, to imitate older brokers. -1 removes an API.
     """
 
     def __init__(
@@ -43,7 +43,10 @@ class Apis:
         self.max_versions: dict[str | int | type[Request[Any]], int] = {}
 
     def range(self, api_key: int) -> tuple[int, int]:
-        """Return the lowest and highest version; the lowest exceeds the highest for an API that is not served."""
+        """Return the lowest and the highest version of an API.
+
+        For an API that is not served, the lowest version is above the highest.
+        """
         if api_key not in self._served:
             return 0, -1
         request = request_class(api_key)
@@ -67,7 +70,7 @@ class Apis:
                 yield ApiVersion(api_key=api_key, min_version=low, max_version=high)
 
     def answer(self, version: int) -> ApiVersionsResponse:
-        """Return the answer to ApiVersions in this version."""
+        """Return the response to ApiVersions in this version."""
         features = self.features
         return ApiVersionsResponse(
             api_keys=list(self.versions()),
@@ -84,12 +87,12 @@ class Apis:
         )
 
     def unsupported_answer(self) -> ApiVersionsResponse:
-        """Return the answer to ApiVersions in version 0, for a request in an unknown version (KIP-511)."""
+        """Return the response to ApiVersions in version 0, for a request in an unknown version (KIP-511)."""
         return ApiVersionsResponse(error_code=UnsupportedVersionError.code, api_keys=list(self.versions()))
 
     @staticmethod
     def error_answer(frame: RequestFrame, code: int) -> Response:
-        """Return an answer that only reports an error for the whole request."""
+        """Return a response that only reports an error for the whole request."""
         response: Response = frame.request.RESPONSE()
         set_errors(response, code, None, None)
         return response

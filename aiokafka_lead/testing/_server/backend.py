@@ -7,7 +7,10 @@ import sys
 
 
 def running_backend() -> str | None:
-    """Return ``"asyncio"``, ``"trio"`` or None. trio is checked first, because it may be asyncio's guest."""
+    """Return ``"asyncio"``, ``"trio"`` or None.
+
+    trio is checked first, because it may run in guest mode on an asyncio loop.
+    """
     trio = sys.modules.get("trio")
     if trio is not None and trio.lowlevel.in_trio_run():
         return "trio"

@@ -1,4 +1,4 @@
-"""An embedded broker's listener and connections."""
+"""The listener and the connections of an embedded broker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CONNECTION_NUMBERS = itertools.count(1)
 
 
 class BrokerServer:
-    """Listens while the broker runs."""
+    """Listens for connections while the broker runs."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class BrokerServer:
         self._connections: dict[ServerConnection, None] = {}
         self._shares = engine.share_broker(node.node_id)
         self.leads_to: BrokerServer | None = None
-        """The broker that answers at this broker's address instead of it, or None."""
+        """Another broker that answers at the address of this broker, or None."""
 
     @property
     def connections(self) -> list[ServerConnection]:
@@ -43,14 +43,17 @@ class BrokerServer:
         return list(self._connections)
 
     async def start(self, port: int) -> int:
-        """Listen, and return the port; a ``port`` of 0 takes a free port."""
+        """Listen, and return the port. A ``port`` of 0 means any free port."""
         options = self._engine.options
         self._listener = await listen(self._bind_host, port, options, self._accept, self._task_group)
         self.node.running = True
         return self._listener.port
 
     async def stop(self, *, reset: bool) -> None:
-        """Stop listening, and close connections: after pending writes, or with ``reset`` like a killed process."""
+        """Stop listening, and close the connections.
+
+        They are closed after pending writes or, with ``reset``, immediately, as if the process had been killed.
+        """
         self.node.running = False
         self.node.fetch_sessions.clear()
         self._shares.clear()
@@ -71,7 +74,7 @@ class BrokerServer:
         return (self.leads_to or self).connect(transport, peer)
 
     def connect(self, transport: Transport, peer: str) -> ServerConnection:
-        """Accept a client's connection; reset it immediately if the broker does not run."""
+        """Accept the connection of a client. Reset it immediately if the broker is not running."""
         connection = ServerConnection(
             self._engine,
             self._handlers,

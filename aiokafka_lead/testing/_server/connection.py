@@ -1,4 +1,4 @@
-"""A client's connection at a broker: one request at a time, answers in order."""
+"""Connection of a client to a broker: one request at a time, and responses in order."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _QUEUED_BYTES_MAX = 1_048_576
 
 
 class Transport(Protocol):
-    """The socket of a connection. Calls return immediately; bytes are sent in the order of the calls."""
+    """The socket of a connection. Calls return immediately, and bytes are sent in the order of the calls."""
 
     certificate: str | None
-    """The subject of the client's certificate."""
+    """Subject of the client's certificate, or None."""
 
     def write(self, chunks: list[Buffer]) -> None: ...
     def close(self) -> None: ...
@@ -35,8 +35,10 @@ class Transport(Protocol):
 
 
 class ServerConnection:
-    """Frames in, frames out. As at a Kafka broker the connection is muted from a request until its answer is sent: a
-    fetch that waits for records delays all later requests.
+    """Receives the requests of a client and sends the responses.
+
+    As in Kafka, the connection is muted from the arrival of a request until its response is sent. A fetch that waits
+    for records therefore delays all later requests.
     """
 
     def __init__(
@@ -53,10 +55,10 @@ class ServerConnection:
         self.handlers = handlers
         self.node = node
         self.number = number
-        # The client's address, for group members' descriptions.
+        # The client's address, which appears in the descriptions of group members.
         self.peer = peer
         self.authentication = Authentication(engine.options.sasl)
-        # The client's name and version, once sent.
+        # The name and version of the client's software, after ApiVersions.
         self.software: tuple[str, str] = ("", "")
         self._transport = transport
         self._on_closed = on_closed
@@ -64,11 +66,11 @@ class ServerConnection:
         self._queued_bytes = 0
         self._reading_paused = False
         self._writing_paused = False
-        # A request is being processed, or the connection is muted.
+        # True while a request is processed or the connection is muted.
         self._busy = False
         self._pumping = False
         self._closed = False
-        # The pending answer, to be abandoned if the client disconnects.
+        # The pending response, which is dropped if the client disconnects.
         self._pending: Pending | None = None
 
     @property
@@ -89,7 +91,7 @@ class ServerConnection:
             self._transport.pause_reading()
 
     def pause_writing(self) -> None:
-        """Stop serving requests while the client does not read its answers."""
+        """Stop serving requests until the client reads its responses."""
         self._writing_paused = True
 
     def resume_writing(self) -> None:
@@ -97,23 +99,23 @@ class ServerConnection:
         self._pump()
 
     def connection_lost(self) -> None:
-        """Handle the end of the socket, which has happened or is imminent."""
+        """Handle the end of the socket, which has happened or is about to happen."""
         if self._closed:
             return
         self._closed = True
         self._frames.clear()
         try:
-            # Pending answers are abandoned first: they must not get data that the connection's end releases.
+            # Pending responses are dropped first, so they cannot get data that the end of the connection releases.
             if self._pending is not None:
                 pending, self._pending = self._pending, None
                 pending.give_up()
             self._on_closed(self)
         except Exception as error:
-            # Not raised here: asyncio would only log it, and on trio it would end the cluster's tasks immediately.
+            # Not raised: asyncio would only log the error, and on trio it would end the cluster immediately.
             self.engine.failed(error)
 
     def close(self) -> None:
-        """Close once pending writes are sent."""
+        """Close the connection after pending writes are sent."""
         if not self._closed:
             self._transport.close()
             self.connection_lost()
@@ -127,7 +129,7 @@ class ServerConnection:
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def _pump(self) -> None:
-        """Serve queued requests until one must wait."""
+        """Serve queued requests until one of them must wait."""
         if self._pumping:
             return
         self._pumping = True
@@ -173,29 +175,32 @@ class ServerConnection:
             self._answer_unsupported(header.api_key, header.version, header.correlation_id)
             return
         if not self.authentication.permits(header.api_key):
-            self.refuse(MalformedMessageError(f"{record.api} before authentication"))
+            self.refuse(MalformedMessageError(f"{record.api} was received before authentication"))
             return
         _Job(self, header, record, self.engine.faults.concerning(record, header.request)).start()
 
     def _answer_unsupported(self, api_key: int, version: int, correlation_id: int) -> None:
-        """Answer an unknown version of ApiVersions in version 0 (KIP-511); any other ends the connection."""
+        """Answer an unknown version of ApiVersions in version 0 (KIP-511). For another API, close the connection."""
         if api_key == ApiKey.API_VERSIONS:
             self.send(encode_response(self.engine.apis.unsupported_answer(), 0, correlation_id), 0)
         else:
-            self.refuse(UnsupportedVersionError(f"API {api_key} version {version}"))
+            self.refuse(UnsupportedVersionError(f"API {api_key} does not support version {version}"))
 
     def refuse(self, error: Exception) -> None:
-        """Close the connection, as a broker does after bytes that it cannot serve."""
+        """Close the connection, as a broker does after invalid data."""
         self.engine.protocol_errors.append((self.node.node_id, self.peer, error))
         self.close()
 
     def fail(self, error: Exception) -> None:
-        """Report an error of the embedded broker: it resets the connection, and is raised at the end of the cluster."""
+        """Report an error of the embedded broker.
+
+        The connection is reset, and the error is raised at the end of the cluster's block.
+        """
         self.engine.failed(error)
         self.abort()
 
     def wait_for(self, pending: Pending, on_done: Callable[[Response | None], None]) -> None:
-        """Wait for a later answer; until then the connection is muted."""
+        """Wait for a later response. Until then, the connection is muted."""
         self._pending = pending
 
         def done(response: Response | None) -> None:
@@ -208,7 +213,10 @@ class ServerConnection:
         pending.on_done = done
 
     def send(self, chunks: list[Buffer], mute_ms: float) -> None:
-        """Send an answer and continue with the next request, after a delay if the client is throttled (KIP-219)."""
+        """Send a response, and continue with the next request.
+
+        If the client is throttled, the next request waits for ``mute_ms`` (KIP-219).
+        """
         if self._closed:
             return
         if chunks:
@@ -229,7 +237,7 @@ class ServerConnection:
 
 
 class _Job:
-    """A request being processed by a broker, with the faults that affect it."""
+    """A request that a broker processes, with the faults that affect it."""
 
     __slots__ = ("connection", "error_code", "frame", "garbage", "record", "rules", "throttle_ms")
 
@@ -241,10 +249,10 @@ class _Job:
         self.record = record
         # All rules for this request. The handler applies rules for its parts; rules with ``after`` apply at the end.
         self.rules = rules
-        # The error to answer with instead of processing the request.
+        # The error for the response, with which the request is not processed.
         self.error_code: int | None = None
         self.throttle_ms = 0
-        # Rules that replace the answer's bytes.
+        # Rules that replace the bytes of the response.
         self.garbage: list[Fault] = []
 
     def start(self) -> None:
@@ -279,7 +287,7 @@ class _Job:
             self.connection.resume()
 
     def _run_released(self) -> None:
-        """Process a request that was held, possibly from a disconnected client."""
+        """Process a request that was held. Its client may have disconnected."""
         self._run()
         self.connection.resume()
 

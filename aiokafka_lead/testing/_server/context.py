@@ -1,4 +1,4 @@
-"""The argument of a handler, and its possible results."""
+"""Argument of a handler, and the results that a handler may return."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 
 
 class CloseConnection(Exception):
-    """Raised by a handler to end the connection without an answer, as brokers do."""
+    """Raised by a handler to close the connection without a response, as brokers sometimes do."""
 
 
 class Pending:
-    """An answer that a handler gives later."""
+    """A response that a handler provides later."""
 
     __slots__ = ("done", "on_done", "on_give_up", "response")
 
     def __init__(self) -> None:
         self.done = False
         self.response: Response | None = None
-        # Both are cleared at the end, because their owners refer to this object.
+        # Both are cleared at the end to break the reference cycles with their owners.
         self.on_done: Callable[[Response | None], None] | None = None
         # The handler's callback for the end of the client's connection.
         self.on_give_up: Callable[[], None] | None = None
 
     def complete(self, response: Response | None) -> None:
-        """Send the answer; only the first call counts."""
+        """Send the response. Only the first call has an effect."""
         if not self.done:
             self.response = response
             on_done = self.on_done
@@ -52,7 +52,7 @@ class Pending:
 
 
 class Connection(Protocol):
-    """The connection of a request, as seen by a handler."""
+    """The connection of a request, in the view of a handler."""
 
     @property
     def node(self) -> BrokerNode: ...
@@ -64,21 +64,21 @@ class Connection(Protocol):
 
     @property
     def peer(self) -> str:
-        """The client's address."""
+        """Address of the client."""
         ...
 
     @property
     def authentication(self) -> Authentication: ...
 
     software: tuple[str, str]
-    """The client's software name and version (KIP-511), empty if not sent."""
+    """Name and version of the client's software (KIP-511). Both are empty if the client has not sent them."""
 
     def close(self) -> None:
-        """Close once pending writes are sent."""
+        """Close the connection after pending writes are sent."""
 
 
 class RequestContext:
-    """A request at a broker."""
+    """A request and the broker that received it."""
 
     __slots__ = ("_rules", "_struck", "api_version", "client_id", "connection", "engine", "node")
 
@@ -98,14 +98,14 @@ class RequestContext:
         return not self._rules
 
     def fault_code(self, topic: str, partition: int | None = None) -> int:
-        """Return the error that a rule demands for a topic or a partition, or 0."""
+        """Return the error code that a rule sets for a topic or a partition, or 0."""
         for rule in self._rules:
             if rule.error_code is not None and self._strikes(rule, topic, partition):
                 return rule.error_code
         return 0
 
     def hint(self, topic: str, partition: int) -> Hint | None:
-        """Return the leader that a rule names instead of the real leader."""
+        """Return the leader that a rule names instead of the current leader, or None."""
         for rule in self._rules:
             if rule.hint is not None and self._strikes(rule, topic, partition):
                 return rule.hint
@@ -122,4 +122,4 @@ class RequestContext:
 
 Handler = Callable[[RequestContext, Any], "Response | Pending | None"]
 Handlers = Mapping[int, Handler]
-"""Handlers by the API's number."""
+"""Handlers by the number of the API."""

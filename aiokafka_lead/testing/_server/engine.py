@@ -1,4 +1,4 @@
-"""The parts common to all embedded brokers: the state, the timers, the faults, and the log of requests."""
+"""Parts that all embedded brokers share: the state, the timers, the faults, and the log of requests."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class BrokerOptions:
-    """Options common to all brokers of the cluster."""
+    """Options that all brokers of the cluster share."""
 
     auto_create_topics: bool = True
     num_partitions: int = 1
     replication_factor: int = 1
     sasl: SaslOptions = field(default_factory=SaslOptions)
-    # For connections from now on; None: no TLS.
+    # Context for new connections. None means no TLS.
     ssl_context: ssl.SSLContext | None = None
     max_frame_bytes: int = 104_857_600
     groups: GroupOptions = field(default_factory=GroupOptions)
@@ -46,7 +46,7 @@ class BrokerOptions:
 
 @dataclass
 class StaleMetadata:
-    """Old metadata, and the number of further answers with it."""
+    """Old metadata, and the number of further responses that contain it."""
 
     view: MetadataView
     broker: int | None
@@ -54,7 +54,7 @@ class StaleMetadata:
 
 
 class Engine:
-    """Passes requests to their handlers."""
+    """State of all embedded brokers, which passes requests to their handlers."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Engine:
         self.requests = RequestLog(request_log_size)
         self.faults = Faults(self._name_of)
         self.stale_metadata: list[StaleMetadata] = []
-        # (broker, client's address, error): connections closed because of invalid data from the client.
+        # Broker, client's address and error of each connection that was closed because of invalid data.
         self.protocol_errors: deque[tuple[int, str, Exception]] = deque(maxlen=1000)
         # Errors of the embedded cluster. They are raised at the end of its block.
         self.failures: list[Exception] = []
@@ -98,7 +98,7 @@ class Engine:
         return None if topic is None else topic.name
 
     def share_broker(self, node_id: int) -> ShareBroker:
-        """Return a broker's state of share groups."""
+        """Return the state of share groups at a broker."""
         found = self._share_brokers.get(node_id)
         if found is None:
             found = self._share_brokers[node_id] = ShareBroker(node_id, self._share_world)
@@ -106,16 +106,16 @@ class Engine:
 
     @staticmethod
     def now_ms() -> int:
-        """Return the wall-clock time, for timestamps."""
+        """Return the wall-clock time in milliseconds, for timestamps."""
         return time.time_ns() // 1_000_000
 
     def failed(self, error: Exception) -> None:
         """Report an error of the embedded cluster."""
-        _log.error("an embedded broker failed", exc_info=error)
+        _log.error("an embedded broker has failed", exc_info=error)
         self.failures.append(error)
 
     def move_coordinator(self, kind: int, key: str, to: int | None) -> int:
-        """Move a group or a transactional id, and all in its slot, to another broker; return the broker."""
+        """Move a group or a transactional id to another broker, with all ids in its slot, and return the broker."""
         broker = self.state.coordinators.move(kind, key, to)
         slot = slot_of(key)
         if kind == TRANSACTION:
@@ -126,7 +126,7 @@ class Engine:
         return broker
 
     def defer(self, call: Callable[[], None]) -> None:
-        """Call a function once the answer to the current request has been sent."""
+        """Call a function after the response to the current request has been sent."""
         self._deferred.append(call)
 
     def run_deferred(self) -> None:

@@ -1,4 +1,7 @@
-"""The server's side of SASL GSSAPI (RFC 4752), with the ``gssapi`` package. With the service's key it needs no KDC."""
+"""Server's side of SASL GSSAPI (RFC 4752), with the ``gssapi`` package.
+
+It has the key of the service, so it needs no KDC.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _OFFER = b"\x01\0\0\0"
 
 
 class GssapiExchange:
-    """The server's side of an authentication."""
+    """Server's side of one authentication."""
 
     ends_at = math.inf
 

@@ -1,4 +1,4 @@
-"""Authentication of clients: the server's side of SASL, with PLAIN (RFC 4616), SCRAM and OAUTHBEARER (RFC 7628)."""
+"""Server's side of SASL: PLAIN (RFC 4616), SCRAM (RFC 5802) and OAUTHBEARER (RFC 7628)."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _ITERATIONS = 4096
 
 
 class DelegationToken(NamedTuple):
-    """A substitute for a user's password; clients log in with ``token_id`` and ``hmac``."""
+    """A delegation token of a user. Clients log in with ``token_id`` as user name and ``hmac`` as password."""
 
     owner: str
     token_id: str
     hmac: str
-    """In base64, as clients use it."""
+    """HMAC in base64, as clients use it."""
 
 
 naming.show_in("aiokafka_lead.testing.security_controls", DelegationToken)
 
 
 class ScramExchange:
-    """The server's side of an authentication."""
+    """Server's side of one authentication with SCRAM."""
 
     ends_at = math.inf
 
@@ -71,7 +71,7 @@ class ScramExchange:
         return self._server_first, None
 
     def _known(self, bare: bytes, encoded: bytes) -> tuple[str, str | None]:
-        """Return the user and the password; for a delegation token, its owner and its HMAC."""
+        """Return the user and the password or, for a delegation token, its owner and its HMAC."""
         name = encoded.decode(errors="replace").replace("=2C", ",").replace("=3D", "=")
         if b"tokenauth=true" not in bare.split(b","):
             return name, self._users.get(name)
@@ -102,34 +102,35 @@ class ScramExchange:
 
 
 def _fields(message: bytes) -> dict[str, bytes]:
-    """Return the attributes of a SCRAM message: letter=value, separated by commas."""
+    """Return the attributes of a SCRAM message, which has the form letter=value, separated by commas."""
     return {part[:1].decode("latin-1"): part[2:] for part in message.split(b",") if part[1:2] == b"="}
 
 
 _BEFORE_AUTHENTICATION = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
 OAuthValidator = Callable[[str, Mapping[str, str]], str | tuple[str, float] | None]
-"""Takes a token and its extensions; returns the user, or a pair of user and expiry, or None to refuse."""
+"""Takes a token and its extensions. Returns the user, or a pair of the user and the expiry in seconds since the epoch,
+or None to refuse the token."""
 
 
 @dataclass(frozen=True)
 class SaslOptions:
-    """The brokers' authentication of clients."""
+    """Settings of the brokers' authentication."""
 
-    # user -> password, for PLAIN and SCRAM.
+    # Password of each user, for PLAIN and SCRAM.
     users: Mapping[str, str] | None = None
-    # For OAUTHBEARER.
+    # Validates tokens, for OAUTHBEARER.
     oauth_validator: OAuthValidator | None = None
     # The service's keytab, for GSSAPI.
     keytab: str | None = None
     # Delegation tokens (KIP-48) by their ids.
     tokens: dict[str, DelegationToken] = field(default_factory=dict)
-    # Lifetime of sessions (KIP-368); None: until the connection ends, or a token expires.
+    # Lifetime of sessions (KIP-368). With None, they last until the connection ends or a token expires.
     session_ms: float | None = None
 
     @cached_property
     def exchanges(self) -> dict[str, Callable[[], _Exchange]]:
-        """Functions that begin an exchange, by offered mechanism; empty without authentication."""
+        """Functions that begin an exchange, by mechanism. Empty if clients need no authentication."""
         offered: dict[str, Callable[[], _Exchange]] = {}
         if self.users is not None:
             offered["PLAIN"] = partial(_Plain, self.users)
@@ -154,11 +155,11 @@ class _Exchange(Protocol):
 
 
 class Authentication:
-    """The authentication of a connection, and the resulting session."""
+    """The authentication of a connection, and the session that results from it."""
 
     def __init__(self, options: SaslOptions) -> None:
         self._options = options
-        # The user; None until authenticated, and without authentication.
+        # The user, or None before or without authentication.
         self.user: str | None = None
         # End of the session, in wall-clock seconds.
         self._ends_at = math.inf
@@ -171,9 +172,10 @@ class Authentication:
         return self.user is not None and time.time() < self._ends_at
 
     def begin(self, mechanism: str) -> None:
-        """Expect the messages of a mechanism.
+        """Begin an exchange with this mechanism.
 
-        Raises UnsupportedSaslMechanismError, and IllegalSaslStateError without authentication.
+        Raises UnsupportedSaslMechanismError for an unknown mechanism, and IllegalSaslStateError if the listener does
+        not use SASL.
         """
         exchanges = self._options.exchanges
         if not exchanges:
@@ -185,7 +187,7 @@ class Authentication:
     def step(self, message: bytes) -> bytes:
         """Answer a message of the mechanism. Raises SaslAuthenticationFailedError."""
         if self._exchange is None:
-            raise SaslAuthenticationFailedError("SaslAuthenticate before SaslHandshake")
+            raise SaslAuthenticationFailedError("SaslAuthenticate was received before SaslHandshake")
         answer, user = self._exchange.step(message)
         if self.user is not None and user not in (None, self.user):
             raise SaslAuthenticationFailedError(

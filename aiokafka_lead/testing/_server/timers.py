@@ -11,7 +11,7 @@ import anyio
 
 
 class Timer:
-    """A future call; `cancel` prevents it."""
+    """A call at a later time; `cancel` prevents it."""
 
     __slots__ = ("_call",)
 
@@ -32,12 +32,12 @@ class Timer:
 
 
 class Timers:
-    """Calls functions at times of `time.monotonic`. Cancelled timers stay in the heap until due."""
+    """Calls functions at times of `time.monotonic`. A cancelled timer stays in the heap until its time."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
-        # Set if a timer earlier than the task's sleep was added; None before the task runs.
+        # Set when a timer is added that is earlier than the end of the task's sleep. None before the task runs.
         self._earlier: anyio.Event | None = None
         self._sleeps_until = float("-inf")
 
@@ -63,7 +63,7 @@ class Timers:
                 await earlier.wait()
 
     def _fire_due(self) -> float:
-        """Fire due timers; return the time of the next timer."""
+        """Call the functions of due timers, and return the time of the next timer."""
         self._sleeps_until = float("-inf")
         while self._heap:
             when, _, timer = self._heap[0]

@@ -28,10 +28,10 @@ _SCRATCH_BYTES = 65_536
 
 
 class FrameReader:
-    """Collects incoming bytes. Sans-I/O: fill part of `buffer`, and pass the number of bytes to `advance`.
+    """Collects incoming bytes and splits them into frames, without I/O.
 
-    Small frames are copied from a scratch buffer; a frame that does not fit there is read into a buffer of its exact
-    size. No two returned frames share memory.
+    Fill part of `buffer`, and pass the number of bytes to `advance`. Small frames are copied from a scratch buffer. A
+    frame that does not fit there is read into a buffer of its exact size. No two returned frames share memory.
     """
 
     __slots__ = ("_filled", "_large", "_large_filled", "_max_bytes", "_scratch")
@@ -40,18 +40,21 @@ class FrameReader:
         self._max_bytes = max_bytes
         self._scratch = bytearray(_SCRATCH_BYTES)
         self._filled = 0
-        # A frame too large for the scratch buffer, while it arrives.
+        # A frame that is too large for the scratch buffer, while it arrives.
         self._large: bytearray | None = None
         self._large_filled = 0
 
     def buffer(self) -> memoryview:
-        """Return the buffer for the next bytes; never empty."""
+        """Return the buffer for the next bytes, which is never empty."""
         if self._large is not None:
             return memoryview(self._large)[self._large_filled :]
         return memoryview(self._scratch)[self._filled :]
 
     def advance(self, count: int) -> list[bytes | bytearray]:
-        """Process ``count`` bytes put into `buffer`; return the completed frames. Raises FrameTooLargeError."""
+        """Process ``count`` bytes in `buffer`, and return the frames that are now complete.
+
+        Raises FrameTooLargeError.
+        """
         if self._large is not None:
             self._large_filled += count
             if self._large_filled < len(self._large):
@@ -64,7 +67,7 @@ class FrameReader:
         while self._filled - at >= 4:
             size = int.from_bytes(scratch[at : at + 4], "big", signed=True)
             if not 0 <= size <= self._max_bytes:
-                raise FrameTooLargeError(f"a frame announces {size} bytes")
+                raise FrameTooLargeError(f"a frame has {size} bytes, more than the broker accepts")
             if self._filled - at - 4 >= size:
                 frames.append(bytes(scratch[at + 4 : at + 4 + size]))
                 at += 4 + size
@@ -82,7 +85,7 @@ class FrameReader:
         return frames
 
     def feed(self, data: bytes) -> list[bytes | bytearray]:
-        """Do the same for bytes in a separate buffer."""
+        """Process bytes in a separate buffer, as `advance` does."""
         frames: list[bytes | bytearray] = []
         view = memoryview(data)
         while view:
@@ -98,10 +101,10 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 """SO_LINGER with time 0: closing sends a reset, as a killed process does."""
 
 _GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, ssl.SSLError)
-"""The client has ended the connection; with TLS a send may raise EndOfStream, too."""
+"""Errors that mean that the client has closed the connection. With TLS, a send may also raise EndOfStream."""
 
 _HIGH_WATER_BYTES = 1_048_576
-"""Maximum unsent bytes for a client: beyond it, its requests are not served."""
+"""Maximum unsent bytes for a client. Beyond it, the requests of the client are not served."""
 
 _ACCEPT_PAUSE_S = 1.0
 """Pause in accepting after the operating system had no free file descriptor (as in asyncio's server)."""
@@ -109,7 +112,7 @@ _ACCEPT_PAUSE_S = 1.0
 _TLS_HANDSHAKE_S = 30.0
 
 _CLOSE_ROUNDS = 10
-"""Maximum number of loop iterations to wait for asyncio to close a socket, which takes one or two."""
+"""Maximum number of loop iterations to wait until asyncio has closed a socket, which takes one or two."""
 
 _CLOSE_S = 1.0
 """The same limit in seconds."""
@@ -117,7 +120,7 @@ _CLOSE_S = 1.0
 _Sockets = MultiListener[anyio.abc.SocketStream]
 
 Connect = Callable[[Transport, str], ServerConnection]
-"""Creates the connection for an accepted socket; the text is the client's address."""
+"""Creates the connection for an accepted socket. The str is the address of the client."""
 
 
 async def listen(
@@ -127,7 +130,7 @@ async def listen(
     connect: Connect,
     task_group: anyio.abc.TaskGroup,
 ) -> Listener:
-    """Listen on an address; port 0 takes a free port."""
+    """Listen on an address. Port 0 means any free port."""
     sockets = await anyio.create_tcp_listener(local_host=host, local_port=port, backlog=1024)
     kind = _SocketAdmission if running_backend() == "asyncio" else _StreamAdmission
     listener = Listener(sockets, kind(options, connect, task_group))
@@ -136,7 +139,7 @@ async def listen(
 
 
 class Listener:
-    """Listening sockets, and the tasks of arriving connections."""
+    """Listening sockets, and the tasks that set up connections."""
 
     def __init__(self, sockets: _Sockets, admission: _Admission) -> None:
         self.port: int = sockets.extra(anyio.abc.SocketAttribute.local_port)
@@ -146,28 +149,28 @@ class Listener:
         self._ended = anyio.Event()
 
     async def serve(self) -> None:
-        """Work until closed or cancelled; then the listening sockets are closed."""
+        """Accept connections until closed or cancelled. Then the listening sockets are closed."""
         try:
             with self._scope:
                 async with anyio.create_task_group() as arrivals:
                     await self._admission.accept(self._sockets, arrivals)
         finally:
-            # Here, because asyncio's Task.cancel may interrupt tasks waiting in close().
+            # Set here, because asyncio's Task.cancel may interrupt tasks that wait in close().
             with anyio.CancelScope(shield=True):
                 await self._sockets.aclose()
             self._ended.set()
 
     async def close(self) -> None:
-        """Stop listening, and drop arrivals that are not connections yet. Connections stay open."""
+        """Stop listening, and drop sockets that are not connections yet. Connections stay open."""
         self._scope.cancel()
         await self._ended.wait()
 
 
 class _Admission:
-    """Accepts arrivals, and turns them into connections.
+    """Accepts sockets and turns them into connections.
 
-    An accepted socket belongs to a task, which closes it when cancelled: to a task in ``arrivals`` until the connection
-    is set up, including TLS, and then to a task in ``task_group``.
+    An accepted socket belongs to a task, which closes the socket if it is cancelled. Until the connection is set up,
+    including TLS, that is a task in ``arrivals``, and afterwards a task in ``task_group``.
     """
 
     def __init__(
@@ -215,8 +218,10 @@ def _reset_when_closed(raw_socket: Any) -> None:
 
 
 class _SocketAdmission(_Admission):
-    """Does not use asyncio's server. When it is closed, accepted sockets that are not connections yet stay open without
-    an owner (CPython's gh-109564), and TLS handshakes continue.
+    """Accepts sockets without asyncio's server.
+
+    When asyncio's server is closed, accepted sockets that are not connections yet stay open without an owner (CPython's
+    gh-109564), and TLS handshakes continue.
     """
 
     async def accept(self, sockets: _Sockets, arrivals: anyio.abc.TaskGroup) -> None:
@@ -224,14 +229,14 @@ class _SocketAdmission(_Admission):
             arrivals.start_soon(self._accept, listener.extra(anyio.abc.SocketAttribute.raw_socket), arrivals)
 
     async def _accept(self, listening: socket.socket, arrivals: anyio.abc.TaskGroup) -> None:
-        # Not with the loop's sock_accept: a socket that it accepts while being cancelled is lost, and stays open.
+        # Not with the loop's sock_accept, which loses a socket that it accepts while it is cancelled.
         while True:
             await anyio.wait_readable(listening)
             try:
                 accepted, _ = listening.accept()
             except (BlockingIOError, ConnectionError):  # the client has disconnected again
                 continue
-            except OSError:  # too few file descriptors: clients wait until some are free
+            except OSError:  # no free file descriptors: clients wait until some are free
                 await anyio.sleep(_ACCEPT_PAUSE_S)
             else:
                 accepted.setblocking(False)
@@ -266,7 +271,7 @@ async def _wait_closed(dropped: socket.socket) -> None:
 
 
 class _Protocol(asyncio.BufferedProtocol):
-    """Reads directly into the frame reader's buffers, and serves requests in the callback that delivered them."""
+    """asyncio protocol that reads into the frame reader's buffers and serves requests in the same callback."""
 
     def __init__(self, connect: Connect, max_frame_bytes: int) -> None:
         self._connect = connect
@@ -276,7 +281,7 @@ class _Protocol(asyncio.BufferedProtocol):
         self._ended = anyio.Event()
 
     async def run(self) -> None:
-        """Wait until the socket is closed; a cancellation closes it immediately."""
+        """Wait until the socket is closed. A cancellation closes it immediately."""
         assert self._transport is not None
         try:
             await self._ended.wait()
@@ -367,7 +372,7 @@ class _StreamAdmission(_Admission):
 
 
 class _StreamTransport:
-    """Two tasks for a stream: the first reads and serves requests, the second sends written bytes."""
+    """Transport for a stream, with two tasks: one reads and serves requests, the other sends written bytes."""
 
     def __init__(self, stream: anyio.abc.ByteStream) -> None:
         self._stream = stream
@@ -376,7 +381,7 @@ class _StreamTransport:
         # Unsent output, including the part being sent.
         self._outgoing_bytes = 0
         self._paused = False
-        # Wakes the sending task, which sleeps on it when there is no output.
+        # Wakes the sending task, which waits for it while there is no output.
         self._wake = anyio.Event()
         self._may_read: anyio.Event | None = None
         self._closing = False

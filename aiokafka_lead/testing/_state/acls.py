@@ -1,11 +1,14 @@
-"""Access control rules. The embedded brokers store and report them, but do not enforce them."""
+"""Access control rules.
+
+The embedded brokers store and report them, but do not enforce them.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 _ANY = 1
-"""Matches every value of an enumeration in a filter."""
+"""Number that matches every value of an enumeration in a filter."""
 _MATCH, _LITERAL, _PREFIXED = 2, 3, 4
 _WILDCARD = "*"
 
@@ -17,11 +20,11 @@ def _bits(*operations: int) -> int:
 TOPIC_OPERATIONS = _bits(3, 4, 5, 6, 7, 8, 10, 11)
 CLUSTER_OPERATIONS = _bits(5, 7, 8, 9, 10, 11, 12)
 GROUP_OPERATIONS = _bits(3, 6, 8, 10, 11)
-"""All operations on a group. Every client is authorized for them (KIP-430; Java: ``AclEntry``)."""
+"""Bit field of all operations on a group. Every client is authorized for them (KIP-430; Java: ``AclEntry``)."""
 
 
 class Rule(NamedTuple):
-    """One rule; enumerations are the protocol's numbers."""
+    """An access control rule. Enumerations are the protocol's numbers."""
 
     resource_type: int
     name: str
@@ -33,7 +36,7 @@ class Rule(NamedTuple):
 
 
 class RuleFilter(NamedTuple):
-    """A filter of rules; None matches any text."""
+    """A filter of access control rules. None matches any text."""
 
     resource_type: int
     name: str | None
@@ -67,7 +70,7 @@ class RuleFilter(NamedTuple):
 
 
 class Acls:
-    """All rules of the cluster, each once."""
+    """All access control rules of the cluster, each once."""
 
     def __init__(self) -> None:
         self._rules: dict[Rule, None] = {}

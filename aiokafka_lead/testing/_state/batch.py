@@ -1,4 +1,4 @@
-"""Record batches as a broker stores them: the producer's bytes, with the offset written into them.
+"""Record batches as a broker stores them: the bytes of the producer, with the offset written into them.
 
 Records are decoded only if necessary (`first_record_at`, `without_key`, `outside`).
 """
@@ -36,7 +36,7 @@ _MAGIC = 2
 
 
 class NotOneBatchError(InvalidRecordError):
-    """A broker's error before it looks up the log."""
+    """An error that a broker returns before it looks up the log."""
 
 
 class BatchHeader(NamedTuple):
@@ -66,14 +66,14 @@ class BatchHeader(NamedTuple):
 
 
 class StoredBatch:
-    """A batch in a partition's log."""
+    """A batch in the log of a partition."""
 
     __slots__ = ("base_offset", "data", "header", "last_offset", "leader_epoch", "max_timestamp_ms", "size")
 
     def __init__(
         self, header: BatchHeader, data: bytes, base_offset: int, leader_epoch: int, max_timestamp_ms: int
     ) -> None:
-        # The producer's header: the attributes below replace its offset, epoch and timestamps.
+        # The header from the producer. The attributes below replace its offset, epoch and timestamps.
         self.header = header
         self.data = data
         self.base_offset = base_offset
@@ -84,34 +84,37 @@ class StoredBatch:
 
 
 def validate(records: memoryview, *, max_bytes: int, produce_version: int) -> BatchHeader:
-    """Check a produce request's records as a broker does: a single whole batch of format 2, with a correct CRC.
+    """Check the records of a Produce request as a broker does: one whole batch of format 2, with a correct CRC.
 
-    Raises the error of a broker's answer (Java: ``ProduceRequest.validateRecords``, ``LogValidator.validateBatch``).
+    Raises the error of the broker's response (Java: ``ProduceRequest.validateRecords``,
+    ``LogValidator.validateBatch``).
     """
     size = len(records)
     if size > MAGIC_AT and records[MAGIC_AT] > _MAGIC:
-        raise CorruptRecordError(f"there is no record batch of format {records[MAGIC_AT]}")
+        raise CorruptRecordError(f"record batches of format {records[MAGIC_AT]} do not exist")
     if size < HEADER_SIZE or records[MAGIC_AT] != _MAGIC:
-        raise NotOneBatchError("Produce takes exactly one record batch of format 2 for a partition")
+        raise NotOneBatchError("Produce must have exactly one record batch of format 2 for a partition")
     header = BatchHeader._make(HEADER.unpack_from(records))
     if header.batch_length + LOG_OVERHEAD != size:
-        raise NotOneBatchError(f"the batch announces {header.batch_length + LOG_OVERHEAD} bytes, there are {size}")
+        raise NotOneBatchError(
+            f"the header of the batch says {header.batch_length + LOG_OVERHEAD} bytes, but there are {size}"
+        )
     if size > max_bytes:
-        raise MessageTooLargeError(f"the batch has {size} bytes, the topic takes {max_bytes}")
+        raise MessageTooLargeError(f"the batch has {size} bytes, but the topic allows {max_bytes}")
     if crc32c(records[ATTRIBUTES_AT:]) != header.crc:
         raise CorruptRecordError("the batch's CRC does not match its bytes")
     codec = header.attributes & CODEC_MASK
     if codec >= len(CODEC_NAMES):
-        # A broker answers the same, because of an unexpected exception.
-        raise UnknownServerError(f"there is no compression codec {codec}")
+        # A real broker returns the same error, because of an unexpected exception.
+        raise UnknownServerError(f"compression codec {codec} does not exist")
     name = CODEC_NAMES[codec]
     if name in CODECS and produce_version < CODECS[name].produce_version:
         raise UnsupportedCompressionTypeError(f"{name} needs Produce version {CODECS[name].produce_version}")
     if header.base_offset != 0:
-        raise InvalidRecordError(f"a producer's batch starts at offset 0, not {header.base_offset}")
+        raise InvalidRecordError(f"the batch of a producer must start at offset 0, not {header.base_offset}")
     if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
         raise InvalidRecordError(
-            f"the batch announces {header.record_count} records and {header.last_offset_delta} as last offset delta"
+            f"the batch has {header.record_count} records, but the last offset delta {header.last_offset_delta}"
         )
     if header.is_control:
         raise InvalidRecordError("producers must not write control batches")
@@ -121,7 +124,7 @@ def validate(records: memoryview, *, max_bytes: int, produce_version: int) -> Ba
 
 
 def transactional_header(records: memoryview | None) -> BatchHeader | None:
-    """Return the header of a batch in a transaction, before it is validated; None for other batches."""
+    """Return the header of a batch in a transaction before it is validated, or None for other batches."""
     if records is None or len(records) < HEADER_SIZE or records[MAGIC_AT] != _MAGIC:
         return None
     header = BatchHeader._make(HEADER.unpack_from(records))
@@ -131,9 +134,9 @@ def transactional_header(records: memoryview | None) -> BatchHeader | None:
 def store(
     records: memoryview, header: BatchHeader, base_offset: int, leader_epoch: int, append_time_ms: int | None
 ) -> StoredBatch:
-    """Return a validated batch with its place in the log written into it.
+    """Return a validated batch with its offset and epoch written into it.
 
-    ``append_time_ms`` is the timestamp for a topic with log-append time, otherwise None.
+    ``append_time_ms`` is the timestamp for a topic with log-append time, and otherwise None.
     """
     data = assign_offsets(records, base_offset, leader_epoch, log_append_time_ms=append_time_ms)
     max_timestamp_ms = header.max_timestamp_ms if append_time_ms is None else append_time_ms
@@ -164,7 +167,7 @@ def marker(
 
 
 def first_record_at(batch: StoredBatch, timestamp_ms: int, from_offset: int) -> tuple[int, int] | None:
-    """Return offset and timestamp of the batch's first record at or after a time and an offset, or None."""
+    """Return the offset and timestamp of the first record at or after a time and an offset, or None."""
     for record in _records(batch.data):
         if record.timestamp_ms >= timestamp_ms and record.offset >= from_offset:
             return record.offset, record.timestamp_ms
@@ -172,12 +175,12 @@ def first_record_at(batch: StoredBatch, timestamp_ms: int, from_offset: int) -> 
 
 
 def without_key(records: memoryview) -> list[int]:
-    """Return indexes of the records without a key: a compacted topic refuses them."""
+    """Return the indexes of the records without a key, which a compacted topic refuses."""
     return [index for index, record in enumerate(_records(records)) if record.key is None]
 
 
 def outside(records: memoryview, from_ms: int, to_ms: int) -> list[int]:
-    """Return indexes of the records with a timestamp (not -1) before or after these times."""
+    """Return the indexes of the records with a timestamp (other than -1) before or after these times."""
     times = (record.timestamp_ms for record in _records(records))
     return [index for index, time_ms in enumerate(times) if time_ms != -1 and not from_ms <= time_ms <= to_ms]
 
@@ -186,5 +189,5 @@ def _records(buffer: bytes | memoryview) -> Iterator[ConsumerRecord[bytes | None
     for view in read_batches(buffer, check_crcs=False):
         try:
             yield from view.records("", 0)
-        except BatchTooLargeError as error:  # a broker of Kafka allocates the memory, or crashes
+        except BatchTooLargeError as error:  # a real broker would allocate the memory, or crash
             raise MessageTooLargeError(error.message) from None

@@ -1,6 +1,7 @@
-"""Members of the classic protocol in a group of the new protocol: JoinGroup and SyncGroup act as heartbeats do there.
+"""Members of the classic protocol in a group of the new protocol (KIP-848).
 
-Answers to heartbeats make a member join again. It then learns of partitions that it must give up, or that it gets.
+JoinGroup and SyncGroup act as heartbeats there. The response to a heartbeat makes a member join again, and the member
+then learns of partitions that it must give up or that it gets.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def slots_of(topics: Iterable[tuple[str, Iterable[int]]], cluster: ClusterState)
 
 
 class ClassicMembers:
-    """The operations of a classic group, for a consumer group."""
+    """The operations of a classic group, applied to a consumer group of the new protocol."""
 
     def __init__(self, group: ConsumerGroup, cluster: ClusterState) -> None:
         self._group = group
@@ -108,7 +109,7 @@ class ClassicMembers:
             if member.classic is not None and member.member_id != request.member_id:
                 offered &= {name for name, _ in member.classic.protocols}
         if request.protocol_type != PROTOCOL_TYPE or not offered:
-            raise InconsistentGroupProtocolError(f"group {self._group.group_id} has no protocol in common with it")
+            raise InconsistentGroupProtocolError(f"the member and group {self._group.group_id} have no common protocol")
 
     def _joining(self, request: JoinRequest) -> ConsumerMember:
         if request.instance_id is None:
@@ -121,9 +122,9 @@ class ClassicMembers:
     def _checked(self, member_id: str, instance_id: str | None, generation: int) -> tuple[ConsumerMember, JoinRequest]:
         member = self._group.known_member(member_id, instance_id)
         if member.classic is None:
-            raise UnknownMemberIdError(f"{member_id} does not use the classic protocol")
+            raise UnknownMemberIdError(f"member {member_id} does not use the classic protocol")
         if generation != member.epoch:
-            raise IllegalGenerationError(f"{member_id} is at generation {member.epoch}, not {generation}")
+            raise IllegalGenerationError(f"member {member_id} is at generation {member.epoch}, not {generation}")
         return member, member.classic
 
     def sync(
@@ -136,11 +137,13 @@ class ClassicMembers:
         assignments: dict[str, bytes],
         reply: Callable[[SyncResult], None],
     ) -> None:
-        """Return a member's assignment. Its assignments for other members are ignored."""
+        """Return the assignment of a member. The assignments that it sends for other members are ignored."""
         member, joined = self._checked(member_id, instance_id, generation)
         chosen, metadata = joined.protocols[0]
         if protocol_type not in (None, PROTOCOL_TYPE) or protocol not in (None, chosen):
-            raise InconsistentGroupProtocolError(f"{member_id} joined with {chosen}, not {protocol}")
+            raise InconsistentGroupProtocolError(
+                f"member {member_id} joined with the protocol {chosen}, not {protocol}"
+            )
         if self._group.epoch > member.epoch and member.state is not MemberState.UNREVOKED:
             self._wait_for_join(member)
             raise RebalanceInProgressError()
@@ -153,7 +156,7 @@ class ClassicMembers:
         reply(SyncResult(None, PROTOCOL_TYPE, chosen, assignment))
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
-        """Keep a member alive. Raises RebalanceInProgressError if it should join again."""
+        """Keep a member alive. Raises RebalanceInProgressError if the member should join again."""
         member, joined = self._checked(member_id, instance_id, generation)
         self._group.heard_of(member, joined.session_timeout_ms)
         if (
@@ -165,12 +168,12 @@ class ClassicMembers:
             raise RebalanceInProgressError()
 
     def leave(self, member_id: str, instance_id: str | None) -> str:
-        """Remove a member, identified by its id, or only by its instance id; return its id."""
+        """Remove a member and return its id. The member is identified by its id, or only by its instance id."""
         if instance_id is not None and not member_id:
             member_id = self._group.static.get(instance_id, "")
         member = self._group.known_member(member_id, instance_id)
         if member.classic is None:
-            raise UnknownMemberIdError(f"{member_id} does not use the classic protocol")
+            raise UnknownMemberIdError(f"member {member_id} does not use the classic protocol")
         self._group.remove(member)
         return member_id
 

@@ -32,7 +32,7 @@ NO_ID = UUID(int=0)
 ALL_METRICS = "*"
 
 ACCEPTED = tuple(reversed(CODEC_NAMES[1:]))
-"""Compression types of pushes, in the broker's order of preference."""
+"""Compression types for pushes, in the order of the broker's preference."""
 
 _INTERVAL_MS = (100, 3_600_000)
 
@@ -52,7 +52,7 @@ _MAX_DECOMPRESSED = 64 * 1024 * 1024
 
 
 class ClientMetricsDefinition(NamedTuple):
-    """One option of a subscription: its type, and its default as text."""
+    """A config of a subscription: its type, and its default as text."""
 
     type: ConfigType
     default: str
@@ -75,9 +75,9 @@ class TelemetryPush(NamedTuple):
     terminating: bool
     """True if the client is stopping."""
     compression_type: str
-    """Its compression in transit."""
+    """Compression of the push in transit."""
     metrics: bytes
-    """Not compressed: ``MetricsData`` of opentelemetry-proto."""
+    """Decompressed metrics: ``MetricsData`` of opentelemetry-proto."""
 
 
 naming.show_in("aiokafka_lead.testing", TelemetryPush)
@@ -92,7 +92,7 @@ class Wanted(NamedTuple):
 
 
 class _Instance:
-    """A client at a broker."""
+    """A client that pushes metrics to a broker."""
 
     __slots__ = ("got_ms", "pushed_ms", "terminating", "version", "wanted")
 
@@ -100,13 +100,13 @@ class _Instance:
         self.wanted = wanted
         self.version = version
         self.got_ms = 0
-        """Time of its last request for the subscription; ``pushed_ms`` is the time of its last push."""
+        """Time at which the client last requested its subscription. ``pushed_ms`` is the time of its last push."""
         self.pushed_ms = 0
         self.terminating = False
 
 
 class ClientMetrics:
-    """The subscriptions of a cluster, the formats accepted by its brokers, and the pushes."""
+    """Subscriptions of a cluster, the formats that its brokers accept, and the pushes."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -133,7 +133,7 @@ class ClientMetrics:
         return DEFINITIONS[option].default if value is None else value
 
     def check(self, name: str, overrides: Mapping[str, str]) -> None:
-        """Raise an error for an invalid subscription."""
+        """Raise an error if the configs of a subscription are invalid."""
         if not name:
             raise InvalidRequestError("Subscription name can't be empty")
         for option in overrides:
@@ -152,7 +152,7 @@ class ClientMetrics:
         _patterns(overrides.get("match", ""))
 
     def replace(self, name: str, overrides: Mapping[str, str]) -> None:
-        """Replace the checked options of a subscription; without options it is removed."""
+        """Replace the configs of a subscription, after their check. Without configs, the subscription is removed."""
         self._version += 1
         if overrides:
             self._overrides[name] = dict(overrides)
@@ -175,7 +175,10 @@ class ClientMetrics:
     # --- clients -----------------------------------------------------------------------------------------------------
 
     def subscription(self, broker: int, client_instance_id: UUID, about: Mapping[str, str]) -> tuple[UUID, Wanted]:
-        """Return a client's id (new if it has none) and its subscription. Raises the errors of brokers' answers."""
+        """Return the id of a client, which is new if it has none, and its subscription.
+
+        Raises the errors of a broker's response.
+        """
         if client_instance_id == NO_ID:
             client_instance_id = uuid4()
         instance, now = self._instance(broker, client_instance_id, about), self._now_ms()
@@ -185,13 +188,13 @@ class ClientMetrics:
         return client_instance_id, instance.wanted
 
     def push(self, push: TelemetryPush, about: Mapping[str, str]) -> None:
-        """Accept a push, still compressed. Raises the errors of brokers' answers."""
+        """Accept a push, which is still compressed. Raises the errors of a broker's response."""
         if push.client_instance_id == NO_ID:
             raise InvalidRequestError("invalid client instance id")
         instance, now = self._instance(push.broker, push.client_instance_id, about), self._now_ms()
         before, instance.terminating = instance.terminating, push.terminating
         if before:
-            raise InvalidRequestError("the client has said before that it stops")
+            raise InvalidRequestError("the client has already sent its terminating push")
         # The first push after a subscription may come early, because clients vary its time.
         due = instance.got_ms > instance.pushed_ms or now - instance.pushed_ms >= instance.wanted.interval_ms
         if not due and not push.terminating:
@@ -237,5 +240,5 @@ def _decompressed(push: TelemetryPush) -> bytes:
 
 
 def codec_name(number: int) -> str:
-    """Return the name of a compression type; an unknown number gets a made-up name."""
+    """Return the name of a compression type. An unknown number gets a name that contains the number."""
     return CODEC_NAMES[number] if 0 <= number < len(CODEC_NAMES) else f"type {number}"

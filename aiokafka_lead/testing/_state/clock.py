@@ -7,13 +7,13 @@ from typing import Protocol
 
 
 class TimerHandle(Protocol):
-    """A future call."""
+    """A call at a later time, which can be cancelled."""
 
     def cancel(self) -> None: ...
 
 
 class Clock(Protocol):
-    """The time in seconds, from any start, and future calls."""
+    """The time in seconds, from an arbitrary start, and calls at later times."""
 
     def now(self) -> float: ...
     def call_at(self, when: float, call: Callable[[], None]) -> TimerHandle: ...

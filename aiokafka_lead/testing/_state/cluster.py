@@ -35,21 +35,21 @@ _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 def check_topic_name(name: str) -> None:
     """Raise InvalidTopicError for an invalid topic name."""
     if not _LEGAL_TOPIC.fullmatch(name) or name in (".", ".."):
-        raise InvalidTopicError(f"the topic name {name!r} is illegal")
+        raise InvalidTopicError(f"the topic name {name!r} is invalid")
 
 
 def _in_metrics(name: str) -> str:
-    """Return a topic's name in names of brokers' metrics, which two topics must not have in common."""
+    """Return the name of a topic in the names of brokers' metrics, which must be unique."""
     return name.replace(".", "_")
 
 
 def _allows_unclean(partition: Partition) -> bool:
-    """Return True if a replica that was not in sync may lead when no other can."""
+    """Return True if a replica that is not in sync may lead when no in-sync replica can."""
     return partition.topic.configs.get("unclean.leader.election.enable").strip().lower() == "true"
 
 
 class MetadataView(NamedTuple):
-    """The content of Metadata answers at one moment; a stale answer is made from an old view."""
+    """The content of Metadata responses at one moment. A stale response comes from an old view."""
 
     brokers: tuple[BrokerView, ...]
     controller_id: int
@@ -57,7 +57,7 @@ class MetadataView(NamedTuple):
 
 
 class BrokerNode:
-    """A broker as the cluster sees it."""
+    """A broker in the view of the cluster."""
 
     __slots__ = ("fetch_sessions", "host", "node_id", "port", "rack", "registered", "running")
 
@@ -67,9 +67,9 @@ class BrokerNode:
         self.host = host
         self.port = 0
         self.rack = rack
-        # Serves clients. A killed broker stays registered until the controller notices.
+        # True while it serves clients. A killed broker stays registered until the controller notices.
         self.running = False
-        # Alive according to the controller: metadata lists it, and it may lead.
+        # True if the controller considers it alive, so metadata lists it and it may lead.
         self.registered = False
         self.fetch_sessions = FetchSessions(fetch_session_slots)
 
@@ -78,12 +78,12 @@ class BrokerNode:
 
 
 class ClusterState:
-    """Brokers and topics. Changes wake the fetches that wait for affected partitions."""
+    """Brokers and topics. A change wakes the fetches that wait for the partitions concerned."""
 
     def __init__(self, nodes: Sequence[BrokerNode], cluster_id: str | None, topic_configs: Mapping[str, str]) -> None:
         self.cluster_id = cluster_id or base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
         self.nodes = {node.node_id: node for node in nodes}
-        # The brokers' defaults of topics' configs, over Kafka's defaults.
+        # Defaults of the brokers for topic configs, which override Kafka's defaults.
         self._topic_defaults = TopicDefaults(topic_configs)
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[UUID, Topic] = {}
@@ -149,7 +149,7 @@ class ClusterState:
         return tuple(node.view() for node in self.registered())
 
     def freeze(self) -> MetadataView:
-        """Return the current metadata, to be repeated later."""
+        """Return the current metadata, for later responses."""
         topics = {topic.name: self.topic_view(topic) for topic in self.topics.values()}
         return MetadataView(self.broker_views(), self.controller_id, topics)
 
@@ -169,7 +169,7 @@ class ClusterState:
         *,
         validate_only: bool = False,
     ) -> Topic:
-        """Create a topic; ``assignments`` gives each partition's replicas, the preferred leader first."""
+        """Create a topic. ``assignments`` has the replicas of each partition, with the preferred leader first."""
         check_topic_name(name)
         if name in self.topics:
             raise TopicAlreadyExistsError(f"Topic '{name}' already exists.")
@@ -188,14 +188,16 @@ class ClusterState:
     def add_partitions(
         self, topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None = None, *, validate_only: bool
     ) -> None:
-        """Grow a topic to ``count`` partitions."""
+        """Increase the number of partitions of a topic to ``count``."""
         present = len(topic.partitions)
         if count <= present:
-            raise InvalidPartitionsError(f"The topic {topic.name} currently has {present} partition(s); {count} asked.")
+            raise InvalidPartitionsError(
+                f"The topic {topic.name} currently has {present} partition(s); {count} requested."
+            )
         if assignments is None:
             assignments = self._spread(present, count - present, len(topic.partitions[0].replicas))
         elif len(assignments) != count - present:
-            raise InvalidReplicaAssignmentError(f"{count - present} assignments needed, {len(assignments)} given")
+            raise InvalidReplicaAssignmentError(f"{count - present} assignments are needed, not {len(assignments)}")
         for replicas in assignments:
             self._check_replicas(replicas)
         if not validate_only:
@@ -210,7 +212,7 @@ class ClusterState:
             listener(topic)
 
     def _spread(self, first: int, count: int, replication_factor: int) -> list[list[int]]:
-        """Return replicas for new partitions: leaders round robin over the brokers, racks in turn."""
+        """Return the replicas of new partitions: leaders are distributed over the brokers, and racks alternate."""
         ids = self._by_rack_in_turn()
         if count <= 0:
             raise InvalidPartitionsError("Number of partitions must be larger than 0.")
@@ -234,13 +236,13 @@ class ClusterState:
 
     def _check_replicas(self, replicas: Sequence[int]) -> None:
         if not replicas or len(set(replicas)) != len(replicas):
-            raise InvalidReplicaAssignmentError(f"replicas {list(replicas)} are none or repeat")
+            raise InvalidReplicaAssignmentError(f"replicas must not be empty or repeat a broker: {list(replicas)}")
         if unknown := [replica for replica in replicas if replica not in self.nodes]:
             raise InvalidReplicaAssignmentError(f"there are no brokers {unknown}")
 
     def _extend(self, topic: Topic, assignments: Sequence[Sequence[int]]) -> None:
         if not assignments:
-            raise InvalidPartitionsError("a topic needs a partition")
+            raise InvalidPartitionsError("a topic must have at least one partition")
         for replicas in assignments:
             self._check_replicas(replicas)
         for replicas in assignments:
@@ -252,16 +254,16 @@ class ClusterState:
     # --- leaders -----------------------------------------------------------------------------------------------------
 
     def move_leader(self, partition: Partition, to: int | None = None, resigned_until: float | None = None) -> int:
-        """Make another replica the leader, by default the next in the ISR; return its id.
+        """Make another replica the leader, by default the next one in the ISR, and return its id.
 
-        Until ``resigned_until``, the old leader has resigned, and the new leader has not learned of the change. The
-        replica need not have been in sync: replication is instant here.
+        Until ``resigned_until``, the old leader has resigned, but the new leader has not learned of the change. The new
+        leader need not have been in sync, because replication takes no time here.
         """
         if to is None:
             alive = [replica for replica in partition.isr if self.is_registered(replica)]
             if not alive:
-                raise PreferredLeaderNotAvailableError(f"{partition.topic.name}-{partition.index} has no replica alive")
-            # After the present leader in the replicas' order; a lone replica is elected again.
+                raise PreferredLeaderNotAvailableError(f"{partition.topic.name}-{partition.index} has no live replica")
+            # The next replica after the current leader; a single replica is elected again.
             order = partition.replicas
             at = order.index(partition.leader_id) if partition.leader_id in order else -1
             to = next(r for step in range(1, len(order) + 1) if (r := order[(at + step) % len(order)]) in alive)
@@ -269,7 +271,7 @@ class ClusterState:
             raise BrokerNotAvailableError(f"broker {to} is not alive")
         elif to not in partition.replicas:
             raise InvalidReplicaAssignmentError(
-                f"broker {to} is none of the replicas {partition.replicas} of {partition.topic.name}-{partition.index}"
+                f"broker {to} is not a replica of {partition.topic.name}-{partition.index}: {partition.replicas}"
             )
         old = partition.leader_id, partition.leader_epoch
         if to not in partition.isr:
@@ -295,13 +297,13 @@ class ClusterState:
             raise ElectionNotNeededError("Leader election not needed for topic partition.")
         alive = next((replica for replica in partition.replicas if self.is_registered(replica)), None)
         if alive is None:
-            raise PreferredLeaderNotAvailableError("No replica is alive.")
+            raise PreferredLeaderNotAvailableError("There is no live replica.")
         partition.isr = [alive]
         partition.set_leader(alive)
         partition.notify()
 
     def truncate(self, partition: Partition, offset: int) -> None:
-        """Drop records, like an unclean election: the log ends at ``offset``, and its leader has a new epoch."""
+        """Remove records like an unclean election: the log ends at ``offset``, and its leader has a new epoch."""
         partition.log.truncate(offset)
         partition.set_leader(partition.leader_id)
         partition.notify()
@@ -309,14 +311,14 @@ class ClusterState:
     def broker_gone(self, node_id: int) -> None:
         """Handle a broker that is dead or leaving: it leaves every ISR, and other replicas lead instead.
 
-        The last in-sync replica stays in the ISR without leading: no other replica may lead before it is back.
+        The last in-sync replica stays in the ISR without leading, because no other replica may lead before it is back.
         """
         self.nodes[node_id].registered = False
         for partition in self.partitions():
             remaining = [replica for replica in partition.isr if replica != node_id]
             if len(remaining) == len(partition.isr):
                 continue
-            # In the replicas' order, not the ISR's (Java: ``PartitionChangeBuilder.electAnyLeader``).
+            # In the order of the replicas, not of the ISR (Java: ``PartitionChangeBuilder.electAnyLeader``).
             alive = [replica for replica in partition.replicas if replica in remaining and self.is_registered(replica)]
             leader = alive[0] if alive else None
             if remaining:
@@ -329,9 +331,9 @@ class ClusterState:
                 partition.notify()
 
     def broker_back(self, node_id: int) -> None:
-        """Handle a broker's registration: it rejoins its partitions' ISR, and leads leaderless partitions if in sync.
+        """Handle the registration of a broker, which rejoins the ISR of its partitions.
 
-        With ``unclean.leader.election.enable`` it also leads leaderless partitions in which it was not in sync.
+        It leads partitions without a leader if it was in sync, or if they have ``unclean.leader.election.enable``.
         """
         self.nodes[node_id].registered = True
         for partition in self.partitions():
@@ -350,7 +352,7 @@ class ClusterState:
     # --- reassignment (KIP-455) --------------------------------------------------------------------------------------
 
     def reassign(self, partition: Partition, target: Sequence[int]) -> None:
-        """Begin to move a partition to other replicas, and finish immediately unless reassignments are held."""
+        """Begin to move a partition to other replicas. Finish immediately unless reassignments are held."""
         self._check_replicas(target)
         present = [replica for replica in partition.replicas if replica not in partition.adding]
         partition.adding = [replica for replica in target if replica not in present]

@@ -1,4 +1,4 @@
-"""Topic configurations, some of which are only stored, and features."""
+"""Configs of topics, some of which are only stored, and features."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SUPPORTED = {
 
 
 class Features:
-    """Levels by name; level 0 means a feature that is not finalized."""
+    """Levels of features by name. Level 0 means that a feature is not finalized."""
 
     def __init__(self, levels: Mapping[str, int]) -> None:
         self._levels = dict(levels)
@@ -46,7 +46,7 @@ class Features:
 
 
 class ConfigType(IntEnum):
-    """Names of value types in DescribeConfigs."""
+    """Type of a config's value, by its number in DescribeConfigs."""
 
     BOOLEAN = 1
     STRING = 2
@@ -57,7 +57,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigDefinition(NamedTuple):
-    """One topic option: its type, its default as text, and its permitted values (empty: any of its type)."""
+    """A config of topics: its type, its default as text, and its permitted values (empty: any of its type)."""
 
     type: ConfigType
     default: str
@@ -66,7 +66,7 @@ class ConfigDefinition(NamedTuple):
 
 
 TOPIC_CONFIGS: dict[str, ConfigDefinition] = {
-    # With effect:
+    # These configs have an effect.
     "cleanup.policy": ConfigDefinition(ConfigType.LIST, "delete", ("delete", "compact")),
     "max.message.bytes": ConfigDefinition(ConfigType.INT, "1048588", minimum=0),
     "message.timestamp.after.max.ms": ConfigDefinition(ConfigType.LONG, "3600000", minimum=0),
@@ -75,7 +75,7 @@ TOPIC_CONFIGS: dict[str, ConfigDefinition] = {
     "min.insync.replicas": ConfigDefinition(ConfigType.INT, "1", minimum=1),
     "retention.bytes": ConfigDefinition(ConfigType.LONG, "-1", minimum=-1),
     "segment.bytes": ConfigDefinition(ConfigType.INT, "1073741824", minimum=14),
-    # Stored and described, without effect:
+    # These configs are stored and described, but have no effect.
     "compression.gzip.level": ConfigDefinition(ConfigType.INT, "-1", minimum=-1),
     "compression.lz4.level": ConfigDefinition(ConfigType.INT, "9", minimum=1),
     "compression.type": ConfigDefinition(
@@ -107,7 +107,7 @@ TOPIC_CONFIGS: dict[str, ConfigDefinition] = {
 
 
 class TopicDefaults:
-    """Defaults of topics' options: the brokers' options, over Kafka's defaults."""
+    """Defaults of topics' configs: the configs of the brokers, and otherwise Kafka's defaults."""
 
     __slots__ = ("_overrides",)
 
@@ -121,7 +121,7 @@ class TopicDefaults:
 
 
 class TopicConfigs:
-    """A topic's options: explicit values over the defaults. Options needed by appends are plain attributes."""
+    """Configs of a topic: explicit values, and otherwise defaults. Those needed by appends are plain attributes."""
 
     __slots__ = (
         "_defaults",
@@ -155,7 +155,7 @@ class TopicConfigs:
         return self._defaults.get(name) if value is None else value
 
     def replaced(self, overrides: Mapping[str, str]) -> TopicConfigs:
-        """Return other options over the same defaults."""
+        """Return other explicit values with the same defaults."""
         return TopicConfigs(overrides, self._defaults)
 
 
@@ -164,14 +164,14 @@ def split_list(text: str) -> list[str]:
 
 
 def validate_config(name: str, value: str) -> None:
-    """Raise InvalidConfigError unless the option exists and permits the value."""
+    """Raise InvalidConfigError unless the config exists and permits the value."""
     definition = TOPIC_CONFIGS.get(name)
     if definition is None:
         raise InvalidConfigError(f"Unknown topic config name: {name}")
     try:
         if definition.type in (ConfigType.INT, ConfigType.LONG):
             bits = 31 if definition.type is ConfigType.INT else 63
-            number = int(value.replace("_", "?"))  # underscores are Python's
+            number = int(value.replace("_", "?"))  # only Python allows underscores in numbers
             valid = definition.minimum is not None and definition.minimum <= number < 2**bits
         elif definition.type is ConfigType.DOUBLE:
             valid = 0 <= float(value) <= 1

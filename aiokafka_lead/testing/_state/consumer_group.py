@@ -1,8 +1,8 @@
-"""A consumer group of the new protocol (KIP-848; Java: ``ConsumerGroup`` and its part of ``GroupMetadataManager``).
+"""A consumer group of the new protocol (KIP-848; Java: ``ConsumerGroup``, ``GroupMetadataManager``).
 
-The group epoch increases with every change of members, subscriptions or topics. The next heartbeat computes a target
-assignment for it, and each member's heartbeats lead the member there. Members may use the classic protocol: see
-`classic_members`.
+The group epoch increases with every change of members, subscriptions or topics. The next heartbeat computes the target
+assignment for the new epoch. With each heartbeat, a member then moves one step towards its part of the target. Members
+may also use the classic protocol: see `classic_members`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,10 @@ class ConsumerGroup:
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
     def heartbeat(self, beat: Beat) -> BeatResult:
-        """Process a heartbeat, with which a member joins, stays, leaves or reports changes. Raises its errors."""
+        """Process a heartbeat, with which a member joins, stays, leaves or reports changes.
+
+        Raises the errors of the response.
+        """
         if beat.epoch in (LEAVES, LEAVES_FOR_A_WHILE):
             return self._leave(beat)
         member = self._joining(beat) if beat.epoch == 0 else self._checked(beat)
@@ -93,13 +96,13 @@ class ConsumerGroup:
             return self.add(beat.member_id) if known is None else known
         old = self.static_member(beat.instance_id)
         if old is not None and old.classic is None and old.epoch != LEAVES_FOR_A_WHILE:
-            raise UnreleasedInstanceIdError(f"{beat.instance_id} is {old.member_id} already")
+            raise UnreleasedInstanceIdError(f"instance id {beat.instance_id} is in use by member {old.member_id}")
         return self.add_static(beat.member_id, beat.instance_id)
 
     def add(self, member_id: str) -> ConsumerMember:
         limit = self._options.max_size
         if limit is not None and len(self.members) >= limit:
-            raise GroupMaxSizeReachedError(f"group {self.group_id} has {limit} members already")
+            raise GroupMaxSizeReachedError(f"group {self.group_id} already has {limit} members")
         member = ConsumerMember(member_id or str(uuid4()))
         self.members[member.member_id] = member
         return member
@@ -128,7 +131,7 @@ class ConsumerGroup:
             if static is None:
                 raise UnknownMemberIdError(f"Instance id {instance_id} is unknown.")
             if static.member_id != member_id:
-                raise FencedInstanceIdError(f"{instance_id} is {static.member_id} now")
+                raise FencedInstanceIdError(f"instance id {instance_id} now belongs to member {static.member_id}")
         member = self.members.get(member_id)
         if member is None:
             raise UnknownMemberIdError(f"there is no member {member_id}")
@@ -137,12 +140,14 @@ class ConsumerGroup:
     def _checked(self, beat: Beat) -> ConsumerMember:
         member = self.known_member(beat.member_id, beat.instance_id)
         if beat.epoch > member.epoch:
-            raise FencedMemberEpochError(f"{beat.member_id} is at epoch {member.epoch}, not {beat.epoch} yet")
+            raise FencedMemberEpochError(f"member {beat.member_id} is at epoch {member.epoch}, not yet at {beat.epoch}")
         if beat.epoch < member.epoch:
-            # The answer with the new epoch may have been lost; the member then has only its earlier partitions.
+            # The response with the new epoch may have been lost, and then the member has only its earlier partitions.
             only_old = beat.owned is not None and beat.owned <= member.assigned.keys()
             if beat.epoch != member.previous_epoch or not only_old:
-                raise FencedMemberEpochError(f"{beat.member_id} is at epoch {member.epoch}, no longer {beat.epoch}")
+                raise FencedMemberEpochError(
+                    f"member {beat.member_id} is at epoch {member.epoch}, no longer at {beat.epoch}"
+                )
         return member
 
     def _leave(self, beat: Beat) -> BeatResult:
@@ -175,7 +180,7 @@ class ConsumerGroup:
 
     @property
     def assignor(self) -> str:
-        """The assignor named by most members; the default on a tie, or if no member names one."""
+        """Name of the assignor that most members request. The default on a tie, or if no member requests one."""
         votes = Counter(member.assignor for member in self.members.values() if member.assignor is not None)
         return max(votes, key=lambda name: (votes[name], name == DEFAULT_ASSIGNOR), default=DEFAULT_ASSIGNOR)
 
@@ -208,12 +213,12 @@ class ConsumerGroup:
         return "Stable" if settled else "Reconciling"
 
     def is_waiting(self, member: ConsumerMember) -> bool:
-        """Return True if other members still have partitions of this member's target."""
+        """Return True if other members still own partitions of this member's target."""
         missing = self.target.get(member.member_id, frozenset()) - member.assigned.keys()
         return any(map(self._is_held, missing))
 
     def _is_held(self, slot: Slot) -> bool:
-        """Return True if a member has the partition, or has not given it up yet."""
+        """Return True if a member owns the partition, or has not given it up yet."""
         return any(slot in each.assigned or slot in each.revoking for each in self.members.values())
 
     # --- commits -----------------------------------------------------------------------------------------------------
@@ -221,18 +226,21 @@ class ConsumerGroup:
     def check_commit(
         self, member_id: str, epoch: int, version: int, *, transactional: bool
     ) -> Callable[[Key], None] | None:
-        """Raise an error if no commit is permitted; return a check for each partition if it depends on that."""
+        """Raise an error if no commit is allowed.
+
+        If that depends on the partition, return a check for each partition.
+        """
         if epoch < 0 and not self.members:
             return None
         member = self.known_member(member_id, None)
         if member.classic is None and not transactional and version < _FIRST_COMMIT_VERSION:
-            raise UnsupportedVersionError(f"members of group {self.group_id} commit from version 9 on")
+            raise UnsupportedVersionError(f"members of group {self.group_id} need OffsetCommit version 9 or later")
         if epoch == member.epoch:
             return None
         stale = (
-            StaleMemberEpochError(f"{member_id} is at epoch {member.epoch}, not {epoch}")
+            StaleMemberEpochError(f"member {member_id} is at epoch {member.epoch}, not {epoch}")
             if member.classic is None
-            else IllegalGenerationError(f"{member_id} is at generation {member.epoch}, not {epoch}")
+            else IllegalGenerationError(f"member {member_id} is at generation {member.epoch}, not {epoch}")
         )
         if epoch > member.epoch:
             raise stale
@@ -251,12 +259,12 @@ class ConsumerGroup:
             return
         member = self.known_member(member_id or "", None)
         if epoch != member.epoch:
-            raise StaleMemberEpochError(f"{member_id} is at epoch {member.epoch}, not {epoch}")
+            raise StaleMemberEpochError(f"member {member_id} is at epoch {member.epoch}, not {epoch}")
 
     # --- ends --------------------------------------------------------------------------------------------------------
 
     def heard_of(self, member: ConsumerMember, session_timeout_ms: int) -> None:
-        """Restart a member's session. The timer is not moved: it checks the deadline when it fires."""
+        """Restart the session of a member. The timer is not moved; it checks the deadline when it fires."""
         member.deadline = self.clock.now() + session_timeout_ms / 1000
         if member.session_timer is None:
             member.session_timer = self.clock.call_at(member.deadline, lambda: self._look_at_session(member))
@@ -271,7 +279,7 @@ class ConsumerGroup:
             self.remove(member)
 
     def _watch_revocation(self, member: ConsumerMember) -> None:
-        """Set the rebalance timer of a member of the new protocol: it removes a member that keeps its partitions."""
+        """Set the rebalance timer of a member, which removes the member if it does not give up its partitions."""
         if member.classic is not None or member.state is not MemberState.UNREVOKED:
             if member.rebalance_timer is not None:
                 member.rebalance_timer.cancel()
@@ -294,7 +302,7 @@ class ConsumerGroup:
             return
         self.epoch += 1
         self._subscribed, self._preferred = self._topics_wanted(), self.assignor
-        if not self.members:  # no partitions are left to assign
+        if not self.members:  # there is no member to which to assign partitions
             self.target_epoch = self.epoch
 
     def coordinator_moved(self) -> None:

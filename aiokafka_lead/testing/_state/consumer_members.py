@@ -14,17 +14,17 @@ from .clock import TimerHandle
 from .members import JoinRequest
 
 LEAVES = -1
-"""The member epoch of a heartbeat that leaves the group."""
+"""Member epoch of a heartbeat with which a member leaves the group."""
 
 LEAVES_FOR_A_WHILE = -2
-"""The same for a static member, which keeps its partitions until its session expires."""
+"""Member epoch with which a static member leaves but keeps its partitions until its session expires."""
 
 Slot = tuple[UUID, int]
 """A topic's id and a partition."""
 
 
 class Beat(NamedTuple):
-    """A heartbeat. Absent fields are None; ``owned`` has all partitions of the member if present."""
+    """A heartbeat. A field that is absent is None. If ``owned`` is present, it has all partitions of the member."""
 
     member_id: str
     epoch: int
@@ -40,7 +40,7 @@ class Beat(NamedTuple):
 
 
 class BeatResult(NamedTuple):
-    """The answer to a heartbeat; ``assignment`` is None if unchanged."""
+    """The response to a heartbeat. ``assignment`` is None if it is unchanged."""
 
     member_id: str
     epoch: int
@@ -48,13 +48,13 @@ class BeatResult(NamedTuple):
 
 
 class MemberState(Enum):
-    """Progress of a member towards the target assignment."""
+    """Progress of a member towards its target assignment."""
 
     STABLE = auto()
     UNREVOKED = auto()
-    """It must give up partitions first."""
+    """The member must first give up partitions."""
     UNRELEASED = auto()
-    """It waits for partitions of other members."""
+    """The member waits for partitions that other members own."""
 
 
 class ConsumerMember:
@@ -94,13 +94,13 @@ class ConsumerMember:
         self.client_host = ""
         self.rebalance_timeout_ms = 0
         self.topics: frozenset[str] = frozenset()
-        # A regular expression for topics' whole names, in addition to ``topics``.
+        # A regular expression for whole names of topics, in addition to ``topics``.
         self.pattern = ""
         self.assignor: str | None = None
         self.epoch = 0
         self.previous_epoch = 0
         self.state = MemberState.STABLE
-        # Each with the epoch of its assignment: commits with this or a later epoch are accepted (KIP-1251).
+        # Partitions with the epoch of their assignment, from which on commits are accepted (KIP-1251).
         self.assigned: dict[Slot, int] = {}
         self.revoking: frozenset[Slot] = frozenset()
         # Its join request, if it uses the classic protocol.
@@ -108,7 +108,7 @@ class ConsumerMember:
         # End of its session without a further request, and the timer that checks it.
         self.deadline = float("inf")
         self.session_timer: TimerHandle | None = None
-        # Limits the wait for it to give up partitions; for classic members, to join again, and to sync.
+        # Limits the time to give up partitions and, for classic members, the time to join again and to sync.
         self.rebalance_timer: TimerHandle | None = None
         self.join_timer: TimerHandle | None = None
         self.sync_timer: TimerHandle | None = None
@@ -148,9 +148,9 @@ class ConsumerMember:
     def reconcile(
         self, target_epoch: int, target: Set[Slot], owned: Set[Slot] | None, is_free: Callable[[Slot], bool]
     ) -> None:
-        """Move one step towards the target: give up partitions first, then get free partitions.
+        """Move one step towards the target: first give up partitions, then get free partitions.
 
-        ``owned``: the partitions that the member has reported.
+        ``owned`` has the partitions that the member has reported.
         """
         if self.is_reconciled(target_epoch):
             return
@@ -179,9 +179,9 @@ class ConsumerMember:
 
 
 class Candidate(NamedTuple):
-    """A member as seen by a server-side assignor."""
+    """A member in the view of a server-side assignor."""
 
     member_id: str
     instance_id: str | None
     wanted: Mapping[UUID, int]
-    """Subscribed topics, with their partition counts."""
+    """Subscribed topics, with the number of their partitions."""

@@ -10,19 +10,19 @@ from ...errors import FetchSessionIdNotFoundError, FetchSessionTopicIdError, Inv
 from .topics import Partition
 
 FINAL_EPOCH = -1
-"""The request closes its session, or uses none."""
+"""Epoch of a request that closes its session, or uses none."""
 
 INITIAL_EPOCH = 0
-"""The request opens a new session."""
+"""Epoch of a request that opens a new session."""
 
 _EPOCHS = 2**31 - 1
 
 PartitionKey = tuple[str | UUID, int]
-"""Key of a partition in a request: topic name, or topic id from Fetch 13 on, and its index."""
+"""Key of a partition in a request: the topic's name, or its id from Fetch 13 on, and the partition's number."""
 
 
 class SessionPartition:
-    """A partition in a fetch request, or in a session: the request, and the last answer."""
+    """A partition in a fetch request or in a session, with the request and the last response."""
 
     __slots__ = (
         "fetch_offset",
@@ -51,7 +51,7 @@ class SessionPartition:
         self.partition = partition
         self.fetch_offset = fetch_offset
         self.max_bytes = max_bytes
-        # The client's view of the leader's epoch, and the epoch of its last record; -1 for none.
+        # The leader epoch that the client knows, and the epoch of its last record. -1 means none.
         self.leader_epoch = leader_epoch
         self.last_fetched_epoch = last_fetched_epoch
         # The partition itself, once found.
@@ -59,7 +59,7 @@ class SessionPartition:
         # The session of this partition, and the partition that notifies it of changes.
         self.session: FetchSession | None = None
         self.watched: Partition | None = None
-        # High watermark and log start of the last answer, -1 for none.
+        # High watermark and log start of the last response. -1 means none.
         self.told_high_watermark = -1
         self.told_start_offset = -1
 
@@ -85,7 +85,7 @@ class SessionPartition:
             self.session.stir(self, appended_bytes)
 
     def is_quiet(self, node_id: int, *, committed_only: bool) -> bool:
-        """Return True if the leader certainly has nothing to report about this partition: no records and no change.
+        """Return True if the leader certainly has no records and no change to report about this partition.
 
         Most partitions of a large session are quiet most of the time, and need no closer examination.
         """
@@ -102,9 +102,9 @@ class SessionPartition:
         )
 
     def is_news(self, error_code: int, high_watermark: int, start_offset: int) -> bool:
-        """Return True if an answer without records has new information; remember that it was sent.
+        """Return True if a response without records has new information, and remember that it was sent.
 
-        After an error, the partition's next answer is always sent, to report the end of the error.
+        After an error, the next response of the partition is always sent, to report the end of the error.
         """
         changed = (
             error_code != 0 or high_watermark != self.told_high_watermark or start_offset != self.told_start_offset
@@ -118,9 +118,9 @@ WHOLE_LOOK_EVERY_S = 0.5
 
 
 class FetchSession:
-    """A consumer's session at a broker.
+    """A consumer's fetch session at a broker.
 
-    A fetch examines the partitions with changes, and all of them twice a second.
+    A fetch examines the partitions that have changed, and all partitions twice a second.
     """
 
     __slots__ = ("epoch", "loud", "partitions", "session_id", "used_at", "uses_topic_ids", "waiting", "whole_look_at")
@@ -129,7 +129,7 @@ class FetchSession:
         self.session_id = session_id
         # The epoch that the next request must carry.
         self.epoch = 1
-        # In the order in which they are served: a partition that got records moves to the end.
+        # In the order in which they are served. A partition that got records moves to the end.
         self.partitions: dict[PartitionKey, SessionPartition] = {}
         self.uses_topic_ids = uses_topic_ids
         self.used_at = now
@@ -154,7 +154,7 @@ class FetchSession:
             self.waiting(appended_bytes)
 
     def release(self) -> None:
-        """Stop watching: the session has ended."""
+        """Stop watching partitions, because the session has ended."""
         for partition in self.partitions.values():
             partition.unwatch()
             partition.session = None
@@ -179,14 +179,14 @@ class FetchSession:
                 gone.session = None
 
     def move_to_end(self, partition: SessionPartition) -> None:
-        """Move a partition that got records to the end, so that other partitions come first next time."""
+        """Move a partition that got records to the end, so that other partitions are served first next time."""
         for partitions in (self.partitions, self.loud):
             if partitions.pop(partition.key, None) is not None:
                 partitions[partition.key] = partition
 
 
 class FetchSessions:
-    """The sessions of a broker, at most ``slots``: beyond that, the longest idle session is evicted."""
+    """The fetch sessions of a broker. Beyond ``slots`` sessions, the one idle for the longest time is evicted."""
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
@@ -197,12 +197,12 @@ class FetchSessions:
         return len(self._sessions)
 
     def clear(self) -> None:
-        """Forget all sessions, like a restarted broker."""
+        """Forget all sessions, as a broker does when it restarts."""
         for session_id in list(self._sessions):
             self.close(session_id)
 
     def create(self, *, uses_topic_ids: bool, now: float) -> FetchSession | None:
-        """Return a new session with an unpredictable id, or None if there are no slots."""
+        """Return a new session with an unpredictable id, or None if there is no free slot."""
         if self.slots <= 0:
             return None
         if len(self._sessions) >= self.slots:
@@ -222,7 +222,7 @@ class FetchSessions:
         if session.epoch != epoch:
             raise InvalidFetchSessionEpochError(f"fetch session {session_id} is at epoch {session.epoch}, not {epoch}")
         if session.uses_topic_ids != uses_topic_ids:
-            raise FetchSessionTopicIdError(f"fetch session {session_id} began with the other kind of topic names")
+            raise FetchSessionTopicIdError(f"fetch session {session_id} must not mix topic names and topic ids")
         session.epoch = session.epoch % _EPOCHS + 1
         session.used_at = now
         return session

@@ -1,7 +1,7 @@
-"""A classic consumer group (Java: ``ClassicGroup`` and its part of ``GroupMetadataManager``).
+"""A classic consumer group (Java: ``ClassicGroup``, ``GroupMetadataManager``).
 
-JoinGroup and SyncGroup are answered later, through the function passed with the request: a generation starts when every
-member has joined, or when the rebalance timeout has passed.
+JoinGroup and SyncGroup are answered later, with the function that is passed together with the request. A generation
+starts when every member has joined, or when the rebalance timeout has passed.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Group:
         self.members: dict[str, Member] = {}
         # Static members' ids by instance id (KIP-345).
         self.static: dict[str, str] = {}
-        # Ids that were assigned and have not joined yet, with the timers that forget them.
+        # Ids that were assigned but have not joined yet, with the timers that delete them.
         self._promised: dict[str, TimerHandle] = {}
-        # Ends the wait for joins, or for syncs.
+        # Timer that ends the wait for JoinGroup or SyncGroup.
         self._phase_timer: TimerHandle | None = None
         # A new group waits this long for more members.
         self._opens_at = 0.0
@@ -52,13 +52,16 @@ class Group:
     # --- joining -----------------------------------------------------------------------------------------------------
 
     def join(self, request: JoinRequest, reply: Callable[[JoinResult], None]) -> None:
-        """Handle a member that joins or joins again. Raises an error, or calls ``reply``, possibly later."""
+        """Handle a member that joins or joins again.
+
+        Raises an error, or calls ``reply``, possibly later.
+        """
         if self.members and (
             request.protocol_type != self.protocol_type or not self._has_common(request.protocols, request.member_id)
         ):
-            raise InconsistentGroupProtocolError(f"group {self.group_id} has no protocol in common with this member")
+            raise InconsistentGroupProtocolError(f"the member and group {self.group_id} have no common protocol")
         if not request.protocol_type or not request.protocols:
-            raise InconsistentGroupProtocolError("a member needs a protocol")
+            raise InconsistentGroupProtocolError("a member must have at least one protocol")
         if not request.member_id:
             self._join_new(request, reply)
         elif request.member_id in self._promised:
@@ -91,7 +94,7 @@ class Group:
     def _add(self, member_id: str, request: JoinRequest, reply: Callable[[JoinResult], None]) -> None:
         limit = self._options.max_size
         if limit is not None and len(self.members) >= limit:
-            raise GroupMaxSizeReachedError(f"group {self.group_id} has {limit} members already")
+            raise GroupMaxSizeReachedError(f"group {self.group_id} already has {limit} members")
         member = self.members[member_id] = Member(member_id, request)
         if request.instance_id is not None:
             self.static[request.instance_id] = member_id
@@ -105,22 +108,22 @@ class Group:
         unchanged = member.request.protocols == request.protocols
         self._heard_of(member)
         if self.state is GroupState.COMPLETING and unchanged:
-            # Its answer was lost: the generation that it joined has begun.
+            # The response was lost, and the generation that the member has joined has begun.
             reply(self._joined(member, tell_members=member.member_id == self.leader))
             return
         if self.state is GroupState.STABLE and unchanged and member.member_id != self.leader:
             reply(self._joined(member, tell_members=False))
             return
         member.request = request
-        # A pending request is answered by its successor.
+        # The new request replaces a pending one.
         member.reply_join = reply
         self._prepare_rebalance()
 
     def _replace_static(self, member_id: str, request: JoinRequest, reply: Callable[[JoinResult], None]) -> None:
-        """Handle a static member that returned without its id: it gets a new id, and the old id is fenced."""
+        """Handle a static member that returned without its id. It gets a new id, and the old id is fenced."""
         assert request.instance_id is not None
         old = self.members.pop(self.static[request.instance_id])
-        fenced = FencedInstanceIdError(f"{request.instance_id} joined again")
+        fenced = FencedInstanceIdError(f"instance id {request.instance_id} has joined again")
         old.answer_join(JoinResult(old.member_id, fenced))
         old.answer_sync(SyncResult(fenced))
         self._stop_session(old)
@@ -132,8 +135,8 @@ class Group:
             self.leader = member_id
         self._heard_of(member)
         if self.state is GroupState.STABLE and self._select_protocol() == self.protocol:
-            # Nothing changed for the other members. A leader whose version cannot skip the assignment gets the name of
-            # another leader: its previous id.
+            # The other members are not affected, so the leader must not assign again. A leader whose version cannot
+            # skip the assignment gets its own previous id as the id of the leader.
             result = self._joined(member, tell_members=was_leader and request.may_skip)
             if was_leader:
                 result = result._replace(
@@ -243,7 +246,10 @@ class Group:
         assignments: dict[str, bytes],
         reply: Callable[[SyncResult], None],
     ) -> None:
-        """Handle a request for an assignment; the leader's has all assignments. Raises an error, or calls ``reply``."""
+        """Handle a request for an assignment. The request of the leader has all assignments.
+
+        Raises an error, or calls ``reply``, possibly later.
+        """
         member = self._checked(member_id, instance_id)
         if generation != self.generation:
             raise IllegalGenerationError(f"group {self.group_id} is at generation {self.generation}, not {generation}")
@@ -270,7 +276,7 @@ class Group:
         return SyncResult(None, self.protocol_type, self.protocol, member.assignment)
 
     def _sync_timed_out(self) -> None:
-        """Remove members that have not synchronised in time; without the leader there are no assignments."""
+        """Remove members that have not sent SyncGroup in time. Without the leader, there are no assignments."""
         if self.state is not GroupState.COMPLETING:
             return
         for member in list(self.members.values()):
@@ -285,7 +291,7 @@ class Group:
     # --- staying and leaving -----------------------------------------------------------------------------------------
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
-        """Keep a member alive. Raises the error with which the heartbeat is answered."""
+        """Keep a member alive. Raises the error in the response to the heartbeat."""
         member = self._checked(member_id, instance_id)
         if generation != self.generation:
             raise IllegalGenerationError(f"group {self.group_id} is at generation {self.generation}, not {generation}")
@@ -294,13 +300,13 @@ class Group:
             raise RebalanceInProgressError()
 
     def check_commit(self, member_id: str, instance_id: str | None, generation: int, *, transactional: bool) -> None:
-        """Raise an error if a member, or an outsider in a group without members, may not commit offsets now."""
+        """Raise an error if a member, or a client that is not a member, may not commit offsets now."""
         if generation < 0 and not self.members:
             return
         if generation < 0 and not member_id and instance_id is None:
             if transactional:
                 return
-            raise UnknownMemberIdError(f"group {self.group_id} has members: only they commit")
+            raise UnknownMemberIdError(f"group {self.group_id} has members, so only they may commit offsets")
         member = self._checked(member_id, instance_id)
         if generation != self.generation:
             raise IllegalGenerationError(f"group {self.group_id} is at generation {self.generation}, not {generation}")
@@ -309,7 +315,7 @@ class Group:
         self._heard_of(member)
 
     def leave(self, member_id: str, instance_id: str | None) -> str:
-        """Remove a member, identified by its id, or only by its instance id; return its id."""
+        """Remove a member and return its id. The member is identified by its id, or only by its instance id."""
         if instance_id is not None and not member_id:
             member_id = self.static.get(instance_id, "")
         if member_id in self._promised:
@@ -318,7 +324,7 @@ class Group:
             return member_id
         member = self._checked(member_id, instance_id)
         self._drop(member)
-        unknown = UnknownMemberIdError("left the group")
+        unknown = UnknownMemberIdError("the member has left the group")
         member.answer_join(JoinResult(member_id, unknown))
         member.answer_sync(SyncResult(unknown))
         self._after_removal()
@@ -330,14 +336,14 @@ class Group:
             if known is None:
                 raise UnknownMemberIdError(f"there is no static member {instance_id}")
             if known != member_id:
-                raise FencedInstanceIdError(f"{instance_id} is {known} now")
+                raise FencedInstanceIdError(f"instance id {instance_id} now belongs to member {known}")
         member = self.members.get(member_id)
         if member is None:
             raise UnknownMemberIdError(f"there is no member {member_id}")
         return member
 
     def _heard_of(self, member: Member) -> None:
-        """Restart a member's session. The timer is not moved: it checks the deadline when it fires."""
+        """Restart the session of a member. The timer is not moved; it checks the deadline when it fires."""
         member.deadline = self._clock.now() + member.request.session_timeout_ms / 1000
         if member.session_timer is None:
             member.session_timer = self._clock.call_at(member.deadline, lambda: self._look_at_session(member))
@@ -390,7 +396,7 @@ class Group:
             member.answer_sync(SyncResult(error))
 
     def take_over(self, generation: int, protocol_type: str, members: Iterable[tuple[str, JoinRequest, bytes]]) -> None:
-        """Take over the members of a group of the new protocol, with their assignments, and make them join again."""
+        """Take over the members of a group of the new protocol with their assignments, and make them join again."""
         self.generation, self.protocol_type, self.state = generation, protocol_type, GroupState.STABLE
         for member_id, request, assignment in members:
             member = self.members[member_id] = Member(member_id, request)

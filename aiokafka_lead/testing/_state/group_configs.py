@@ -1,4 +1,4 @@
-"""Options of single groups (ConfigResource GROUP; Java: ``GroupConfig``, ``ShareGroupConfig``)."""
+"""Configs of single groups (resource type GROUP; Java: ``GroupConfig``, ``ShareGroupConfig``)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DURATION = re.compile(
 
 
 class GroupConfigDefinition(NamedTuple):
-    """One option of groups: its type, its default as text, and its permitted values."""
+    """A config of groups: its type, its default as text, and its permitted values."""
 
     type: ConfigType
     default: str
@@ -38,7 +38,7 @@ def _definitions(options: GroupOptions) -> dict[str, GroupConfigDefinition]:
     """Return the definitions, with lower minimums than real brokers (``group.share.min.session.timeout.ms``, ...)."""
     interval = _number(1000, 15_000, 0)
     return {
-        # With effect:
+        # These configs have an effect.
         "consumer.session.timeout.ms": _number(options.consumer_session_timeout_ms, 60_000),
         "consumer.heartbeat.interval.ms": _number(options.consumer_heartbeat_interval_ms, 15_000),
         "share.session.timeout.ms": _number(options.share_session_timeout_ms, 60_000),
@@ -51,7 +51,7 @@ def _definitions(options: GroupOptions) -> dict[str, GroupConfigDefinition]:
             ConfigType.STRING, "read_uncommitted", choices=("read_committed", "read_uncommitted")
         ),
         "share.renew.acknowledge.enable": GroupConfigDefinition(ConfigType.BOOLEAN, "true", choices=("true", "false")),
-        # Stored and described, without effect: assignments are immediate, and there are no streams groups.
+        # These have no effect, because assignments are immediate and there are no streams groups.
         "consumer.assignment.interval.ms": interval,
         "share.assignment.interval.ms": interval,
         "streams.session.timeout.ms": _number(45_000, 60_000),
@@ -76,17 +76,17 @@ class ShareSettings(NamedTuple):
 
 
 class GroupConfigs:
-    """Explicit options by group, over the brokers' defaults."""
+    """Explicit configs by group, and otherwise the brokers' defaults."""
 
     def __init__(self, options: GroupOptions) -> None:
         self.definitions = _definitions(options)
         self._overrides: dict[str, dict[str, str]] = {}
-        # Needed for each record.
+        # Kept, because they are needed for each record.
         self._share: dict[str, ShareSettings] = {}
 
     @property
     def names(self) -> list[str]:
-        """Groups with explicit options."""
+        """Groups with explicit configs."""
         return sorted(self._overrides)
 
     def overrides(self, group_id: str) -> Mapping[str, str]:
@@ -115,7 +115,7 @@ class GroupConfigs:
         return found
 
     def check(self, group_id: str, overrides: Mapping[str, str]) -> None:
-        """Raise an error for invalid options of a group."""
+        """Raise an error if configs of a group are invalid."""
         if not group_id:
             raise InvalidRequestError("Default group resources are not allowed.")
         for name in overrides:
@@ -142,7 +142,7 @@ class GroupConfigs:
             )
 
     def _check_bounds(self, name: str, value: str) -> None:
-        """Check the bounds that brokers' options set."""
+        """Check the bounds that configs of the brokers set."""
         definition = self.definitions[name]
         if definition.type is not ConfigType.INT:
             return
@@ -162,7 +162,7 @@ class GroupConfigs:
                 raise InvalidConfigError(f"{session} must be greater than {heartbeat}")
 
     def replace(self, group_id: str, overrides: Mapping[str, str]) -> None:
-        """Replace a group's options with checked options."""
+        """Replace the configs of a group, after their check."""
         self._share.pop(group_id, None)
         if overrides:
             self._overrides[group_id] = dict(overrides)
@@ -171,7 +171,7 @@ class GroupConfigs:
 
 
 def reset_time_ms(reset: str, now_ms: int) -> int | None:
-    """Return the start time of a share group's records, for a policy by duration; None for other policies."""
+    """Return the time at which the records of a share group start, or None if the policy is not a duration."""
     found = _DURATION.fullmatch(reset)
     if found is None:
         return None

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 
 def move_to_consumer(old: Group, new: ConsumerGroup, cluster: ClusterState) -> None:
-    """Convert a classic group's members with their partitions to settled members of the new group.
+    """Convert the members of a classic group, with their partitions, to settled members of the new group.
 
-    Raises GroupIdNotFoundError, without changes, if the members are not readable as consumers.
+    Raises GroupIdNotFoundError, and changes no group, if the members cannot be read as consumers.
     """
     try:
         if old.protocol_type != PROTOCOL_TYPE:
-            raise GroupIdNotFoundError(f"group {old.group_id} is not one of consumers")
+            raise GroupIdNotFoundError(f"group {old.group_id} is not a group of consumers")
         moved = [(member, _as_consumer(old, member.member_id, cluster)) for member in old.members.values()]
     except MalformedMessageError as error:
         raise GroupIdNotFoundError(f"group {old.group_id} cannot be read: {error}") from None
@@ -67,7 +67,10 @@ def _as_consumer(group: Group, member_id: str, cluster: ClusterState) -> Consume
 
 
 def move_to_classic(old: ConsumerGroup, new: Group, cluster: ClusterState) -> None:
-    """Convert the group's members, all of the classic protocol, with their partitions, and start a rebalance."""
+    """Convert the members of the group, with their partitions, to a classic group, and start a rebalance.
+
+    All of them must use the classic protocol.
+    """
     old.close()
     members = [
         (member.member_id, member.classic, write_assignment(member.assigned, cluster, 0))
@@ -78,7 +81,7 @@ def move_to_classic(old: ConsumerGroup, new: Group, cluster: ClusterState) -> No
 
 
 class ClassicApi(Protocol):
-    """The interface for members of the classic protocol, in a group of either kind."""
+    """Operations of members of the classic protocol, in a group of either kind."""
 
     def join(self, request: JoinRequest, reply: Callable[[JoinResult], None]) -> None: ...
     def sync(
@@ -96,7 +99,7 @@ class ClassicApi(Protocol):
 
 
 class GroupCoordinator:
-    """Groups by id. A group exists from its first member on, or while it has offsets.
+    """Groups by id. A group exists from its first member on, and as long as it has members or offsets.
 
     Invariant: no id is in two of ``groups``, ``consumers`` and ``shares``.
     """
@@ -119,7 +122,7 @@ class GroupCoordinator:
         limits = self.options
         if not limits.min_session_timeout_ms <= request.session_timeout_ms <= limits.max_session_timeout_ms:
             raise InvalidSessionTimeoutError(
-                f"session timeout {request.session_timeout_ms} ms is not in "
+                f"the session timeout {request.session_timeout_ms} ms is outside "
                 f"{limits.min_session_timeout_ms}..{limits.max_session_timeout_ms}"
             )
         if group_id in self.shares:
@@ -172,7 +175,7 @@ class GroupCoordinator:
         move_to_classic(group, classic, self._cluster)
 
     def share_group(self, group_id: str, *, create: bool = False) -> ShareGroup:
-        """Return a share group; with ``create`` a missing group is created. Raises GroupIdNotFoundError."""
+        """Return a share group. With ``create``, a missing group is created. Raises GroupIdNotFoundError."""
         found = self.shares.get(group_id)
         if found is not None:
             return found
@@ -186,7 +189,7 @@ class GroupCoordinator:
         return found
 
     def alter_share_offsets(self, group_id: str, offsets: Mapping[Slot, int]) -> None:
-        """Make a share group without members begin at other offsets, creating it if necessary."""
+        """Set the start offsets of a share group without members. Create the group if it is missing."""
         if self.share_group(group_id, create=True).members:
             raise NonEmptyGroupError("The group is not empty.")
         for slot, offset in offsets.items():
@@ -209,7 +212,10 @@ class GroupCoordinator:
         version: int = 0,
         transactional: bool = False,
     ) -> Callable[[Key], None] | None:
-        """Raise an error if no commit is permitted; return a check for each partition if it depends on that."""
+        """Raise an error if no commit is allowed.
+
+        If that depends on the partition, return a check for each partition.
+        """
         if group_id in self.shares:
             raise GroupIdNotFoundError(f"Group {group_id} is not a consumer group.")
         consumers = self.consumers.get(group_id)
@@ -225,7 +231,7 @@ class GroupCoordinator:
         return None
 
     def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
-        """Raise an error if a member of the new protocol may not fetch its group's positions."""
+        """Raise an error if a member of the new protocol may not fetch the committed offsets of its group."""
         consumers = self.consumers.get(group_id)
         if consumers is not None:
             consumers.check_fetch(member_id, epoch)
@@ -253,12 +259,12 @@ class GroupCoordinator:
         self.offsets.delete_group(group_id)
 
     def topic_deleted(self, topic: Topic) -> None:
-        """Delete a topic's positions."""
+        """Delete the committed offsets of a topic."""
         self.offsets.delete_topic(topic.name)
         self.share_states.delete_topic(topic.topic_id)
 
     def slot_moved(self, slot: int) -> None:
-        """Move the groups of a slot to another coordinator; waiting requests get an error."""
+        """Move the groups of a slot to another coordinator. Waiting requests get an error."""
         for group in self.groups.values():
             if slot_of(group.group_id) == slot:
                 group.coordinator_moved(NotCoordinatorError())

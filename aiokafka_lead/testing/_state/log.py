@@ -1,7 +1,7 @@
-"""A partition's log: whole batches in memory, offsets, leader epochs, producers, transactions.
+"""Log of a partition: whole batches in memory, offsets, leader epochs, producers, transactions.
 
-All replicas of a partition share one log. Replication is therefore instant, and the high watermark is the log's end.
-`PartitionLog.truncate` simulates the loss of records that were not replicated.
+All replicas of a partition share one log. Replication is therefore instant, and the high watermark is the end of the
+log. `PartitionLog.truncate` simulates the loss of records that were not replicated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .producers import ProducerStates
 
 
 class AbortedTxn(NamedTuple):
-    """An aborted transaction's extent, for read_committed consumers."""
+    """The offsets of an aborted transaction, for read_committed consumers."""
 
     producer_id: int
     first_offset: int
@@ -24,7 +24,7 @@ class AbortedTxn(NamedTuple):
 
 
 class OffsetAt(NamedTuple):
-    """A position in the log; -1 in all fields if there is none."""
+    """Offset of a record in the log, with its timestamp and epoch. All fields are -1 if there is no such record."""
 
     offset: int
     timestamp_ms: int
@@ -35,9 +35,9 @@ NOWHERE = OffsetAt(-1, -1, -1)
 
 
 class PartitionLog:
-    """Appends, reads and answers queries. Offsets outside the log raise OffsetOutOfRangeError.
+    """Appends and reads batches, and answers queries. Offsets outside the log raise OffsetOutOfRangeError.
 
-    Invariant: ``_last_offsets[i] == batches[i].last_offset``, rising; ``start_offset <= end_offset``.
+    Invariants: ``_last_offsets[i] == batches[i].last_offset``, and they increase; ``start_offset <= end_offset``.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class PartitionLog:
         # The offset of the next record, and also the high watermark.
         self.end_offset = 0
         self.size_bytes = 0
-        # (epoch, first offset written under it or after it began), rising in both.
+        # Each epoch with the first offset since it began. Both increase.
         self.epochs: list[tuple[int, int]] = []
         self.producers = ProducerStates()
         self.aborted: list[AbortedTxn] = []
@@ -57,13 +57,16 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """The end for read_committed (LSO): the first offset of the oldest open transaction, or the log's end."""
+        """End of the log for read_committed consumers.
+
+        It is the first offset of the oldest open transaction, or the log's end without one.
+        """
         return self.end_offset if self.stable_offset is None else self.stable_offset
 
     def begin_epoch(self, epoch: int) -> None:
         """Begin a leader's epoch at the current end of the log."""
         if self.epochs and self.epochs[-1][1] == self.end_offset:
-            # The previous epoch wrote nothing, and is removed as in Java's LeaderEpochFileCache.
+            # The previous epoch has no records, so it is removed as in Java's LeaderEpochFileCache.
             self.epochs.pop()
         self.epochs.append((epoch, self.end_offset))
 
@@ -98,7 +101,10 @@ class PartitionLog:
         now_ms: int,
         own_epoch: bool = False,
     ) -> StoredBatch:
-        """Append the marker that ends a producer's transaction; ``own_epoch``: see `ProducerStates.marker_appended`."""
+        """Append the marker that ends a producer's transaction.
+
+        For ``own_epoch``, see `ProducerStates.marker_appended`.
+        """
         first_offset = self.producers.marker_appended(
             producer_id, epoch, coordinator_epoch, now_ms, own_epoch=own_epoch
         )
@@ -126,7 +132,7 @@ class PartitionLog:
     def read(self, offset: int, max_bytes: int, *, committed_only: bool, at_least_one: bool) -> tuple[list[bytes], int]:
         """Return whole batches, beginning with the batch that contains ``offset``, and their total size in bytes.
 
-        ``at_least_one``: the first batch is included even if it is larger than ``max_bytes`` (KIP-74).
+        With ``at_least_one``, the first batch is included even if it is larger than ``max_bytes`` (KIP-74).
         """
         batches, size = self.stored(offset, max_bytes, committed_only=committed_only, at_least_one=at_least_one)
         return [batch.data for batch in batches], size
@@ -134,7 +140,7 @@ class PartitionLog:
     def stored(
         self, offset: int, max_bytes: int, *, committed_only: bool, at_least_one: bool
     ) -> tuple[list[StoredBatch], int]:
-        """Return the same batches as `read`, in stored form."""
+        """Return the batches that `read` returns, as `StoredBatch` objects."""
         if offset < self.start_offset or offset > self.end_offset:
             raise OffsetOutOfRangeError(f"offset {offset} is outside {self.start_offset}..{self.end_offset}")
         end = self.last_stable_offset if committed_only else self.end_offset
@@ -163,7 +169,7 @@ class PartitionLog:
         ]
 
     def aborted_in(self, offset: int, up_to: int) -> list[AbortedTxn]:
-        """Return aborted transactions that overlap ``offset..up_to`` (exclusive)."""
+        """Return the aborted transactions that overlap the offsets from ``offset`` to ``up_to``, exclusive."""
         return [txn for txn in self.aborted if txn.last_offset >= offset and txn.first_offset < up_to]
 
     def next_offset_after(self, offset: int, batch_count: int) -> int:
@@ -171,12 +177,12 @@ class PartitionLog:
         return self._last_offsets[bisect_left(self._last_offsets, offset) + batch_count - 1] + 1
 
     def epoch_at(self, offset: int) -> int:
-        """Return the leader epoch under which an offset was written, -1 before the first."""
+        """Return the leader epoch under which an offset was written, or -1 before the first epoch."""
         index = bisect_right(self.epochs, offset, key=lambda entry: entry[1])
         return self.epochs[index - 1][0] if index else -1
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the largest epoch <= ``epoch``, and its end (KIP-101, KIP-320); (-1, -1) if unknown.
+        """Return the largest epoch up to ``epoch``, and its end offset (KIP-101, KIP-320); (-1, -1) if it is unknown.
 
         Java: ``LeaderEpochFileCache.endOffsetFor``.
         """
@@ -215,7 +221,7 @@ class PartitionLog:
         return NOWHERE if found is None else OffsetAt(*found, newest.leader_epoch)
 
     def delete_before(self, offset: int) -> None:
-        """Move the log's start (DeleteRecords, retention), and drop batches that are completely before it."""
+        """Move the start of the log (DeleteRecords, retention), and delete batches that are wholly before it."""
         if offset < 0 or offset > self.end_offset:
             raise OffsetOutOfRangeError(f"offset {offset} is outside {self.start_offset}..{self.end_offset}")
         if offset <= self.start_offset:
@@ -227,7 +233,7 @@ class PartitionLog:
         self.epochs = [(epoch, offset), *(entry for entry in self.epochs if entry[1] > offset)]
 
     def retain_bytes(self, max_bytes: int, segment_bytes: int) -> None:
-        """Drop the oldest batches of a log that has outgrown its retention by a segment (retention.bytes)."""
+        """Delete the oldest batches when the log exceeds its retention by the size of a segment (retention.bytes)."""
         excess = self.size_bytes - max_bytes
         if excess < segment_bytes:
             return
@@ -238,7 +244,10 @@ class PartitionLog:
         self.delete_before(self.batches[count].base_offset)
 
     def truncate(self, offset: int) -> None:
-        """Drop everything from ``offset`` on, like an unclean leader election. The new end is a batch's start."""
+        """Delete all batches from ``offset`` on, like an unclean leader election.
+
+        The new end is the start of a batch.
+        """
         index = bisect_left(self._last_offsets, offset)
         self.size_bytes -= sum(batch.size for batch in self.batches[index:])
         del self.batches[index:], self._last_offsets[index:]

@@ -14,7 +14,7 @@ NO_GENERATION = -1
 
 
 class GroupState(Enum):
-    """States with the names in DescribeGroups."""
+    """State of a classic group, by its name in DescribeGroups."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -23,7 +23,7 @@ class GroupState(Enum):
 
 
 class MemberInfo(NamedTuple):
-    """A member as seen by the leader."""
+    """A member in the view of the group's leader."""
 
     member_id: str
     instance_id: str | None
@@ -31,7 +31,7 @@ class MemberInfo(NamedTuple):
 
 
 class JoinResult(NamedTuple):
-    """An answer to JoinGroup; ``error`` None for success."""
+    """A response to JoinGroup. ``error`` is None for success."""
 
     member_id: str
     error: BrokerError | None = None
@@ -44,7 +44,7 @@ class JoinResult(NamedTuple):
 
 
 class SyncResult(NamedTuple):
-    """An answer to SyncGroup; ``error`` None for success."""
+    """A response to SyncGroup. ``error`` is None for success."""
 
     error: BrokerError | None = None
     protocol_type: str | None = None
@@ -53,7 +53,10 @@ class SyncResult(NamedTuple):
 
 
 class JoinRequest(NamedTuple):
-    """A member's request to join. ``known_id_required`` and ``may_skip`` follow from the request's version."""
+    """A member's request to join a group.
+
+    ``known_id_required`` and ``may_skip`` follow from the version of the request.
+    """
 
     member_id: str
     instance_id: str | None
@@ -70,12 +73,14 @@ class JoinRequest(NamedTuple):
 
 
 class GroupOptions(NamedTuple):
-    """Broker options for consumer groups.
+    """Configs of the brokers for groups.
 
-    ``min_session_timeout_ms`` is 6000 at real brokers; lower values make tests faster. ``max_size`` None means no
-    limit. For members of the new protocol (KIP-848), the broker sets the heartbeat interval and the session timeout:
-    ``consumer_heartbeat_interval_ms`` and ``consumer_session_timeout_ms``. The options that begin with ``share_`` are
-    for share groups (KIP-932); ``share_max_sessions`` is each broker's limit of share sessions.
+    - ``min_session_timeout_ms``: 6000 for real brokers. Lower values make tests faster.
+    - ``max_size``: the maximum number of members of a group. None means no limit.
+    - ``consumer_heartbeat_interval_ms``, ``consumer_session_timeout_ms``: set by the brokers for members of the new
+      protocol (KIP-848).
+    - Options that begin with ``share_`` are for share groups (KIP-932). ``share_max_sessions`` is the limit of share
+      sessions of each broker.
     """
 
     initial_rebalance_delay_ms: float = 0
@@ -98,7 +103,7 @@ naming.show_in("aiokafka_lead.testing", GroupOptions)
 
 
 class Member:
-    """A member. ``reply_join`` and ``reply_sync`` are set while it waits for an answer."""
+    """A member of a classic group. ``reply_join`` and ``reply_sync`` are set while it waits for a response."""
 
     __slots__ = ("assignment", "deadline", "member_id", "reply_join", "reply_sync", "request", "session_timer")
 

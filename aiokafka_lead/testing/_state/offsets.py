@@ -1,4 +1,4 @@
-"""Committed offsets, pending offsets of open transactions, and the choice of coordinators."""
+"""Committed offsets, pending offsets of open transactions, and the coordinators of groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Key = tuple[str, int]
 
 
 class Committed(NamedTuple):
-    """A group's position in a partition."""
+    """An offset that a group has committed in a partition."""
 
     offset: int
     leader_epoch: int
@@ -23,20 +23,20 @@ NOT_COMMITTED = Committed(-1, -1, "")
 
 
 class _OpenOffsets:
-    """A producer's commits in its open transaction."""
+    """Offsets that a producer has added to its open transaction."""
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
-        # By group: each position with its number in the order of all commits.
+        # For each group, the offsets with their numbers in the order of all commits.
         self.groups: dict[str, dict[Key, tuple[int, Committed]]] = {}
 
 
 class Offsets:
-    """Offsets by group, topic and partition."""
+    """Committed offsets by group, topic and partition."""
 
     def __init__(self) -> None:
         self._committed: dict[str, dict[Key, Committed]] = {}
-        # The numbers of the committed positions: a transaction that ends late must not undo later commits.
+        # The numbers of the committed offsets. A transaction that ends late must not undo later commits.
         self._orders: dict[tuple[str, Key], int] = {}
         self._next_order = 0
         # By producer id, for open transactions.
@@ -70,7 +70,10 @@ class Offsets:
         )
 
     def transaction_ended(self, producer_id: int, committed: bool) -> None:
-        """Apply or drop a transaction's offsets. Java: ``OffsetMetadataManager.replayEndTransactionMarker``."""
+        """Apply or drop the offsets of a transaction that has ended.
+
+        Java: ``OffsetMetadataManager.replayEndTransactionMarker``.
+        """
         pending = self._pending.pop(producer_id, None)
         if pending is None or not committed:
             return
@@ -84,7 +87,7 @@ class Offsets:
         return pending is not None and pending.epoch == epoch and group_id in pending.groups
 
     def is_pending(self, group_id: str, key: Key) -> bool:
-        """Return True if an open transaction may still change a position (KIP-447)."""
+        """Return True if an open transaction may still change a committed offset (KIP-447)."""
         return any(key in pending.groups.get(group_id, ()) for pending in self._pending.values())
 
     def delete(self, group_id: str, keys: Iterable[Key]) -> None:
@@ -101,7 +104,7 @@ class Offsets:
             pending.groups.pop(group_id, None)
 
     def delete_topic(self, topic: str) -> None:
-        """Delete a topic's positions."""
+        """Delete the committed offsets of a topic."""
         for group_id in list(self._committed):
             self.delete(group_id, [key for key in self._committed[group_id] if key[0] == topic])
 
@@ -120,7 +123,7 @@ TRANSACTION = 1
 
 
 class Coordinators:
-    """Slots and their brokers. ``registered`` returns the brokers that are alive, in order."""
+    """The broker of each slot. ``registered`` returns the live brokers, in order."""
 
     def __init__(self, registered: Callable[[], list[int]]) -> None:
         self._registered = registered
@@ -149,7 +152,7 @@ class Coordinators:
         return broker
 
     def move(self, kind: int, key: str, to: int | None) -> int:
-        """Move a key's slot to another broker, by default the next; return the broker."""
+        """Move the slot of a key to another broker, by default the next one, and return the broker."""
         alive = self._registered()
         if to is None:
             present = self.of(kind, key)
@@ -158,7 +161,7 @@ class Coordinators:
 
 
 def slot_of(key: str) -> int:
-    """Return Java's ``String.hashCode``, without its sign, modulo the number of slots."""
+    """Return the slot of a key: Java's ``String.hashCode`` without its sign, modulo the number of slots."""
     units = key.encode("utf-16-be")
     value = 0
     for at in range(0, len(units), 2):

@@ -13,10 +13,10 @@ from ...errors import (
 )
 
 NO_EPOCH = -1
-"""The epoch of an unknown producer."""
+"""Epoch of an unknown producer."""
 
 BATCHES_RETAINED = 5
-"""Number of a producer's last batches recognised as duplicates (Java: NUM_BATCHES_TO_RETAIN)."""
+"""Number of a producer's last batches that are recognized as duplicates (Java: NUM_BATCHES_TO_RETAIN)."""
 
 _SEQUENCES = 2**31
 """Sequence numbers wrap to 0 after 2**31 - 1."""
@@ -35,7 +35,7 @@ class AppendedBatch(NamedTuple):
 class Verification:
     """A producer's write in a transaction, from the request to the coordinator until the append (KIP-890).
 
-    It stays after answers that the producer retries: no later write is permitted before the retry (Java:
+    It is kept after errors after which the producer retries, and no later write is allowed before that retry (Java:
     ``VerificationStateEntry``).
     """
 
@@ -69,7 +69,7 @@ class ProducerEntry:
 
     @property
     def last_sequence(self) -> int:
-        """The last sequence number appended in this epoch, -1 for none."""
+        """Last sequence number that was appended in this epoch, or -1."""
         return self.batches[-1].last_sequence if self.batches else -1
 
     def set_epoch(self, epoch: int) -> None:
@@ -87,7 +87,7 @@ class ProducerStates:
         self._verifications: dict[int, Verification] = {}
 
     def begin_verification(self, producer_id: int, epoch: int, sequence: int, *, from_zero: bool) -> bool:
-        """Return True if the coordinator must verify a transactional write, as its transaction is not open here yet."""
+        """Return True if the coordinator must verify a write, because the transaction is not open here yet."""
         entry = self.entries.get(producer_id)
         if entry is not None and entry.txn_first_offset is not None and entry.epoch == epoch:
             return False
@@ -101,11 +101,11 @@ class ProducerStates:
     def check(
         self, producer_id: int, epoch: int, first_sequence: int, record_count: int, *, transactional: bool
     ) -> AppendedBatch | None:
-        """Validate a client's batch as a broker does before the append.
+        """Check a producer's batch as a broker does before the append.
 
-        Returns the original batch if this batch is a duplicate; the broker then answers with the original offset and
-        appends nothing. An unknown producer may start with any sequence number, because its state may have expired
-        (Java: ``ProducerAppendInfo.checkSequence``).
+        Returns the original batch if this batch is a duplicate. The broker then returns the original offset and appends
+        no batch. An unknown producer may start with any sequence number, because its state may have expired (Java:
+        ``ProducerAppendInfo.checkSequence``).
         """
         entry = self.entries.get(producer_id)
         verification = self._verifications.get(producer_id)
@@ -130,7 +130,7 @@ class ProducerStates:
                 f"producer {producer_id} starts epoch {epoch} at sequence {first_sequence}, not at 0"
             )
         if entry.txn_first_offset is not None and not transactional:
-            raise InvalidTxnStateError(f"producer {producer_id} has a transaction open here")
+            raise InvalidTxnStateError(f"producer {producer_id} has an open transaction in this partition")
         return None
 
     @staticmethod
@@ -140,7 +140,7 @@ class ProducerStates:
             raise OutOfOrderSequenceNumberError(f"producer {producer_id} starts at sequence {sequence}, not at 0")
         if sequence > verification.lowest_sequence:
             raise OutOfOrderSequenceNumberError(
-                f"producer {producer_id} sent sequence {sequence}, and {verification.lowest_sequence} before it"
+                f"producer {producer_id} sent sequence {sequence} before a retry of {verification.lowest_sequence}"
             )
 
     def appended(
@@ -170,20 +170,22 @@ class ProducerStates:
     def marker_appended(
         self, producer_id: int, epoch: int, coordinator_epoch: int, timestamp_ms: int, *, own_epoch: bool = False
     ) -> int | None:
-        """End the producer's transaction here; return its first offset, or None if it had written nothing.
+        """End the producer's transaction here. Return its first offset, or None if it has written no records.
 
-        ``own_epoch``: the marker ends a transaction of version 2, and must have a newer epoch unless it is repeated
-        (KIP-1228).
+        ``own_epoch`` means that the marker ends a transaction of version 2. It must then have a newer epoch, unless it
+        is repeated (KIP-1228).
         """
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry()
         elif epoch < entry.epoch or (own_epoch and epoch == entry.epoch and entry.txn_first_offset is not None):
-            raise InvalidProducerEpochError(f"marker of producer {producer_id} has epoch {epoch}, here: {entry.epoch}")
+            raise InvalidProducerEpochError(
+                f"the marker of producer {producer_id} has epoch {epoch}, but the log has {entry.epoch}"
+            )
         elif coordinator_epoch < entry.coordinator_epoch:
             raise TransactionCoordinatorFencedError(
-                f"marker of producer {producer_id} comes from coordinator epoch {coordinator_epoch}, "
-                f"here is {entry.coordinator_epoch}"
+                f"the marker of producer {producer_id} has coordinator epoch {coordinator_epoch}, "
+                f"but the log has {entry.coordinator_epoch}"
             )
         self._verifications.pop(producer_id, None)
         first_offset = entry.txn_first_offset
@@ -199,10 +201,10 @@ class ProducerStates:
         self._verifications.clear()
 
     def first_open_offset(self) -> int | None:
-        """Return the start of the oldest open transaction, which is the last stable offset; None if there is none."""
+        """Return the start of the oldest open transaction, which is the last stable offset, or None."""
         return min((e.txn_first_offset for e in self.entries.values() if e.txn_first_offset is not None), default=None)
 
 
 def advance_sequence(sequence: int, by: int) -> int:
-    """Return the sequence number after ``by`` records; 2**31 - 1 is followed by 0."""
+    """Return the sequence number after ``by`` records. 0 follows 2**31 - 1."""
     return (sequence + by) % _SEQUENCES

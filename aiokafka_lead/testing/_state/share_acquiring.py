@@ -14,7 +14,10 @@ _CAREFUL_FROM = 2
 
 
 class Acquisition:
-    """One acquisition by a member. ``exact``: never acquire more records than requested (KIP-1206)."""
+    """One acquisition by a member.
+
+    With ``exact``, never more records than requested are acquired (KIP-1206).
+    """
 
     def __init__(
         self,
@@ -30,7 +33,7 @@ class Acquisition:
         self._member_id = member_id
         self._offset = offset
         self._read = read
-        # A size of 0 must not create empty batches: it means stored batches.
+        # Size 0 means stored batches; it must not create empty batches.
         self._batch_size = max(1, batch_size)
         self._exact = exact
         self._limit = shares.settings().delivery_count_limit
@@ -74,7 +77,7 @@ class Acquisition:
         return acquired
 
     def _bounds(self, max_records: int) -> tuple[int, int]:
-        """Return the number of records, and the last offset. At the limit, released records are still available."""
+        """Return the number of records and the last offset. At the limit, released records are still available."""
         shares = self._shares
         wanted = min(max_records, shares.settings().partition_max_record_locks - shares.in_flight)
         last = self._read[-1].last_offset
@@ -158,7 +161,10 @@ class Acquisition:
         return runs
 
     def _pieces(self, first: int, last: int) -> list[tuple[int, int]]:
-        """Split records into batches of about the size requested by the member, at the boundaries of stored batches."""
+        """Split records at the boundaries of stored batches.
+
+        The pieces have about the size that the member has requested.
+        """
         pieces: list[tuple[int, int]] = []
         if not self._exact and last - first + 1 > self._batch_size:
             for stored in self._read:
@@ -168,7 +174,7 @@ class Acquisition:
         return [*pieces, (first, last)]
 
     def _end_of_stored(self, offset: int) -> int:
-        """Return the last offset of the stored batch with an offset, or the offset itself."""
+        """Return the last offset of the stored batch that contains an offset, or the offset if there is none."""
         for stored in self._read:
             if stored.base_offset <= offset <= stored.last_offset:
                 return stored.last_offset

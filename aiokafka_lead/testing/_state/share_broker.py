@@ -24,15 +24,15 @@ from .share_states import ShareStates
 from .topics import Partition
 
 FINAL_EPOCH = -1
-"""The request ends its session."""
+"""Epoch of a request that ends its session."""
 
 INITIAL_EPOCH = 0
-"""The request opens a session."""
+"""Epoch of a request that opens a session."""
 
 _EPOCHS = 2**31 - 1
 
 MemberKey = tuple[str, str]
-"""A group and a member."""
+"""Ids of a group and a member."""
 
 
 def next_epoch(epoch: int) -> int:
@@ -40,14 +40,14 @@ def next_epoch(epoch: int) -> int:
 
 
 class ShareSession:
-    """One member's session: its partitions, in the order in which they are served."""
+    """The session of one member: its partitions, in the order in which they are served."""
 
     __slots__ = ("connection", "epoch", "nameless", "partitions")
 
     def __init__(self, connection: int) -> None:
         # The epoch that the next request must carry.
         self.epoch = 1
-        # Each with True if the next answer must include it even without changes.
+        # The value is True if the next response must include the partition even without changes.
         self.partitions: dict[Slot, bool] = {}
         # Partitions of topics that did not exist when they were added.
         self.nameless: set[Slot] = set()
@@ -61,19 +61,19 @@ class ShareSession:
             self.nameless.discard(slot)
 
     def must_tell(self, slot: Slot, *, has_records: bool, has_error: bool) -> bool:
-        """Return True if the answer must include a partition; record that it does."""
+        """Return True if the response must include a partition, and remember that it does."""
         told = self.partitions.get(slot)
         if told is None:
             return has_records or has_error
         if has_records:
-            # Other partitions come first next time.
+            # Next time, other partitions are served first.
             del self.partitions[slot]
         self.partitions[slot] = has_error
         return told or has_records or has_error
 
 
 class ShareWorld(NamedTuple):
-    """The state common to the share groups of all brokers. ``now_ms`` is wall-clock time."""
+    """State that the share groups of all brokers have in common. ``now_ms`` is wall-clock time."""
 
     clock: Clock
     now_ms: Callable[[], int]
@@ -83,14 +83,14 @@ class ShareWorld(NamedTuple):
 
 
 class ShareBroker:
-    """Sessions and partitions of a broker."""
+    """Share sessions of a broker, and the partitions that it leads."""
 
     def __init__(self, node_id: int, world: ShareWorld) -> None:
         self.node_id = node_id
         self._world = world
         self.max_sessions = world.max_sessions
         self._sessions: dict[MemberKey, ShareSession] = {}
-        # The member whose session each connection opened last.
+        # The member whose session was opened last on each connection.
         self._connections: dict[int, MemberKey] = {}
         self._partitions: dict[tuple[str, Slot], SharePartition] = {}
 
@@ -122,14 +122,14 @@ class ShareBroker:
     def close(self, key: MemberKey) -> None:
         """End a session, and release the member's records."""
         session = self._sessions.pop(key, None)
-        # A waiting fetch of this session may change the session as it is woken.
+        # A fetch that waits in this session may change the session when it is woken.
         for slot in [] if session is None else list(session.partitions):
             shares = self._partitions.get((key[0], slot))
             if shares is not None:
                 shares.release(key[1])
 
     def connection_lost(self, connection: int) -> None:
-        """End a connection's session. With a group's last session, the state of its partitions is removed."""
+        """End the session of a connection. With the last session of a group, the state of its partitions is removed."""
         key = self._connections.pop(connection, None)
         if key is None:
             return
@@ -142,7 +142,7 @@ class ShareBroker:
                 self._partitions.pop(place).fence()
 
     def clear(self) -> None:
-        """Forget everything, like a restarted broker."""
+        """Forget all sessions and states, as a broker does when it restarts."""
         self._sessions.clear()
         self._connections.clear()
         for shares in self._partitions.values():
@@ -152,7 +152,7 @@ class ShareBroker:
     # --- partitions --------------------------------------------------------------------------------------------------
 
     def loaded(self, group_id: str, partition: Partition) -> SharePartition | None:
-        """Return a partition's valid state if this broker has it."""
+        """Return the valid state of a partition if this broker has it, or None."""
         slot = partition.topic.topic_id, partition.index
         shares = self._partitions.get((group_id, slot))
         if shares is not None and not self._counts(group_id, slot, shares):
@@ -172,7 +172,7 @@ class ShareBroker:
         )
 
     def load(self, group_id: str, partition: Partition) -> SharePartition:
-        """Return a partition's state, loading it if necessary. Raises an error if it cannot."""
+        """Return the state of a partition, and load it if necessary. Raises an error if that is impossible."""
         shares = self.loaded(group_id, partition)
         if shares is not None:
             return shares
@@ -195,18 +195,20 @@ class ShareBroker:
         return shares
 
     def _first_offset(self, group_id: str, partition: Partition) -> int:
-        """Return the start offset by the group's reset policy."""
+        """Return the start offset according to the reset policy of the group."""
         reset = self._world.configs.share(group_id).reset
         time_ms = reset_time_ms(reset, self._world.now_ms())
         if time_ms is None:
             return partition.log.start_offset if reset == EARLIEST else partition.log.end_offset
         found = partition.log.at_time(time_ms).offset
         if found < 0:
-            raise OffsetNotAvailableError(f"no record of {partition.topic.name}-{partition.index} is from that time on")
+            raise OffsetNotAvailableError(
+                f"{partition.topic.name}-{partition.index} has no record at or after that time"
+            )
         return found
 
     def of_group(self, group_id: str) -> list[SharePartition]:
-        """Return the partitions of a group with a valid state here."""
+        """Return the partitions of a group whose state is valid at this broker."""
         return [
             shares
             for (known, slot), shares in self._partitions.items()

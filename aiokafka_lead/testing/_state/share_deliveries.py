@@ -9,7 +9,7 @@ from typing import NamedTuple
 from .clock import TimerHandle
 
 NOBODY = ""
-"""The member of an unacquired record."""
+"""Member id of a record that is not acquired."""
 
 
 class RecordState(IntEnum):
@@ -26,7 +26,7 @@ class RecordState(IntEnum):
 
 
 class Acknowledge(IntEnum):
-    """A member's acknowledgement of acquired records, by the protocol's numbers."""
+    """Acknowledgement of acquired records by a member, by the protocol's numbers."""
 
     GAP = 0
     ACCEPT = 1
@@ -42,11 +42,11 @@ AFTER: dict[Acknowledge, RecordState] = {
     Acknowledge.REJECT: RecordState.ARCHIVED,
     Acknowledge.RENEW: RecordState.ACQUIRED,
 }
-"""The state of an acquired record after each acknowledgement."""
+"""State of an acquired record after each acknowledgement."""
 
 
 class Acquired(NamedTuple):
-    """Consecutive records acquired by a member, with the number of their delivery."""
+    """Consecutive records that a member has acquired, with the number of their delivery."""
 
     first: int
     last: int
@@ -67,7 +67,7 @@ class Delivery:
         # Number of deliveries.
         self.count = count
         self.member_id = member_id
-        # While acquired: the end of the lock, and its timer.
+        # The end of the lock and its timer, while the record is acquired.
         self.expires_at = float("inf")
         self.lock: TimerHandle | None = None
 
@@ -94,7 +94,7 @@ class Delivery:
 class InFlightBatch:
     """Records from ``first`` to ``last`` that are delivered together, until their states differ.
 
-    Invariant: ``whole`` is set, or ``each`` has one entry for each record.
+    Invariant: either ``whole`` is set, or ``each`` has one entry for each record.
     """
 
     __slots__ = ("each", "first", "last", "whole")
@@ -136,7 +136,7 @@ class InFlightBatch:
 
 
 def joined(runs: list[Acquired]) -> list[Acquired]:
-    """Join adjacent runs with equal delivery counts."""
+    """Return the runs with adjacent runs of the same delivery count joined."""
     found: list[Acquired] = []
     for run in runs:
         if found and run.first == found[-1].last + 1 and run.delivery_count == found[-1].delivery_count:
@@ -147,7 +147,7 @@ def joined(runs: list[Acquired]) -> list[Acquired]:
 
 
 def without(runs: list[Acquired], first: int, last: int) -> list[Acquired]:
-    """Remove the offsets within bounds."""
+    """Return the runs without the offsets within bounds."""
     left: list[Acquired] = []
     for run in runs:
         if run.last < first or run.first > last:

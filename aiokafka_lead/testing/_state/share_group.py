@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 
 def simple(members: Sequence[Candidate], before: Mapping[str, Set[Slot]]) -> Target:
-    """Assign with few changes, so that the numbers of members of any two partitions differ by at most one.
+    """Assign partitions with few changes and evenly.
 
-    If all members want the same topics, all partitions are distributed together; otherwise each topic separately.
+    The numbers of members of any two partitions differ by at most one. If all members want the same topics, all
+    partitions are distributed together. Otherwise each topic is distributed separately.
     """
     target: dict[str, set[Slot]] = {member.member_id: set() for member in members}
     slots = sorted(
@@ -43,7 +44,7 @@ def _share(
         return
     sharing = -(-len(seekers) // len(slots))
     places = sharing * len(slots)
-    # As even as integers allow.
+    # The shares differ by at most one.
     wanted = {
         member_id: -(-places * (place + 1) // len(seekers)) + (-places * place // len(seekers))
         for place, member_id in enumerate(seekers)
@@ -82,7 +83,7 @@ PROTOCOL_TYPE = "share"
 
 
 class ShareBeat(NamedTuple):
-    """A heartbeat. Absent fields are None."""
+    """A heartbeat. A field that is absent is None."""
 
     member_id: str
     epoch: int
@@ -93,14 +94,14 @@ class ShareBeat(NamedTuple):
 
 
 class ShareBeatResult(NamedTuple):
-    """The answer to a heartbeat; ``assignment`` is None if unchanged."""
+    """The response to a heartbeat. ``assignment`` is None if it is unchanged."""
 
     epoch: int
     assignment: frozenset[Slot] | None
 
 
 class ShareMember:
-    """A member. It never has to give up partitions first, and reaches its target immediately."""
+    """A member. It reaches its target immediately, because it never has to wait for partitions."""
 
     __slots__ = (
         "assigned",
@@ -135,10 +136,10 @@ class ShareMember:
 
 
 class ShareGroup:
-    """Members, and the target assignment. The state of a partition is kept from its first assignment on.
+    """Members and the target assignment. The state of a partition is kept from its first assignment on.
 
-    A real coordinator answers the first heartbeat without partitions, because the share coordinator must initialise
-    their state first. Here the initialisation takes no time.
+    The first heartbeat of a member already gets partitions. A real coordinator answers it without partitions, because
+    the share coordinator must initialize their state first; here this takes no time.
     """
 
     def __init__(
@@ -170,7 +171,10 @@ class ShareGroup:
         return "Stable" if self.members else "Empty"
 
     def heartbeat(self, beat: ShareBeat) -> ShareBeatResult:
-        """Process a heartbeat: a member joins, stays, changes its subscription or leaves. Raises its errors."""
+        """Process a heartbeat: a member joins, stays, changes its subscription or leaves.
+
+        Raises the errors of the response.
+        """
         if beat.epoch == LEAVES:
             self.remove(self._known(beat.member_id))
             return ShareBeatResult(LEAVES, None)
@@ -202,7 +206,7 @@ class ShareGroup:
     def _checked(self, beat: ShareBeat) -> ShareMember:
         member = self._known(beat.member_id)
         if beat.epoch > member.epoch or (beat.epoch < member.epoch and beat.epoch != member.previous_epoch):
-            raise FencedMemberEpochError(f"{beat.member_id} is at epoch {member.epoch}, not {beat.epoch}")
+            raise FencedMemberEpochError(f"member {beat.member_id} is at epoch {member.epoch}, not {beat.epoch}")
         return member
 
     def _update(self, member: ShareMember, beat: ShareBeat) -> bool:
@@ -244,7 +248,7 @@ class ShareGroup:
     # --- ends --------------------------------------------------------------------------------------------------------
 
     def _heard_of(self, member: ShareMember) -> None:
-        """Restart a member's session. The timer is not moved: it checks the deadline when it fires."""
+        """Restart the session of a member. The timer is not moved; it checks the deadline when it fires."""
         timeout_ms = self._configs.share(self.group_id).session_timeout_ms
         member.deadline = self._clock.now() + timeout_ms / 1000
         if member.session_timer is None:

@@ -1,4 +1,7 @@
-"""A partition that the members of a share group read together, at its leader (Java: ``SharePartition``)."""
+"""A partition that the members of a share group read together (Java: ``SharePartition``).
+
+Its state is kept at the leader of the partition.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from .share_records import InFlightRecords
 
 
 class AcknowledgedBatch(NamedTuple):
-    """A member's acknowledgement of consecutive records, with a type for all of them or for each."""
+    """A member's acknowledgement of consecutive records, with one type for all of them or one for each."""
 
     first: int
     last: int
@@ -37,9 +40,9 @@ class SharePartition(InFlightRecords):
         exact: bool,
         aborted: Sequence[StoredBatch] = (),
     ) -> list[Acquired]:
-        """Lock records for a member, among the records read from ``offset`` on.
+        """Lock records for a member, among the records that were read from ``offset`` on.
 
-        The last stored batch is completed even beyond ``max_records``, unless ``exact`` (KIP-1206). Batches of aborted
+        Unless ``exact`` (KIP-1206), the last stored batch is completed even beyond ``max_records``. Batches of aborted
         transactions count as finished.
         """
         if self.fenced or max_records <= 0 or not read or read[-1].last_offset < self.start_offset:
@@ -54,7 +57,7 @@ class SharePartition(InFlightRecords):
     def acknowledge(self, member_id: str, batches: Iterable[AcknowledgedBatch]) -> None:
         """Apply all acknowledgements of a member, or raise an error and apply none."""
         if self.fenced:
-            raise NotLeaderOrFollowerError("the state of the share partition is another leader's")
+            raise NotLeaderOrFollowerError("another broker now leads the share partition")
         changed: list[tuple[int, int, Delivery]] = []
         before: list[tuple[Delivery, RecordState, str]] = []
         try:
@@ -73,7 +76,7 @@ class SharePartition(InFlightRecords):
         self.settled(changed)
 
     def _said(self, member_id: str, said: AcknowledgedBatch) -> Iterable[tuple[int, int, Delivery, Acknowledge]]:
-        """Yield the records of an acknowledgement, with its type. Raises an error if it is invalid."""
+        """Yield the records of an acknowledgement with its type. Raises an error if it is invalid."""
         if said.last < self.start_offset:
             return
         for batch in self._named(said):
@@ -99,7 +102,7 @@ class SharePartition(InFlightRecords):
                 yield offset, offset, delivery, self._allowed(said.type_of(offset))
 
     def _named(self, said: AcknowledgedBatch) -> list[InFlightBatch]:
-        """Return the batches of an acknowledgement."""
+        """Return the batches that contain the records of an acknowledgement."""
         floor = self.floor(said.first)
         if floor is None and said.first < self.start_offset <= said.last:
             floor = self.floor(self.start_offset)

@@ -15,11 +15,11 @@ from .topics import Partition
 class InFlightRecords:
     """The records in delivery, from the start offset on.
 
-    ``settings`` returns the group's current settings; ``saved`` is kept after a change of leader. ``watchers`` are
+    ``settings`` returns the current settings of the group. ``saved`` is kept after a change of leader. ``watchers`` are
     called when a fetch that found no records may now find some.
 
-    Invariant: ``batches`` are in order, without overlaps, and extend to ``end_offset``, the last offset that was read;
-    without batches, ``end_offset`` is the next offset to read.
+    Invariant: ``batches`` are in order, without overlaps, and extend to ``end_offset``, the last offset that was read.
+    Without batches, ``end_offset`` is the next offset to read.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class InFlightRecords:
         self.saved = saved
         self.settings = settings
         self._clock = clock
-        # Set once another broker leads, or the state was replaced: this state is then invalid.
+        # True if another broker leads or the state was replaced. This state is then invalid.
         self.fenced = False
         self.batches: list[InFlightBatch] = []
         self.watchers: dict[Callable[[], None], None] = {}
@@ -47,7 +47,10 @@ class InFlightRecords:
         self._load(saved.saved())
 
     def _load(self, deliveries: Iterable[SavedDelivery]) -> None:
-        """Continue from the previous leader's state. Records missing in it were acquired then, or never read."""
+        """Continue from the state of the previous leader.
+
+        Records that are missing in it were acquired at that time, or never read.
+        """
         following = self.start_offset
         for saved in deliveries:
             if saved.first > following:
@@ -103,7 +106,7 @@ class InFlightRecords:
                     self._watch(delivery, offset, offset)
 
     def reset_to_log_start(self) -> None:
-        """Handle deleted records: available records before the log's start are finished."""
+        """Handle deleted records: available records before the start of the log are finished."""
         log_start = self.partition.log.start_offset
         if log_start <= self.start_offset:
             return
@@ -115,7 +118,7 @@ class InFlightRecords:
             self.end_offset = log_start
 
     def archive(self, first: int, last: int, present: RecordState) -> bool:
-        """Archive the records within bounds whose state is ``present``; return True if there are any."""
+        """Archive the records within bounds whose state is ``present``. Return True if there are any."""
         any_archived = False
         for batch in self._overlapping(first, last):
             if batch.whole is not None and batch.whole.state is not present:
@@ -162,8 +165,9 @@ class InFlightRecords:
         self._give_back([(first, last, delivery)])
 
     def _give_back(self, runs: Iterable[tuple[int, int, Delivery]]) -> None:
-        """Release unacknowledged records, unless a later leader has read the state. Records before the start are
-        finished.
+        """Release unacknowledged records, unless a later leader has read the state.
+
+        Records before the start are finished.
         """
         if self.saved.leader_epoch > self.leader_epoch:
             self.fence()
@@ -185,7 +189,7 @@ class InFlightRecords:
             delivery.unlock()
             if delivery.state is RecordState.AVAILABLE:
                 self.may_have_available = True
-        # As at a broker, the saved start is the start before this change.
+        # Like a real broker: the saved start is the start before this change.
         self.saved.write(
             self.start_offset,
             sum(
@@ -218,7 +222,7 @@ class InFlightRecords:
                 self.end_offset = self.start_offset = max(self.start_offset, batch.last + 1)
 
     def fence(self) -> None:
-        """Invalidate the state, after a change of leader or of the saved state: locks end without effect."""
+        """Invalidate the state after a change of leader or of the saved state. Locks then end without effect."""
         self.fenced = True
         for batch in self.batches:
             for _, _, delivery in batch.runs():

@@ -10,7 +10,7 @@ from .consumer_members import Slot
 from .share_deliveries import RecordState
 
 NO_OFFSET = -1
-"""The start offset of a share partition without a saved state: its group's reset policy decides."""
+"""Start offset of a share partition without a saved state. The reset policy of its group then applies."""
 
 
 class SavedDelivery(NamedTuple):
@@ -29,11 +29,11 @@ class ShareState:
 
     def __init__(self, start_offset: int) -> None:
         self.start_offset = start_offset
-        # The epoch of the last leader that has read the state: earlier leaders may no longer write.
+        # The epoch of the last leader that has read the state. Earlier leaders may no longer write.
         self.leader_epoch = -1
         # Number of finished records from the start on.
         self.completed = 0
-        # By offset.
+        # Saved state and number of deliveries, by offset.
         self.deliveries: dict[int, tuple[RecordState, int]] = {}
 
     def write(self, start_offset: int, completed: int, changes: Iterable[SavedDelivery]) -> None:
@@ -45,7 +45,7 @@ class ShareState:
             del self.deliveries[offset]
 
     def saved(self) -> list[SavedDelivery]:
-        """Return the saved states from the start on, in order, with equal neighbours joined."""
+        """Return the saved states from the start on, in order. Equal neighbours are joined."""
         found: list[SavedDelivery] = []
         for offset, (state, count) in sorted(self.deliveries.items()):
             if found and found[-1].last + 1 == offset and found[-1][2:] == (state, count):
@@ -60,7 +60,7 @@ class ShareState:
 
 
 class ShareStates:
-    """States by group, topic and partition. A partition is added when it is assigned to a member of the group."""
+    """States by group, topic and partition. A partition is added when it is first assigned to a member of the group."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[Slot, ShareState]] = {}
@@ -87,7 +87,7 @@ class ShareStates:
             self.delete(group_id, topic_id)
 
     def delete(self, group_id: str, topic_id: UUID) -> bool:
-        """Forget a topic's partitions; return True if there were any."""
+        """Forget the partitions of a topic. Return True if there were any."""
         states = self._groups.get(group_id, {})
         gone = [slot for slot in states if slot[0] == topic_id]
         for slot in gone:

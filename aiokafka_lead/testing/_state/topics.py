@@ -10,11 +10,11 @@ from .configs import TopicConfigs
 from .log import PartitionLog
 
 NO_LEADER = -1
-"""The leader's id in a partition without a leader."""
+"""Leader id of a partition without a leader."""
 
 
 class PartitionView(NamedTuple):
-    """A partition in metadata at a certain time."""
+    """A partition as metadata shows it at a certain time."""
 
     number: int
     leader_id: int
@@ -25,7 +25,7 @@ class PartitionView(NamedTuple):
 
 
 class TopicView(NamedTuple):
-    """A topic in metadata at a certain time."""
+    """A topic as metadata shows it at a certain time."""
 
     name: str
     topic_id: UUID
@@ -33,7 +33,7 @@ class TopicView(NamedTuple):
 
 
 class BrokerView(NamedTuple):
-    """A broker in metadata."""
+    """A broker as metadata shows it."""
 
     node_id: int
     host: str
@@ -42,7 +42,10 @@ class BrokerView(NamedTuple):
 
 
 class Resignation(NamedTuple):
-    """A move of the leader that not all brokers know yet. Until then, no broker leads (see `Partition.leads`)."""
+    """A change of leader that not all brokers know yet.
+
+    Until they know, no broker leads (see `Partition.leads`).
+    """
 
     old_leader_id: int
     old_leader_epoch: int
@@ -50,10 +53,10 @@ class Resignation(NamedTuple):
 
 
 class Partition:
-    """A partition: its leader, and its log.
+    """A partition: its leader and its log.
 
-    Invariant: ``leader_id`` is NO_LEADER or one of ``isr``, ``isr`` is a part of ``replicas``; ``leader_epoch`` never
-    decreases and increases with each change of the leader.
+    Invariants: ``leader_id`` is NO_LEADER or one of ``isr``. ``isr`` is a part of ``replicas``. ``leader_epoch`` never
+    decreases, and increases with each change of the leader.
     """
 
     __slots__ = (
@@ -84,11 +87,14 @@ class Partition:
         self.log = PartitionLog()
         self.log.begin_epoch(0)
         # Fetches that wait here. Each is called with the number of appended bytes, or -1 for any other change.
-        # In the order in which they came, so that a simulation replays.
+        # In the order in which they came, so a simulation can be replayed.
         self.watchers: dict[Callable[[int], None], None] = {}
 
     def leads(self, node_id: int, now: float) -> bool:
-        """Return True if a broker acts as the leader. A new leader may learn of its predecessor's resignation later."""
+        """Return True if a broker acts as the leader.
+
+        A new leader may learn later that the old leader has resigned.
+        """
         if self.resignation is not None:
             if now < self.resignation.until:
                 return False
@@ -96,13 +102,13 @@ class Partition:
         return self.leader_id == node_id
 
     def leader_known_to(self, node_id: int) -> tuple[int, int]:
-        """Return the leader and epoch that a broker knows; the new leader is the last to learn of a move."""
+        """Return the leader and the epoch that a broker knows. The new leader is the last to learn of a change."""
         if self.resignation is not None and node_id == self.leader_id:
             return self.resignation.old_leader_id, self.resignation.old_leader_epoch
         return self.leader_id, self.leader_epoch
 
     def set_leader(self, node_id: int) -> None:
-        """Set the leader (another, the same, or NO_LEADER), always with a new epoch."""
+        """Set the leader, always with a new epoch. It may be another leader, the same leader, or NO_LEADER."""
         self.leader_id = node_id
         self.leader_epoch += 1
         self.resignation = None
@@ -116,7 +122,7 @@ class Partition:
 
 
 class Topic:
-    """A topic and its partitions."""
+    """A topic: its id, its partitions and its configs."""
 
     __slots__ = ("configs", "deleted", "name", "partitions", "topic_id")
 

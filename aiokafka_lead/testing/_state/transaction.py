@@ -1,4 +1,4 @@
-"""A transactional id's state, and the meaning of an EndTxn in each state (Java: ``TransactionMetadata``)."""
+"""State of a transactional id, and the effect of EndTxn in each state (Java: ``TransactionMetadata``)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from .clock import TimerHandle
 from .topics import Partition
 
 EPOCH_MAX = 2**15 - 2
-"""The last epoch of a producer: the next epoch is reserved for fencing it (Java: ``isEpochExhausted``)."""
+"""Last epoch of a producer. The next epoch is reserved for fencing it (Java: ``isEpochExhausted``)."""
 
 NO_EPOCH = -1
 NO_PRODUCER_ID = -1
 
 
 class TxnState(Enum):
-    """States with the names in DescribeTransactions."""
+    """State of a transactional id, by its name in DescribeTransactions."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -26,14 +26,14 @@ class TxnState(Enum):
 
 
 class EndAnswer(Enum):
-    """The coordinator's reaction to an EndTxn."""
+    """Reaction of the coordinator to EndTxn."""
 
     PREPARE = auto()
-    """It decides, and the markers follow."""
+    """The transaction is committed or aborted, and the markers follow."""
     DONE = auto()
-    """It was decided in the same way before, and the answer is repeated."""
+    """The same request was handled before, so the same response is sent again."""
     CONCURRENT = auto()
-    """The markers of an earlier decision are not written yet: CONCURRENT_TRANSACTIONS."""
+    """CONCURRENT_TRANSACTIONS: the markers of an earlier decision are not written yet."""
     INVALID = auto()
     """INVALID_TXN_STATE."""
     FENCED = auto()
@@ -53,7 +53,7 @@ END_V1: _EndTable = {
     (TxnState.COMPLETE_ABORT, True): EndAnswer.INVALID,
     (TxnState.COMPLETE_ABORT, False): EndAnswer.DONE,
 }
-"""Version 1 (KIP-98): the epoch does not change, so a repeated EndTxn looks like the next transaction's."""
+"""Version 1 (KIP-98). The epoch does not change, so a repeated EndTxn looks like an EndTxn of the next transaction."""
 
 END_V2_CURRENT: _EndTable = {
     (TxnState.EMPTY, True): EndAnswer.INVALID,
@@ -77,11 +77,11 @@ END_V2_RETRY: _EndTable = {
     (TxnState.COMPLETE_ABORT, True): EndAnswer.INVALID,
     (TxnState.COMPLETE_ABORT, False): EndAnswer.DONE,
 }
-"""Version 2, with the previous epoch: the producer has not received the answer to an end."""
+"""Version 2, with the previous epoch: the producer has not received the response to EndTxn."""
 
 
 class Transaction:
-    """The coordinator's state of a transactional id."""
+    """State of a transactional id at its coordinator."""
 
     __slots__ = (
         "epoch",
@@ -114,14 +114,14 @@ class Transaction:
         self.partitions: dict[Partition, None] = {}
         # Consumer groups with offsets in the transaction.
         self.groups: dict[str, None] = {}
-        # Times of the current or last transaction: wall clock, -1 for none.
+        # Wall-clock times of the current or last transaction. -1 means none.
         self.started_ms = -1
-        # The timeout while it is open, the markers while they are being written.
+        # Timer of the timeout while the transaction is open, and of the markers while they are written.
         self.timer: TimerHandle | None = None
 
     @property
     def is_ending(self) -> bool:
-        """True if it is decided, but not all markers are written."""
+        """True if the transaction is committed or aborted, but not all markers are written."""
         return self.state in (TxnState.PREPARE_COMMIT, TxnState.PREPARE_ABORT)
 
     @property
@@ -130,9 +130,12 @@ class Transaction:
         return self.epoch >= EPOCH_MAX
 
     def answer_to_end(self, producer_id: int, epoch: int, *, committed: bool, bump: bool) -> EndAnswer | None:
-        """Return the reaction to an EndTxn; None for another producer's id. ``bump``: the transaction has version 2."""
+        """Return the reaction to EndTxn, or None for the id of another producer.
+
+        ``bump`` means that the transaction has version 2.
+        """
         if bump and self.is_ending:
-            return EndAnswer.CONCURRENT  # before anything else: a producer may already have its next id (KAFKA-18660)
+            return EndAnswer.CONCURRENT  # checked first, because a producer may already have its next id (KAFKA-18660)
         rotated = (
             bump and producer_id == self.previous_producer_id != self.producer_id
             and epoch == EPOCH_MAX and self.epoch == 0
@@ -153,9 +156,10 @@ class Transaction:
         self.previous_producer_id = self.producer_id
 
     def decide(self, *, committed: bool, bump: bool, next_producer_id: int, now_ms: int) -> tuple[int, int]:
-        """Decide the end; return the producer's id and epoch after it.
+        """Commit or abort the transaction, and return the producer's id and epoch after it.
 
-        ``bump`` starts another epoch, or after the last epoch another id, which is passed as ``next_producer_id``.
+        With ``bump``, the producer gets another epoch. After its last epoch, it gets another id, which is
+        ``next_producer_id``.
         """
         if self.state is not TxnState.ONGOING:
             self.started_ms = now_ms

@@ -24,13 +24,13 @@ _TIMEOUT_MAX_MS = 900_000
 """transaction.max.timeout.ms"""
 
 _BUMPS_FROM = 2
-"""The level of transaction.version from which on every transaction has a new epoch."""
+"""Level of transaction.version from which on every transaction has a new epoch."""
 
 
 class TransactionCoordinator:
     """All transactional ids of the cluster.
 
-    ``marker_delay_ms`` is the time from a decision to the markers; None holds them until `write_markers`.
+    ``marker_delay_ms`` is the time from a commit or abort to its markers. None holds the markers until `write_markers`.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class TransactionCoordinator:
         self._next_producer_id = next_producer_id
         # The finalized level of transaction.version.
         self._version = version
-        # Called with (producer id, committed) when a transaction ends: its offsets count from then on.
+        # Called with the producer id and True for a commit when a transaction ends and its offsets become valid.
         self._offsets_decided = offsets_decided
         # Number of changes of a transactional id's coordinator.
         self._coordinator_epoch = coordinator_epoch
@@ -59,8 +59,8 @@ class TransactionCoordinator:
     def init_producer_id(self, transactional_id: str, timeout_ms: int, producer_id: int, epoch: int) -> tuple[int, int]:
         """Return a producer id and epoch, and fence the previous producer of the transactional id.
 
-        ``producer_id`` and ``epoch`` identify a producer that continues after an error (KIP-360), else -1. An open
-        transaction is aborted, and the answer is CONCURRENT_TRANSACTIONS until its markers are written.
+        ``producer_id`` and ``epoch`` identify a producer that continues after an error (KIP-360), and are -1 otherwise.
+        An open transaction is aborted, and the response is CONCURRENT_TRANSACTIONS until its markers are written.
         """
         txn = self.transactions.get(transactional_id)
         if txn is None:
@@ -70,10 +70,12 @@ class TransactionCoordinator:
         elif txn.is_ending:
             raise _ending(txn)
         elif 0 <= producer_id != txn.producer_id and (producer_id != txn.previous_producer_id or epoch < EPOCH_MAX):
-            raise ProducerFencedError(f"{transactional_id} belongs to producer {txn.producer_id}")
+            raise ProducerFencedError(f"transactional id {transactional_id} belongs to producer {txn.producer_id}")
         if txn.state is TxnState.ONGOING:
             self._abort(txn)
-            raise ConcurrentTransactionsError(f"the transaction of {transactional_id} is aborted first")
+            raise ConcurrentTransactionsError(
+                f"transactional id {transactional_id} has an open transaction, which is being aborted"
+            )
         self._next_epoch(txn, resumed=producer_id >= 0, epoch=epoch)
         txn.timeout_ms = timeout_ms
         txn.started_ms = -1
@@ -82,17 +84,22 @@ class TransactionCoordinator:
 
     def check_timeout(self, timeout_ms: int) -> None:
         if not 0 < timeout_ms <= _TIMEOUT_MAX_MS:
-            raise InvalidTransactionTimeoutError(f"transaction timeout {timeout_ms} ms is not in 1..{_TIMEOUT_MAX_MS}")
+            raise InvalidTransactionTimeoutError(
+                f"the transaction timeout must be from 1 to {_TIMEOUT_MAX_MS} ms, not {timeout_ms}"
+            )
 
     def _next_epoch(self, txn: Transaction, *, resumed: bool, epoch: int) -> None:
-        """Advance to another epoch or id, or repeat both for a producer that has not received the answer."""
+        """Advance to another epoch or id.
+
+        For a producer that has not received the response, repeat both.
+        """
         if txn.is_exhausted and (not resumed or epoch == txn.epoch):
             txn.previous_producer_id = txn.producer_id
             txn.last_epoch = txn.epoch if resumed else NO_EPOCH
             txn.producer_id, txn.epoch = self._next_producer_id(), 0
             return
         if resumed and txn.epoch != NO_EPOCH and epoch not in (txn.epoch, txn.last_epoch):
-            raise ProducerFencedError(f"{txn.transactional_id} is at epoch {txn.epoch}, not {epoch}")
+            raise ProducerFencedError(f"transactional id {txn.transactional_id} is at epoch {txn.epoch}, not {epoch}")
         txn.previous_producer_id = txn.producer_id
         if not resumed or epoch == txn.epoch or txn.epoch == NO_EPOCH:
             txn.last_epoch = txn.epoch if resumed else NO_EPOCH
@@ -108,10 +115,10 @@ class TransactionCoordinator:
         partitions: Iterable[Partition] = (),
         groups: Iterable[str] = (),
     ) -> None:
-        """Add partitions, and offsets of consumer groups, to the producer's transaction; begin it if necessary."""
+        """Add partitions and offsets of consumer groups to the producer's transaction. Begin it if necessary."""
         known = self.transactions.get(transactional_id)
         if known is not None and known.is_ending:
-            raise _ending(known)  # for every sender: a producer may already have its next id (KAFKA-18660)
+            raise _ending(known)  # for any producer id, because a producer may already have its next id (KAFKA-18660)
         txn = self._checked(transactional_id, producer_id, epoch)
         if txn.state is not TxnState.ONGOING:
             txn.enter(TxnState.ONGOING)
@@ -121,15 +128,17 @@ class TransactionCoordinator:
         txn.groups.update(dict.fromkeys(groups))
 
     def verified(self, transactional_id: str, producer_id: int, epoch: int) -> Transaction:
-        """Return the producer's transaction, to check its parts."""
+        """Return the producer's transaction, so that its partitions can be checked."""
         return self._checked(transactional_id, producer_id, epoch)
 
     def _checked(self, transactional_id: str, producer_id: int, epoch: int) -> Transaction:
         txn = self.transactions.get(transactional_id)
         if txn is None or txn.producer_id != producer_id:
-            raise InvalidProducerIdMappingError(f"{transactional_id} does not belong to producer {producer_id}")
+            raise InvalidProducerIdMappingError(
+                f"transactional id {transactional_id} does not belong to producer {producer_id}"
+            )
         if txn.epoch != epoch:
-            raise ProducerFencedError(f"{transactional_id} is at epoch {txn.epoch}, not {epoch}")
+            raise ProducerFencedError(f"transactional id {transactional_id} is at epoch {txn.epoch}, not {epoch}")
         if txn.is_ending:
             raise _ending(txn)
         return txn
@@ -139,15 +148,17 @@ class TransactionCoordinator:
     def end(
         self, transactional_id: str, producer_id: int, epoch: int, *, committed: bool, bump: bool
     ) -> tuple[int, int]:
-        """Commit or abort; return the producer's id and epoch from now on.
+        """Commit or abort, and return the producer's id and epoch from now on.
 
-        ``bump``: each transaction has a new epoch (KIP-890, EndTxn 5), so that no late request can become part of the
+        With ``bump``, each transaction has a new epoch (KIP-890, EndTxn 5), so a late request cannot become part of the
         next transaction.
         """
         txn = self.transactions.get(transactional_id)
         answer = None if txn is None else txn.answer_to_end(producer_id, epoch, committed=committed, bump=bump)
         if txn is None or answer is None:
-            raise InvalidProducerIdMappingError(f"{transactional_id} does not belong to producer {producer_id}")
+            raise InvalidProducerIdMappingError(
+                f"transactional id {transactional_id} does not belong to producer {producer_id}"
+            )
         match answer:
             case EndAnswer.PREPARE:
                 return self._decide(txn, committed=committed, bump=bump)
@@ -156,12 +167,12 @@ class TransactionCoordinator:
             case EndAnswer.CONCURRENT:
                 raise _ending(txn)
             case EndAnswer.INVALID:
-                raise InvalidTxnStateError(f"{transactional_id} is {txn.state.value}")
+                raise InvalidTxnStateError(f"transactional id {transactional_id} is in the state {txn.state.value}")
             case EndAnswer.FENCED:
-                raise ProducerFencedError(f"{transactional_id} is at epoch {txn.epoch}, not {epoch}")
+                raise ProducerFencedError(f"transactional id {transactional_id} is at epoch {txn.epoch}, not {epoch}")
 
     def time_out(self, transactional_id: str) -> bool:
-        """Abort a transaction that takes too long, and fence its producer; return False if none is open."""
+        """Abort a transaction that takes too long, and fence its producer. Return False if none is open."""
         txn = self.transactions.get(transactional_id)
         if txn is None or txn.state is not TxnState.ONGOING:
             return False
@@ -169,13 +180,13 @@ class TransactionCoordinator:
         return True
 
     def forget(self, transactional_id: str) -> None:
-        """Forget a transactional id; no markers are written for its open transaction."""
+        """Forget a transactional id. No markers are written for its open transaction."""
         txn = self.transactions.pop(transactional_id, None)
         if txn is not None:
             txn.stop_timer()
 
     def coordinator_moved(self, concerns: Callable[[str], bool]) -> None:
-        """Handle a change of coordinator: the new coordinator reads the log, which does not have the last epoch."""
+        """Handle a change of coordinator. The new coordinator reads the log, which does not have the last epoch."""
         for txn in self.transactions.values():
             if concerns(txn.transactional_id):
                 txn.last_epoch = NO_EPOCH
@@ -199,7 +210,7 @@ class TransactionCoordinator:
         return answer
 
     def write_markers(self) -> None:
-        """Write the markers of all decided transactions."""
+        """Write the markers of all transactions that are committed or aborted."""
         for txn in self.transactions.values():
             if txn.is_ending:
                 self._complete(txn)
@@ -219,7 +230,7 @@ class TransactionCoordinator:
                     now_ms=self._now_ms(),
                 )
             except BrokerError:
-                # A newer epoch or coordinator has written here since, in a different transaction.
+                # Since then, a newer epoch or coordinator has written here in another transaction.
                 continue
             partition.notify()
         self._offsets_decided(txn.producer_id, committed)

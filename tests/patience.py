@@ -6,8 +6,9 @@ import functools
 import inspect
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, TypeVar
 
 import anyio
 
@@ -19,7 +20,19 @@ LATE_PART = 0.25
 
 TICK_S = 0.02
 
+START_MS = 30_000
+
 Test = Callable[..., Awaitable[None]]
+Client = TypeVar("Client", bound=Any)
+
+
+@asynccontextmanager
+async def started(client: Client) -> AsyncIterator[Client]:
+    """Start a client whose ``request_timeout_ms`` may be too short for that on a busy machine; stop it at the end."""
+    await client.start(timeout_ms=START_MS)
+    async with AsyncExitStack() as stack:
+        stack.push_async_exit(client)
+        yield client
 
 
 class Lateness:

@@ -45,6 +45,7 @@ from aiokafka_lead.errors import (
 from aiokafka_lead.testing import EmbeddedCluster
 from aiokafka_lead.types import TopicPartition
 
+from ..patience import again_if_late
 from .support import make_admin
 
 pytestmark = pytest.mark.anyio
@@ -280,24 +281,26 @@ async def test_brokers_that_lag_do_not_hide_a_leader() -> None:
             assert (await admin.list_offsets({where: OffsetSpec.LATEST}))[where] is not None
 
 
-async def test_a_partition_without_leader_times_out_with_a_reason() -> None:
+@again_if_late(1_500, 8_000)
+async def test_a_partition_without_leader_times_out_with_a_reason(timeout_ms: int) -> None:
     async with EmbeddedCluster(2) as cluster:
         await cluster.create_topic("t", assignments=[[2]])
         await cluster.stop_broker(2)  # before the admin client knows it, and could try to connect to it
         async with make_admin(cluster) as admin:
-            with pytest.raises(RequestTimedOutError, match=r"within 1500 ms.*no leader") as caught:
-                await admin.list_offsets({TopicPartition("t", 0): OffsetSpec.LATEST}, timeout_ms=1500)
+            with pytest.raises(RequestTimedOutError, match=rf"within {timeout_ms} ms.*no leader") as caught:
+                await admin.list_offsets({TopicPartition("t", 0): OffsetSpec.LATEST}, timeout_ms=timeout_ms)
         assert isinstance(caught.value.__cause__, LeaderNotAvailableError)
 
 
-async def test_a_try_that_had_no_time_left_is_no_reason() -> None:
+@again_if_late(1_500, 8_000)
+async def test_a_try_that_had_no_time_left_is_no_reason(timeout_ms: int) -> None:
     async with EmbeddedCluster(2) as cluster:
         await cluster.create_topic("t", assignments=[[2]])
         await cluster.stop_broker(2)  # before the admin client knows it, and could try to connect to it
         cluster.faults.add("Metadata", topic="t", skip=1, drop=True)
         async with make_admin(cluster) as admin:
-            with pytest.raises(RequestTimedOutError, match=r"within 1500 ms.*no leader") as caught:
-                await admin.list_offsets({TopicPartition("t", 0): OffsetSpec.LATEST}, timeout_ms=1500)
+            with pytest.raises(RequestTimedOutError, match=rf"within {timeout_ms} ms.*no leader") as caught:
+                await admin.list_offsets({TopicPartition("t", 0): OffsetSpec.LATEST}, timeout_ms=timeout_ms)
         assert isinstance(caught.value.__cause__, LeaderNotAvailableError)
         assert list(caught.value.outcomes or ()) == [TopicPartition("t", 0)]  # as if the answers had gone on
 
@@ -347,12 +350,13 @@ async def test_an_error_after_a_lost_answer_tells_of_it() -> None:
         assert not hasattr(answered.value, "__notes__")
 
 
-async def test_a_call_that_runs_out_of_time_tells_of_a_lost_answer() -> None:
+@again_if_late(1_500, 8_000)
+async def test_a_call_that_runs_out_of_time_tells_of_a_lost_answer(timeout_ms: int) -> None:
     async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
         cluster.faults.add("CreateTopics", disconnect=True, after=True, count=1)
         cluster.faults.add("CreateTopics", error_code=NotControllerError, skip=1)
-        with pytest.raises(RequestTimedOutError, match="within 1500 ms") as caught:
-            await admin.create_topics([NewTopic("t")], timeout_ms=1500)
+        with pytest.raises(RequestTimedOutError, match=f"within {timeout_ms} ms") as caught:
+            await admin.create_topics([NewTopic("t")], timeout_ms=timeout_ms)
         assert isinstance(caught.value.__cause__, NotControllerError)
         assert "may have been executed: CreateTopics was in flight" in caught.value.__notes__[0]
         assert cluster.topic_names() == ["t"]
@@ -420,16 +424,18 @@ async def test_not_started_stopped_and_nobody_there() -> None:
             await make_admin(cluster).start()
 
 
-async def test_a_broker_that_is_gone_keeps_nobody_from_the_configurations_of_others() -> None:
+@again_if_late(1_500, 8_000)
+async def test_a_broker_that_is_gone_keeps_nobody_from_the_configurations_of_others(timeout_ms: int) -> None:
     topic, gone = ConfigResource(ConfigResourceType.TOPIC, "t"), ConfigResource(ConfigResourceType.BROKER, "9")
     async with EmbeddedCluster(1) as cluster, make_admin(cluster) as admin:
         await cluster.create_topic("t")
         change = [ConfigChange("retention.ms", "1000")]
         with pytest.raises(KafkaError) as caught:
-            await admin.incremental_alter_configs({gone: change, topic: change}, timeout_ms=1500)
+            await admin.incremental_alter_configs({gone: change, topic: change}, timeout_ms=timeout_ms)
         assert caught.value.outcomes is not None
         assert caught.value.outcomes[topic] is None
-        found = await outcomes_of(admin.describe_configs([gone, topic], names=["retention.ms"], timeout_ms=1500))
+        described_configs = admin.describe_configs([gone, topic], names=["retention.ms"], timeout_ms=timeout_ms)
+        found = await outcomes_of(described_configs)
         assert isinstance(found[gone], KafkaError)
         described = found[topic]
         assert not isinstance(described, KafkaError)

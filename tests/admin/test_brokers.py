@@ -32,6 +32,7 @@ from aiokafka_lead.errors import (
 from aiokafka_lead.testing import EmbeddedCluster
 from aiokafka_lead.types import TopicPartition
 
+from ..patience import again_if_late
 from .support import make_admin
 
 pytestmark = pytest.mark.anyio
@@ -154,24 +155,26 @@ async def test_a_broker_is_asked_before_the_client_knows_any(what: str) -> None:
             await admin.stop()
 
 
-async def test_a_broker_of_a_cluster_that_cannot_be_reached() -> None:
+@again_if_late(500, 5_000)
+async def test_a_broker_of_a_cluster_that_cannot_be_reached(timeout_ms: int) -> None:
     async with EmbeddedCluster(1) as cluster:
         await cluster.stop_broker(1)
         admin = make_admin(cluster)
         await admin.start(wait=False)
         try:
             with pytest.raises(RequestTimedOutError, match=f"{cluster.bootstrap_servers}: cannot connect"):
-                await admin.describe_log_dirs([1], timeout_ms=500)
+                await admin.describe_log_dirs([1], timeout_ms=timeout_ms)
         finally:
             await admin.stop()
 
 
-async def test_brokers_that_are_down_have_errors_of_their_own() -> None:
+@again_if_late(1_500, 8_000)
+async def test_brokers_that_are_down_have_errors_of_their_own(timeout_ms: int) -> None:
     async with EmbeddedCluster(3) as cluster, make_admin(cluster) as admin:
         await admin.describe_cluster()
         for broker in (1, 2):
             cluster.faults.add("DescribeLogDirs", broker=broker, disconnect=True)
-        found = await outcomes_of(admin.describe_log_dirs([1, 2, 3], timeout_ms=1500))
+        found = await outcomes_of(admin.describe_log_dirs([1, 2, 3], timeout_ms=timeout_ms))
         for broker in (1, 2):
             assert f"[broker {broker} (" in str(found[broker])
         assert not isinstance(found[3], KafkaError)

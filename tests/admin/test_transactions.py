@@ -26,6 +26,7 @@ from aiokafka_lead.errors import (
 )
 from aiokafka_lead.testing import EmbeddedCluster
 from aiokafka_lead.types import TopicPartition
+from tests.patience import again_if_late
 from tests.testing.raw import connected
 from tests.testing.test_transactions import write
 
@@ -101,14 +102,15 @@ async def test_filters_that_the_brokers_do_not_know() -> None:
             await admin.list_transactions(transactional_id_pattern="x")
 
 
-async def test_a_broker_that_fails_hides_no_transactional_ids_of_the_others() -> None:
+@again_if_late(500, 5_000)
+async def test_a_broker_that_fails_hides_no_transactional_ids_of_the_others(timeout_ms: int) -> None:
     async with AsyncExitStack() as stack:
         world = World(stack)
         admin = await world.start()
         world.cluster.transactions.move_coordinator("tx", 1)
         await world.begin("tx")
         world.cluster.faults.add("ListTransactions", broker=2, disconnect=True)
-        found: dict[Any, Any] = {**await outcomes_of(admin.list_transactions(timeout_ms=500))}
+        found: dict[Any, Any] = {**await outcomes_of(admin.list_transactions(timeout_ms=timeout_ms))}
         assert found["tx"].coordinator_id == 1
         assert isinstance(found[2], RequestTimedOutError)
 
@@ -167,15 +169,16 @@ async def test_producers_are_fenced() -> None:
             await admin.fence_producers(["tx"], timeout_ms=200)
 
 
-async def test_an_attempt_without_an_answer_does_not_hide_the_reason() -> None:
+@again_if_late(1_000, 8_000)
+async def test_an_attempt_without_an_answer_does_not_hide_the_reason(timeout_ms: int) -> None:
     async with AsyncExitStack() as stack:
         world = World(stack)
         admin = await world.start()
         await admin.fence_producers(["tx"])  # a busy machine may need long to find the coordinator
         world.cluster.faults.add("InitProducerId", error_code=ConcurrentTransactionsError, count=1)
         world.cluster.faults.add("InitProducerId", skip=1, drop=True)
-        with pytest.raises(RequestTimedOutError, match=r"within 1000 ms; the last try: .*tx") as caught:
-            await admin.fence_producers(["tx"], timeout_ms=1000)
+        with pytest.raises(RequestTimedOutError, match=rf"within {timeout_ms} ms; the last try: .*tx") as caught:
+            await admin.fence_producers(["tx"], timeout_ms=timeout_ms)
         assert isinstance(caught.value.__cause__, ConcurrentTransactionsError)
 
 

@@ -34,7 +34,7 @@ def test_a_cluster_that_goes_away_is_named(cli: CommandLine, command: str) -> No
             servers = alone.bootstrap_servers
             cli.environment["AIOKAFKA_LEAD_BOOTSTRAP_SERVERS"] = servers
             cli.fine("produce", "lonely", stdin="1\n")
-            process = stack.enter_context(begun(cli, *command.split(), "--timeout", "3s", stdin=subprocess.PIPE))
+            process = stack.enter_context(begun(cli, *command.split(), "--timeout", "6s", stdin=subprocess.PIPE))
             assert process.stdin is not None
             assert process.stdout is not None
             assert process.stderr is not None
@@ -47,7 +47,7 @@ def test_a_cluster_that_goes_away_is_named(cli: CommandLine, command: str) -> No
         said = process.stderr.readline().decode()
         assert said.startswith(f"no broker can be reached: {servers} (")
         assert process.wait(PATIENCE_S) == 3
-        assert b"no broker could be reached for 3 s" in process.stderr.read()
+        assert b"no broker could be reached for 6 s" in process.stderr.read()
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,10 @@ def test_a_partition_without_a_leader_does_not_hide_the_others(cli: CommandLine)
         assert cluster.end_offset("copy", 0) + cluster.end_offset("copy", 1) == 4
         ran = cli("consume", "away", "--partition", "0", "--until", "end")
         assert (ran.code, ran.out) == (1, "")
-        reset = cli("groups", "reset", "idle", "-t", "half", "--to", "end", "--dry-run", "-X", "request_timeout_ms=500")
+        for limit in ("request_timeout_ms=500", "request_timeout_ms=8000"):  # the latter for a busy machine
+            reset = cli("groups", "reset", "idle", "-t", "half", "--to", "end", "--dry-run", "-X", limit)
+            if "half-0: " in reset.err:
+                break
         assert (reset.code, "half-0: it has no leader" in reset.err) == (3, True), reset.err
 
 
@@ -331,7 +334,11 @@ async def test_a_fetch_that_waits_is_no_silence(cluster: ClusterThread, capsys: 
 def test_a_timeout_shorter_than_a_fetch_may_wait(cli: CommandLine, cluster: ClusterThread) -> None:
     cluster.create_topic("hasty", 1)
     cli.fine("produce", "hasty", stdin="1\n")
-    assert cli.fine("consume", "hasty", "-o", "beginning", "--until", "end", "--timeout", "400ms").lines == ["1"]
+    for _ in range(6):  # a busy machine may not connect in time
+        ran = cli("consume", "hasty", "-o", "beginning", "--until", "end", "--timeout", "400ms")
+        if ran.code == 0:
+            break
+    assert (ran.code, ran.lines) == (0, ["1"]), ran.err
 
 
 def test_a_line_that_cannot_be_written_is_named_with_how_many_were(cli: CommandLine, cluster: ClusterThread) -> None:

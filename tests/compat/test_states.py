@@ -30,6 +30,7 @@ from aiokafka_lead.compat.errors import (
 from aiokafka_lead.compat.util import parse_kafka_version
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
+from ..patience import again_if_late
 from ..ports import PortPool
 
 pytestmark = pytest.mark.anyio
@@ -155,10 +156,11 @@ async def test_a_start_may_be_tried_again_after_it_has_failed() -> None:
 
 
 @pytest.mark.parametrize("group_id", [None, "g"])
-async def test_a_start_may_be_tried_again_until_the_topic_exists(group_id: str | None) -> None:
+@again_if_late(100, 3_000)
+async def test_a_start_may_be_tried_again_until_the_topic_exists(timeout_ms: int, group_id: str | None) -> None:
     async with EmbeddedCluster(1, auto_create_topics=False) as cluster, asyncio.timeout(30):
         reader = AIOKafkaConsumer(
-            "events", bootstrap_servers=cluster.bootstrap_servers, group_id=group_id, request_timeout_ms=100
+            "events", bootstrap_servers=cluster.bootstrap_servers, group_id=group_id, request_timeout_ms=timeout_ms
         )
         for _ in range(2):
             with pytest.raises(UnknownTopicOrPartitionError):
@@ -319,14 +321,15 @@ async def test_a_read_outlives_an_unsubscribe_and_ends_with_the_consumer(cluster
 
 
 @pytest.mark.parametrize("group_id", [None, "g"])
-async def test_reads_wait_for_a_topic_that_does_not_exist(group_id: str | None) -> None:
+@again_if_late(100, 3_000)
+async def test_reads_wait_for_a_topic_that_does_not_exist(timeout_ms: int, group_id: str | None) -> None:
     async with EmbeddedCluster(1, auto_create_topics=False) as cluster, asyncio.timeout(30):
         cluster.create_topic("events", 2)
         async with AIOKafkaConsumer(
             "events",
             bootstrap_servers=cluster.bootstrap_servers,
             group_id=group_id,
-            request_timeout_ms=100,
+            request_timeout_ms=timeout_ms,
             metadata_max_age_ms=50,
             auto_offset_reset="earliest",
         ) as reader:

@@ -14,6 +14,7 @@ from aiokafka_lead.consumer import Consumer
 from aiokafka_lead.errors import UnknownTopicOrPartitionError
 from aiokafka_lead.testing import EmbeddedCluster
 
+from ..patience import again_if_late
 from .support import E0, consumer_of, fill, numbers, take, values
 
 pytestmark = pytest.mark.anyio
@@ -63,9 +64,10 @@ async def test_the_position_of_a_partition_that_does_not_exist(
         assert await consumer.position(E9) == 0
 
 
-async def test_the_position_in_a_topic_that_does_not_exist(cluster: EmbeddedCluster) -> None:
+@again_if_late(1_500, 8_000)
+async def test_the_position_in_a_topic_that_does_not_exist(timeout_ms: int, cluster: EmbeddedCluster) -> None:
     """The topic may be about to be created, so the call waits until its timeout."""
-    options: dict[str, Any] = {"default_api_timeout_ms": 1500, "allow_auto_create_topics": False}
+    options: dict[str, Any] = {"default_api_timeout_ms": timeout_ms, "allow_auto_create_topics": False}
     async with consumer_of(cluster, **options) as consumer:
         consumer.assign([NOWHERE])
         with pytest.raises(UnknownTopicOrPartitionError, match="nowhere-0: the cluster has no such topic"):

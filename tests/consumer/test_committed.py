@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import pytest
 
@@ -19,6 +21,7 @@ from aiokafka_lead.errors import (
 )
 from aiokafka_lead.testing import EmbeddedCluster
 
+from ..patience import again_if_late, started
 from .support import E0, E1, consumer_of, fill, numbers, take, values
 
 pytestmark = pytest.mark.anyio
@@ -102,9 +105,8 @@ async def test_a_partition_whose_offset_is_unstable_does_not_hold_up_the_others(
     await fill(cluster, values(3))
     await fill(cluster, values(3), partition=1)
     rule = cluster.faults.add("OffsetFetch", error_code=UnstableOffsetCommitError.code, topic="events", partition=0)
-    async with consumer_of(
-        cluster, group_id="g", retry_backoff_ms=5, fetch_max_wait_ms=50, request_timeout_ms=500
-    ) as consumer:
+    short: dict[str, Any] = {"retry_backoff_ms": 5, "fetch_max_wait_ms": 50, "request_timeout_ms": 500}
+    async with started(consumer_of(cluster, group_id="g", **short)) as consumer:
         consumer.assign([E0, E1])
         with anyio.fail_after(20):
             assert {record.partition for record in await take(consumer, 3)} == {1}
@@ -127,13 +129,17 @@ async def test_a_commit_beside_members_of_the_group_says_what_to_do(cluster: Emb
             await consumer.commit({E0: 1})
 
 
-async def test_a_last_attempt_without_an_answer_does_not_hide_the_reason(cluster: EmbeddedCluster) -> None:
+@again_if_late(1_000, 8_000)
+async def test_a_last_attempt_without_an_answer_does_not_hide_the_reason(
+    timeout_ms: int, cluster: EmbeddedCluster
+) -> None:
+    cluster.faults.clear()  # those of the first attempt
     async with consumer_of(cluster, group_id="g") as consumer:
         await consumer.committed(E0)  # a busy machine may need long to find the coordinator
         cluster.faults.add("OffsetFetch", error_code=CoordinatorLoadInProgressError.code, count=1)
         cluster.faults.add("OffsetFetch", skip=1, drop=True)
         with pytest.raises(RequestTimedOutError, match="the last error: ") as caught:
-            await consumer.committed(E0, timeout_ms=1000)
+            await consumer.committed(E0, timeout_ms=timeout_ms)
         assert isinstance(caught.value.__cause__, CoordinatorLoadInProgressError)
 
 

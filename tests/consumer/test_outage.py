@@ -10,6 +10,7 @@ import pytest
 from aiokafka_lead.consumer import Consumer
 from aiokafka_lead.testing import EmbeddedCluster
 
+from ..patience import started
 from .support import consumer_of, fill, take, values
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +31,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def test_brokers_that_are_away_are_no_reason_to_start_the_process_anew(cluster: EmbeddedCluster) -> None:
     await fill(cluster, values(1))
-    async with reader(cluster) as consumer, anyio.create_task_group() as tasks:
+    async with started(reader(cluster)) as consumer, anyio.create_task_group() as tasks:
         await take(consumer, 1)
         assert consumer.health().reachable
         tasks.start_soon(take, consumer, 1)
@@ -50,7 +51,7 @@ async def test_brokers_that_are_away_are_no_reason_to_start_the_process_anew(clu
 
 async def test_brokers_that_are_there_and_do_not_answer_are_a_problem(cluster: EmbeddedCluster) -> None:
     await fill(cluster, values(1))
-    async with reader(cluster) as consumer, anyio.create_task_group() as tasks:
+    async with started(reader(cluster)) as consumer, anyio.create_task_group() as tasks:
         await take(consumer, 1)
         tasks.start_soon(take, consumer, 1)
         cluster.faults.add("Fetch", drop=True)

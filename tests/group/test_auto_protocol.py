@@ -20,6 +20,7 @@ from aiokafka_lead.errors import (
 )
 from aiokafka_lead.testing import EmbeddedCluster, GroupOptions
 
+from ..patience import again_if_late
 from .support import ALL, GROUP, Recorder, fill, member, reading, shared, until
 
 anyio_only = pytest.mark.anyio
@@ -120,9 +121,10 @@ async def test_a_live_group_is_converted_member_by_member(before: str, after: st
 
 
 @anyio_only
-async def test_a_member_goes_on_when_the_protocol_is_taken_away() -> None:
+@again_if_late(300, 5_000)
+async def test_a_member_goes_on_when_the_protocol_is_taken_away(session_ms: int) -> None:
     """Other members may own its partitions by then: they are lost, and return by the classic protocol."""
-    async with cluster_with(groups=QUICK._replace(consumer_session_timeout_ms=300)) as cluster:
+    async with cluster_with(groups=QUICK._replace(consumer_session_timeout_ms=session_ms)) as cluster:
         heard = Recorder()
         consumer = member(cluster, group_protocol="auto")
         consumer.subscribe(["events"], listener=heard)

@@ -22,6 +22,7 @@ from aiokafka_lead.testing import EmbeddedCluster, RequestRecord
 from tests.hostile.answers import changed
 from tests.io.script import Peer, serve
 
+from ..patience import again_if_late
 from .support import GROUP, fill, reading, starting, until
 
 pytestmark = pytest.mark.anyio
@@ -261,12 +262,13 @@ async def test_or_instead_of_one_whose_answer_has_none(cluster: EmbeddedCluster)
     assert fault.struck <= 6
 
 
-async def test_an_error_names_all_who_were_asked(cluster: EmbeddedCluster) -> None:
+@again_if_late(3_000, 15_000)
+async def test_an_error_names_all_who_were_asked(timeout_ms: int, cluster: EmbeddedCluster) -> None:
     cluster.faults.add("FindCoordinator", error_code=15)
     async with Consumer(bootstrap_servers=cluster.bootstrap_servers, group_id=GROUP, **QUICK) as consumer:
         consumer.assign([FIRST])
         with pytest.raises(RequestTimedOutError) as failed:
-            await consumer.commit({FIRST: 1}, timeout_ms=3_000)
+            await consumer.commit({FIRST: 1}, timeout_ms=timeout_ms)
     for broker in cluster.broker_ids:
         assert f"broker {broker} ({cluster.address(broker)}): no coordinator of 'g'" in str(failed.value)
 

@@ -28,7 +28,6 @@ from .support import ALL, Partitions, Recorder, fill, member, reading, shared, s
 pytestmark = pytest.mark.anyio
 
 LATEST: dict[str, Any] = {"auto_offset_reset": "latest"}
-IMPATIENT: dict[str, Any] = {"request_timeout_ms": 1000, "fetch_max_wait_ms": 100}
 AT_ONCE_S = 20
 """Much shorter than ``request_timeout_ms``."""
 
@@ -51,6 +50,11 @@ async def send_each(cluster: EmbeddedCluster) -> None:
     async with Producer(cluster.bootstrap_servers) as producer:
         for tp in sorted(ALL):
             await producer.send_and_wait(tp.topic, b"1", partition=tp.partition)
+
+
+def impatient(request_timeout_ms: int) -> dict[str, Any]:
+    """Return options with which a start waits for no longer than this."""
+    return {"request_timeout_ms": request_timeout_ms, "fetch_max_wait_ms": 100}
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -171,16 +175,18 @@ async def test_a_listener_cannot_wait_for_what_it_is_part_of(cluster: EmbeddedCl
     assert isinstance(caught.value.__cause__, IllegalStateError)
 
 
+@again_if_late(1_000, 8_000)
 async def test_a_listener_that_is_slow_is_left_to_the_background(
-    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+    request_timeout_ms: int, cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.clear()
     go_on = anyio.Event()
 
     class Slow:
         async def on_partitions_assigned(self, partitions: Partitions) -> None:
             await go_on.wait()
 
-    consumer = member(cluster, **IMPATIENT)
+    consumer = member(cluster, **impatient(request_timeout_ms))
     consumer.subscribe(["events"], listener=Slow())
     async with consumer:
         (warning,) = warnings(caplog)
@@ -189,10 +195,12 @@ async def test_a_listener_that_is_slow_is_left_to_the_background(
         await consumer.wait_ready()
 
 
+@again_if_late(1_000, 8_000)
 async def test_a_leader_that_lacks_a_topic_names_that_and_no_other_member(
-    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+    request_timeout_ms: int, cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    options = {**IMPATIENT, "allow_auto_create_topics": False}
+    caplog.clear()
+    options = {**impatient(request_timeout_ms), "allow_auto_create_topics": False}
     async with member(cluster, "missing", group_protocol="classic", **options):
         (warning,) = warnings(caplog)
         assert "metadata of the subscribed topics, whose partitions this member assigns as the group leader" in warning
@@ -206,8 +214,7 @@ async def test_a_slow_rebalance_does_not_keep_it_from_starting(
     async with EmbeddedCluster(brokers=1) as cluster:
         cluster.create_topic("events", partitions=6)
         slow = cluster.faults.add("JoinGroup", hold=True, skip=1, count=1)
-        options: dict[str, Any] = {**IMPATIENT, "request_timeout_ms": request_timeout_ms}
-        async with member(cluster, "events", **options) as consumer:
+        async with member(cluster, "events", **impatient(request_timeout_ms)) as consumer:
             (warning,) = warnings(caplog)
             assert "a response to JoinGroup" in warning
             with pytest.raises(RequestTimedOutError, match="a response to JoinGroup"):
@@ -217,11 +224,14 @@ async def test_a_slow_rebalance_does_not_keep_it_from_starting(
             assert consumer.assignment() == ALL
 
 
+@again_if_late(1_000, 8_000)
 async def test_a_coordinator_that_is_not_found_is_named(
-    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+    request_timeout_ms: int, cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.clear()
+    cluster.faults.clear()  # those of the first attempt
     rule = cluster.faults.add("FindCoordinator", error_code=CoordinatorNotAvailableError.code)
-    async with member(cluster, "events", **IMPATIENT) as consumer:
+    async with member(cluster, "events", **impatient(request_timeout_ms)) as consumer:
         (warning,) = warnings(caplog)
         assert "the look-up of its coordinator" in warning
         rule.remove()

@@ -14,6 +14,8 @@ from aiokafka_lead.config import ClientConfig
 from aiokafka_lead.errors import NotLeaderOrFollowerError
 from aiokafka_lead.testing import EmbeddedCluster
 
+from ..patience import START_MS
+
 NOT_LEADER = NotLeaderOrFollowerError.code
 
 
@@ -27,7 +29,7 @@ def make_client(bootstrap_servers: str, **options: Any) -> Client:
 async def running(cluster: EmbeddedCluster | str, **options: Any) -> AsyncIterator[Client]:
     """Yield a started client, and stop it at the end."""
     client = make_client(cluster if isinstance(cluster, str) else cluster.bootstrap_servers, **options)
-    await client.start()
+    await client.start(timeout_ms=START_MS)
     try:
         yield client
     finally:

@@ -34,10 +34,12 @@ pytestmark = [pytest.mark.anyio, needs_loopbacks]
 
 NAME = "kafka.test"
 BAD, GOOD = "127.0.0.2", "127.0.0.1"
-FOUR_S: dict[str, Any] = {"socket_connection_setup_timeout_ms": 4000}
-"""A silent address takes half of it. The rest is for the other address, in case the machine is busy."""
-
 EAGER: dict[str, Any] = {"reconnect_backoff_ms": 1, "reconnect_backoff_max_ms": 1}
+
+
+def within(setup_ms: int) -> dict[str, Any]:
+    """Return options for this time. A silent address takes half of it; the rest is for the other address."""
+    return {"socket_connection_setup_timeout_ms": setup_ms}
 
 
 async def silent(peer: Peer) -> None:
@@ -107,10 +109,11 @@ async def both(
 
 
 @pytest.mark.parametrize("bad", [silent, resetting, http, refusing_versions], ids=lambda bad: bad.__name__)
-async def test_the_next_address_is_gone_to_and_stayed_at(names: Names, bad: Handler) -> None:
+@again_if_late(4_000, 16_000)
+async def test_the_next_address_is_gone_to_and_stayed_at(setup_ms: int, names: Names, bad: Handler) -> None:
     names[NAME] = [BAD, GOOD]
     visits = Visits(bad)
-    async with both(answer_all, visits.handle) as port, named(port, **FOUR_S) as brokers:
+    async with both(answer_all, visits.handle) as port, named(port, **within(setup_ms)) as brokers:
         await brokers.get(1, Lane.CONTROL)
         assert brokers.last_error(1) is None
         for lane in (Lane.DATA, Lane.COORDINATOR):
@@ -125,12 +128,13 @@ async def test_an_address_that_refuses_connections_is_passed_over(names: Names) 
 
 
 @pytest.mark.parametrize("bad", ["other certificate", "no TLS", "silent"])
-async def test_tls_at_the_next_address(names: Names, bad: str) -> None:
+@again_if_late(4_000, 16_000)
+async def test_tls_at_the_next_address(setup_ms: int, names: Names, bad: str) -> None:
     names[NAME] = [BAD, GOOD]
     certificates, strange = Certificates(), Certificates()
     visits = Visits(silent if bad == "silent" else http)
     bad_tls = strange.server(NAME) if bad == "other certificate" else None
-    options = {"security_protocol": "SSL", "ssl_context": certificates.client(), **FOUR_S}
+    options = {"security_protocol": "SSL", "ssl_context": certificates.client(), **within(setup_ms)}
     async with (
         both(answer_all, visits.handle, certificates.server(NAME), bad_tls) as port,
         named(port, **options) as brokers,
@@ -153,10 +157,11 @@ async def test_a_certificate_has_the_name_without_a_dot_at_its_end(names: Names)
 
 
 @pytest.mark.parametrize("bad", [refusing_login, silent_in_sasl, answer_all], ids=lambda bad: bad.__name__)
-async def test_sasl_at_the_next_address(names: Names, bad: Handler) -> None:
+@again_if_late(4_000, 16_000)
+async def test_sasl_at_the_next_address(setup_ms: int, names: Names, bad: Handler) -> None:
     names[NAME] = [BAD, GOOD]
     visits = Visits(bad)
-    async with both(taking_login, visits.handle) as port, named(port, **SASL, **FOUR_S) as brokers:
+    async with both(taking_login, visits.handle) as port, named(port, **SASL, **within(setup_ms)) as brokers:
         await brokers.get(1, Lane.CONTROL)
         await brokers.get(1, Lane.DATA)
         assert visits.count == 1
@@ -165,8 +170,7 @@ async def test_sasl_at_the_next_address(names: Names, bad: Handler) -> None:
 @again_if_late(4000, 8000)
 async def test_an_error_says_what_each_address_did(setup_ms: int, names: Names) -> None:
     names[NAME] = ["127.0.0.3", BAD, GOOD]
-    options = {"socket_connection_setup_timeout_ms": setup_ms}
-    async with both(resetting, silent) as port, named(port, **options) as brokers:
+    async with both(resetting, silent) as port, named(port, **within(setup_ms)) as brokers:
         with pytest.raises(KafkaConnectionError) as caught:
             await brokers.get(1)
         text = str(caught.value)
@@ -184,11 +188,12 @@ async def test_an_error_says_what_each_address_did(setup_ms: int, names: Names) 
         (silent, refusing_login, SaslAuthenticationFailedError),
     ],
 )
+@again_if_late(4_000, 16_000)
 async def test_an_error_is_of_the_kind_that_waiting_helps_least_against(
-    names: Names, good: Handler, bad: Handler, kind: type[Exception]
+    setup_ms: int, names: Names, good: Handler, bad: Handler, kind: type[Exception]
 ) -> None:
     names[NAME] = [BAD, GOOD]
-    async with both(good, bad) as port, named(port, **SASL, **FOUR_S) as brokers:
+    async with both(good, bad) as port, named(port, **SASL, **within(setup_ms)) as brokers:
         with pytest.raises(kind) as caught:
             await brokers.get(1)
         assert type(caught.value) is kind
@@ -228,7 +233,7 @@ async def test_each_backoff_has_one_address_once_every_address_has_failed(setup_
 async def test_all_lanes_find_the_way_at_once(names: Names) -> None:
     names[NAME] = [BAD, GOOD]
     visits = Visits(silent)
-    async with both(answer_all, visits.handle) as port, named(port, **FOUR_S) as brokers:
+    async with both(answer_all, visits.handle) as port, named(port, **within(4_000)) as brokers:
         async with anyio.create_task_group() as group:
             for lane in Lane:
                 group.start_soon(brokers.get, 1, lane)

@@ -27,6 +27,7 @@ from aiokafka_lead.errors import (
 from aiokafka_lead.testing import EmbeddedCluster
 from aiokafka_lead.testing.faults import HTTP_ANSWER, TLS_ALERT
 
+from ..patience import again_if_late
 from ..ports import PortPool
 from .metadata_support import make_client, running
 
@@ -96,11 +97,12 @@ async def test_every_server_that_failed_is_named_with_its_own_reason(ports: Port
     assert "resolve" in reasons["no-such-host.invalid:9092"]
 
 
-async def test_servers_that_were_never_asked_are_not_said_to_have_failed() -> None:
+@again_if_late(250, 400, 400, 400)
+async def test_servers_that_were_never_asked_are_not_said_to_have_failed(timeout_ms: int) -> None:
     async with listening(silent) as first, listening(silent) as second, listening(silent) as third:
         servers = [first, second, third]
         with pytest.raises(KafkaConnectionError) as caught:
-            await make_client(",".join(servers), request_timeout_ms=250).start()  # the next is asked after 500
+            await make_client(",".join(servers), request_timeout_ms=timeout_ms).start()  # the next is asked after 500
     failed, others = str(caught.value).split("; no time was left to try ")
     assert [server for server in servers if server in failed and "no answer" in failed]
     assert sorted([*others.split(", "), *(server for server in servers if server in failed)]) == sorted(servers)
@@ -136,10 +138,11 @@ async def test_tls_that_the_client_does_not_trust() -> None:
             await client.start()
 
 
-async def test_a_start_that_fails_leaves_nothing_behind() -> None:
+@again_if_late(700, 5_000)
+async def test_a_start_that_fails_leaves_nothing_behind(timeout_ms: int) -> None:
     async with EmbeddedCluster(2) as cluster:
         cluster.faults.add("Metadata", drop=True)
-        client = make_client(cluster.bootstrap_servers, request_timeout_ms=700)
+        client = make_client(cluster.bootstrap_servers, request_timeout_ms=timeout_ms)
         with pytest.raises(KafkaConnectionError, match="no answer"):
             await client.start()
         await no_connections(cluster)

@@ -12,6 +12,8 @@ from aiokafka_lead._options.logs import FIELDS, client_log
 from aiokafka_lead.errors import RequestTimedOutError, TopicAuthorizationFailedError
 from aiokafka_lead.testing import EmbeddedCluster
 
+from ..patience import started
+
 pytestmark = pytest.mark.anyio
 
 PLAIN_NAMES = {f"aiokafka_lead.{area}" for area in ("client", "connection", "consumer", "metadata", "producer")}
@@ -85,7 +87,7 @@ async def test_every_line_has_the_fields(caplog: pytest.LogCaptureFixture) -> No
     async with EmbeddedCluster(1) as cluster:
         cluster.create_topic("events")
         options: ConsumerOptions = {"request_timeout_ms": 1500, "default_api_timeout_ms": 2500}
-        async with Consumer("events", bootstrap_servers=cluster.bootstrap_servers, **options) as consumer:
+        async with started(Consumer("events", bootstrap_servers=cluster.bootstrap_servers, **options)) as consumer:
             cluster.faults.add("ListOffsets", drop=True)
             with pytest.raises(RequestTimedOutError):
                 await consumer.end_offsets([TopicPartition("events", 0)])

@@ -105,6 +105,9 @@ async def test_rule_25_down_then_up_without_a_loop(caplog: pytest.LogCaptureFixt
             await cluster.stop_broker(1)
             with pytest.raises(KafkaError):
                 await client.metadata.topic("t", 1000)
+            with anyio.fail_after(20):
+                while not client.metadata.metrics().rebootstraps_unavailable:  # noqa: ASYNC110
+                    await anyio.sleep(0.002)
             assert client.metadata.metrics().rebootstraps_unavailable == 1
             await cluster.start_broker(1)
             assert (await client.metadata.topic("t", 10_000)).name == "t"

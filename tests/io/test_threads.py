@@ -127,5 +127,5 @@ async def main():
 
 anyio.run(main)
 """
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=90, check=True)
     assert ended.stdout == "over\n"

@@ -369,7 +369,7 @@ def test_an_address_that_is_silent_does_not_hold_up_the_next(backend: str, use_u
             report = Report()
             dialled = await dial(at(hole, port), report, kind)
             await kind.drop(dialled.connected)
-            assert 0.2 < time.monotonic() - started < 5
+            assert 0.2 < time.monotonic() - started < 8  # a silent address takes ten seconds
             assert dialled.address == "address 1"
             assert not report.errors
 

@@ -19,6 +19,7 @@ from aiokafka_lead._wire.messages.metadata import MetadataResponse
 from aiokafka_lead.errors import UnknownServerError
 from aiokafka_lead.testing import EmbeddedCluster
 
+from ..patience import started
 from ..proxies import pump
 from .support import ALWAYS, NOT_LEADER, TOGETHER, asked, consumer_of, fill, next_number, producer_of, until, values
 
@@ -345,9 +346,10 @@ def followed(cluster: EmbeddedCluster) -> bool:
 async def test_a_partition_that_does_not_advance_is_a_problem_and_says_why(cluster: EmbeddedCluster) -> None:
     cluster.create_topic("pair", assignments=[[1, 2, 3], [2, 3, 1]])
     rule = cluster.faults.add("Fetch", topic="pair", partition=1, error_code=75)
+    short: dict[str, Any] = {"auto_offset_reset": "earliest", "request_timeout_ms": 400, "fetch_max_wait_ms": 100}
     async with (
         producer_of(cluster) as producer,
-        consumer_of(cluster, "pair", request_timeout_ms=400, fetch_max_wait_ms=100, **QUICK) as consumer,
+        started(Consumer("pair", bootstrap_servers=cluster.bootstrap_servers, **short, **QUICK)) as consumer,
         anyio.create_task_group() as tasks,
     ):
         for partition in range(2):
@@ -359,7 +361,7 @@ async def test_a_partition_that_does_not_advance_is_a_problem_and_says_why(clust
                 read.append(record.partition)
 
         tasks.start_soon(reading)
-        await until(lambda: consumer.health().stuck)
+        await until(lambda: [tp.partition for tp in consumer.health().stuck] == [1])
         health = consumer.health()
         [(tp, why)] = health.stuck.items()
         assert (tp.topic, tp.partition) == ("pair", 1)

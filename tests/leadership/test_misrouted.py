@@ -80,7 +80,7 @@ async def test_rule_35_records_wait_until_the_address_is_right_again(
         assert not deliveries[0].done()
         await until(lambda: producer.metrics().metadata.rebootstraps_required >= 1)
         cluster.lead_astray(1, 1)
-        with anyio.fail_after(5):
+        with anyio.fail_after(10):
             assert await deliveries[0] is not None
             if transactional:
                 await producer.commit_transaction()

@@ -104,7 +104,7 @@ async def test_a_refused_record_ends_its_span_with_the_error(cluster: EmbeddedCl
 
 async def test_a_record_that_is_not_taken_ends_its_span(cluster: EmbeddedCluster, spans: Spans) -> None:
     async with Producer(cluster.bootstrap_servers, max_request_size=1000, max_block_ms=1000) as producer:
-        await producer.partitions_for("events")
+        await producer.partitions_for("events", timeout_ms=20_000)
         with pytest.raises(MessageTooLargeError):
             await producer.send("events", b"x" * 2000)
         with pytest.raises(MessageTooLargeError):

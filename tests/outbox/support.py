@@ -16,7 +16,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 
 TOPIC = "orders"
 PARTITIONS = 3
-PATIENCE_S = 30
+PATIENCE_S = 60
 """Longest wait of a test on a slow machine, in seconds."""
 
 
@@ -50,7 +50,7 @@ async def until_empty(engine: AsyncEngine, outbox: Outbox) -> None:
 
 @asynccontextmanager
 async def relaying(
-    outbox: Outbox, engine: Any, client: Client, *, stop_ms: float | None = 5_000, **options: Any
+    outbox: Outbox, engine: Any, client: Client, *, stop_ms: float | None = 30_000, **options: Any
 ) -> AsyncIterator[Relay]:
     """Run a relay with short intervals while the block runs."""
     fast: dict[str, Any] = {"lease_ms": 3_000, "poll_ms": 5, "retry_backoff_ms": 5, "retry_backoff_max_ms": 20}

@@ -30,7 +30,7 @@ from aiokafka_lead.errors import (
 from aiokafka_lead.producer import Delivery, Producer
 from aiokafka_lead.testing import EmbeddedCluster
 from aiokafka_lead.types import RecordMetadata
-from tests.patience import again_if_late
+from tests.patience import again_if_late, started
 
 from .support import values
 
@@ -84,7 +84,8 @@ async def test_passing_errors_are_retried(cluster: EmbeddedCluster, error: type[
 @pytest.mark.parametrize("effect", ["disconnect", "garbage", "drop"])
 async def test_lost_answers_neither_lose_nor_duplicate(cluster: EmbeddedCluster, effect: str, after: bool) -> None:
     rule: dict[str, Any] = {effect: True if effect != "garbage" else b"HTTP/1.1 400 Bad Request\r\n\r\n"}
-    async with quick_producer(cluster, linger_ms=0, request_timeout_ms=300, reconnect_backoff_ms=10) as producer:
+    short: dict[str, Any] = {"linger_ms": 0, "request_timeout_ms": 300, "reconnect_backoff_ms": 10}
+    async with started(quick_producer(cluster, **short)) as producer:
         await producer.send_and_wait("events", b"first", partition=0)
         cluster.faults.add("Produce", skip=2, count=1, after=after, **rule)
         deliveries = await send_numbers(producer, 20)

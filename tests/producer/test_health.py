@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import pytest
 
@@ -9,6 +11,7 @@ from aiokafka_lead import Producer
 from aiokafka_lead._core.producer.health import ProducerFacts, judge_producer
 from aiokafka_lead.errors import MessageTooLargeError, TopicAuthorizationFailedError
 from aiokafka_lead.testing import EmbeddedCluster
+from tests.patience import started
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +40,8 @@ async def test_a_producer_that_gets_acknowledgements(cluster: EmbeddedCluster) -
 
 async def test_a_producer_without_acknowledgements_says_so(cluster: EmbeddedCluster) -> None:
     held = cluster.faults.add("Produce", hold=True)
-    async with Producer(cluster.bootstrap_servers, request_timeout_ms=500, delivery_timeout_ms=60_000) as producer:
+    short: dict[str, Any] = {"request_timeout_ms": 500, "delivery_timeout_ms": 60_000}
+    async with started(Producer(cluster.bootstrap_servers, **short)) as producer:
         await producer.send("events", b"1")
         with anyio.fail_after(20):
             while (health := producer.health()).healthy:

@@ -33,6 +33,7 @@ from aiokafka_lead.errors import (
 )
 from aiokafka_lead.testing import EmbeddedCluster
 
+from ..patience import again_if_late
 from .support import E0, E1, Gate, committed, fill, runner_of, until, until_committed
 
 pytestmark = pytest.mark.anyio
@@ -327,9 +328,10 @@ async def test_the_record_whose_dead_letter_is_refused_is_named(cluster: Embedde
     assert isinstance(info.value.__cause__, InvalidRecordError)
 
 
-async def test_a_dead_letter_topic_that_is_missing_is_told_at_once(cluster: EmbeddedCluster) -> None:
+@again_if_late(1_000, 8_000)
+async def test_a_dead_letter_topic_that_is_missing_is_told_at_once(time_ms: int, cluster: EmbeddedCluster) -> None:
     async with (
-        Producer(cluster.bootstrap_servers, max_block_ms=1000, allow_auto_create_topics=False) as producer,
+        Producer(cluster.bootstrap_servers, max_block_ms=time_ms, allow_auto_create_topics=False) as producer,
         runner_of(cluster) as consumer,
     ):
         with pytest.raises(UnknownTopicOrPartitionError, match="nowhere"):

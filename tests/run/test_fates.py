@@ -19,6 +19,7 @@ from aiokafka_lead.errors import (
 )
 from aiokafka_lead.testing import EmbeddedCluster
 
+from ..patience import started
 from .support import E0, committed, fill, runner_of, until
 
 pytestmark = pytest.mark.anyio
@@ -151,7 +152,7 @@ async def test_a_dead_letter_waits_for_the_end_of_an_outage(cluster: EmbeddedClu
     short: dict[str, Any] = {"delivery_timeout_ms": 300, "request_timeout_ms": 200, "linger_ms": 0}
     outage = cluster.faults.add("Produce", topic="failed", drop=True)
     async with (
-        Producer(cluster.bootstrap_servers, **short) as letters,
+        started(Producer(cluster.bootstrap_servers, **short)) as letters,
         runner_of(cluster) as consumer,
         anyio.create_task_group() as tasks,
     ):

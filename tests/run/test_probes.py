@@ -53,7 +53,7 @@ async def test_connections_that_cannot_be_accepted_do_not_end_the_service(
     handler: Callable[[Any], Awaitable[object]] = handle
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(probes.serve, listener, handler, lambda text, *values: warnings.append(text % values))
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             await listener.serves.wait()
         tasks.cancel_scope.cancel()
     assert warnings == ["a connection could not be accepted: [Errno 24] Too many open files"]

@@ -20,6 +20,8 @@ from aiokafka_lead.errors import (
 )
 from aiokafka_lead.testing import EmbeddedCluster, Fault, GroupOptions
 
+from ..patience import started
+
 pytestmark = pytest.mark.anyio
 
 TOPIC, GROUP, TRANSACTIONAL_ID = 29, 30, 53
@@ -242,7 +244,9 @@ async def test_a_login_that_a_broker_refuses_for_longer_than_a_request_may_take(
         values = Values()
         async with (
             Producer(cluster.bootstrap_servers, linger_ms=0, **login) as producer,
-            Consumer("events", bootstrap_servers=cluster.bootstrap_servers, group_id="g", **options) as consumer,
+            started(
+                Consumer("events", bootstrap_servers=cluster.bootstrap_servers, group_id="g", **options)
+            ) as consumer,
             running(consumer, lambda values: consumer.run(values.handle, **PATIENT), values),
         ):
             await producer.send_and_wait("events", b"before")

@@ -66,7 +66,7 @@ async def test_a_claim_for_a_place_is_granted_by_a_worker_that_was_letting_other
         workers: Workers[Any, None] = Workers(tasks, work, 1, nobody, nobody, nobody)
         workers.rouse()
         await anyio.lowlevel.checkpoint()
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             async with workers.place():
                 pass
         tasks.cancel_scope.cancel()

@@ -35,6 +35,7 @@ from aiokafka_lead.testing import EmbeddedSchemaRegistry, RegistryRequest
 from ..leaks import everything
 from ..names import STRANGE, Names, Stranger, needs_loopbacks
 from ..oidc.identity_provider import IdentityProvider
+from ..patience import again_if_late
 from .material import LATER, ORDER, ORDER_TEXT, OTHER, order
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
@@ -53,7 +54,10 @@ def text(schema: Any) -> Schema:
 @needs_loopbacks
 @pytest.mark.parametrize("says", [None, b"", b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"])
 @pytest.mark.parametrize("tls", [False, True])
-async def test_the_next_address_of_a_name_is_gone_to_and_stayed_at(names: Names, says: bytes | None, tls: bool) -> None:
+@again_if_late(1_500, 8_000)
+async def test_the_next_address_of_a_name_is_gone_to_and_stayed_at(
+    timeout_ms: int, names: Names, says: bytes | None, tls: bool
+) -> None:
     names["registry.test"] = ["127.0.0.3", STRANGE, "127.0.0.1"]
     authority = trustme.CA()
     server, context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
@@ -62,7 +66,7 @@ async def test_the_next_address_of_a_name_is_gone_to_and_stayed_at(names: Names,
     with EmbeddedSchemaRegistry(ssl_context=server if tls else None) as embedded:
         url = embedded.url.replace("127.0.0.1", "registry.test")
         options: dict[str, Any] = {"ssl_context": context} if tls else {}
-        registry = SchemaRegistry(url, request_timeout_ms=1500, **options)
+        registry = SchemaRegistry(url, request_timeout_ms=timeout_ms, **options)
         with Stranger(int(url.rpartition(":")[2]), says) as stranger:
             await registry.register("orders-value", text(ORDER))
             registry.forget()
@@ -362,13 +366,14 @@ async def test_a_version_is_a_number(version: Any) -> None:
 # --- failures ---
 
 
+@again_if_late(300, 5_000)
 async def test_a_registry_of_this_machine_needs_no_proxy(
-    schema_registry: EmbeddedSchemaRegistry, monkeypatch: pytest.MonkeyPatch
+    timeout_ms: int, schema_registry: EmbeddedSchemaRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     assert await SchemaRegistry(schema_registry.url).subjects() == []
     with pytest.raises(SchemaRegistryUnavailableError, match="refused"):  # not an unknown name: it is the proxy's task
-        await SchemaRegistry("http://registry.invalid", retry_backoff_ms=1, timeout_ms=300).subjects()
+        await SchemaRegistry("http://registry.invalid", retry_backoff_ms=1, timeout_ms=timeout_ms).subjects()
 
 
 async def test_another_registry_answers_where_one_is_gone(schema_registry: EmbeddedSchemaRegistry) -> None:

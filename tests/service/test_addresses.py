@@ -15,6 +15,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 
 from ..io.script import Handler, Peer, serve
 from ..names import Names, needs_loopbacks
+from ..patience import again_if_late
 from ..share.support import take
 
 pytestmark = [pytest.mark.anyio, needs_loopbacks]
@@ -120,11 +121,12 @@ async def test_bootstrapping_again(names: Names, bad: Handler) -> None:
                 await producer.send_and_wait("events", b"after")
 
 
-async def test_a_start_that_fails_says_what_each_address_did(names: Names) -> None:
+@again_if_late(1_000, 10_000)
+async def test_a_start_that_fails_says_what_each_address_did(setup_ms: int, names: Names) -> None:
     names[NAME] = ["127.0.0.3", BAD, GOOD]
     async with serve(resetting) as port, serve(resetting, host=BAD, port=port):
         with pytest.raises(KafkaConnectionError) as caught:
-            await Producer(f"{NAME}:{port}", **QUICK).start()
+            await Producer(f"{NAME}:{port}", **{**QUICK, "socket_connection_setup_timeout_ms": setup_ms}).start()
     assert f": {NAME}:{port}: 127.0.0.3: cannot connect: connection refused; 127.0.0.2, 127.0.0.1: " in str(
         caught.value
     )

@@ -147,7 +147,8 @@ async def test_a_websocket_is_closed_with_a_code(
 ) -> None:
     cluster.faults.add("Metadata", topic="missing", error_code=TopicAuthorizationFailedError)
     kafka = Kafka(cluster.bootstrap_servers, client_id="api")
-    with_orders: Any = Depends(kafka.producer(linger_ms=0, max_request_size=500, max_block_ms=100))
+    block_ms = 100 if path == "/missing" else 20_000
+    with_orders: Any = Depends(kafka.producer(linger_ms=0, max_request_size=500, max_block_ms=block_ms))
     app = FastAPI(lifespan=kafka.lifespan)
     kafka.handle_errors(app)
 

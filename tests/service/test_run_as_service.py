@@ -153,8 +153,13 @@ class AsOnWindows(asyncio.SelectorEventLoop):
     def add_signal_handler(self, *arguments):
         raise NotImplementedError
 
+begun = []
+
 async def handle(record):
     print("handling", flush=True)
+    begun.append(record)
+    while len(begun) < 2:
+        await anyio.sleep(0.01)
     await anyio.sleep(0.3)
     print("handled", flush=True)
 

@@ -18,6 +18,7 @@ from aiokafka_lead.errors import (
 )
 from aiokafka_lead.testing import EmbeddedCluster
 
+from ..patience import again_if_late
 from ..ports import PortPool
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
@@ -77,7 +78,8 @@ async def test_a_transactional_producer_that_starts_while_kafka_is_down(ports: P
         await producer.stop(1000)
 
 
-async def test_sends_say_what_keeps_them_from_the_brokers(ports: PortPool) -> None:
+@again_if_late(500, 8_000)
+async def test_sends_say_what_keeps_them_from_the_brokers(block_ms: int, ports: PortPool) -> None:
     async with EmbeddedCluster(1, sasl_users={"alice": "right"}) as cluster:
         cluster.create_topic("events")
         login: Any = {
@@ -90,7 +92,7 @@ async def test_sends_say_what_keeps_them_from_the_brokers(ports: PortPool) -> No
         with anyio.fail_after(20), pytest.raises(SaslAuthenticationFailedError):
             await producer.send("events", b"1")
         await producer.stop()
-    producer = Producer(f"127.0.0.1:{ports.take()}", max_block_ms=500, **QUICK)
+    producer = Producer(f"127.0.0.1:{ports.take()}", max_block_ms=block_ms, **QUICK)
     await producer.start(wait=False)
     with pytest.raises(RequestTimedOutError, match="refused"):
         await producer.send("events", b"1")

@@ -81,13 +81,14 @@ async def test_a_start_connects_within_its_timeout(cluster: EmbeddedCluster, kin
         await client.start(timeout_ms=200)
 
 
-async def test_a_start_may_have_longer_than_a_request(cluster: EmbeddedCluster) -> None:
+@again_if_late(700, 5_000)
+async def test_a_start_may_have_longer_than_a_request(timeout_ms: int, cluster: EmbeddedCluster) -> None:
     held = cluster.faults.add("Metadata", hold=True)
     producer = Producer(cluster.bootstrap_servers, request_timeout_ms=100)
     began = time.monotonic()
     with pytest.raises(KafkaConnectionError):
-        await producer.start(timeout_ms=700)
-    assert time.monotonic() - began >= 0.699
+        await producer.start(timeout_ms=timeout_ms)
+    assert time.monotonic() - began >= timeout_ms / 1000 - 0.001
     assert held.struck
 
 
@@ -159,7 +160,7 @@ async def test_a_send_waits_for_room_within_its_timeout(cluster: EmbeddedCluster
                 await producer.send_many(
                     "events", [b"x" * 1500], headers=[[("h", b"v")]], timestamps_ms=[1], timeout_ms=0
                 )
-        held.release()
+        held.remove()
         assert [type(outcome) for outcome in (await many)[1:]] == [BufferFull, BufferFull]
         assert (await first).offset == 0
     assert len(cluster.records("events", 0)) == 2
@@ -194,7 +195,7 @@ async def test_send_and_wait_waits_for_the_acknowledgement_within_its_timeout(cl
         await producer.partitions_for("events")
         with anyio.fail_after(IN_TIME_S), pytest.raises(RequestTimedOutError, match="may still be written"):
             await producer.send_and_wait("events", b"first", timeout_ms=200)
-        held.release()
+        held.remove()
         assert (await producer.send_and_wait("events", b"second", timeout_ms=IN_TIME_S * 1000)).offset == 1
     assert [record.value for record in cluster.records("events", 0)] == [b"first", b"second"]
 
@@ -244,7 +245,7 @@ async def _send_late(transaction: Transaction[bytes, bytes], held: Fault) -> Non
         try:
             await transaction.send_and_wait("events", b"late", timeout_ms=200)
         finally:
-            held.release()
+            held.remove()
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

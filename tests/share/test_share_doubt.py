@@ -14,6 +14,7 @@ from aiokafka_lead._wire.messages.share_fetch import ShareFetchResponse
 from aiokafka_lead.errors import InvalidRecordStateError
 from aiokafka_lead.testing import EmbeddedCluster
 from tests.group.support import until
+from tests.patience import started
 
 from .support import Handled, consumer, fill, take, values
 
@@ -97,7 +98,7 @@ async def test_acknowledgements_are_sent_again_after_an_error_without_an_explana
 
 
 async def test_health_names_partitions_that_are_refused_for_long(cluster: EmbeddedCluster) -> None:
-    async with single(cluster, request_timeout_ms=300) as jobs, anyio.create_task_group() as tasks:
+    async with started(single(cluster, request_timeout_ms=300)) as jobs, anyio.create_task_group() as tasks:
         tasks.start_soon(jobs.run, Handled())
         rule = cluster.faults.add("ShareFetch", error_code=75)
         stuck = TopicPartition("single", 0)

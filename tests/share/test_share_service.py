@@ -13,6 +13,7 @@ from aiokafka_lead import AcknowledgeType, Client, ShareConsumer
 from aiokafka_lead.errors import ClientClosedError, ConfigError, RequestTimedOutError
 from aiokafka_lead.testing import EmbeddedCluster
 from tests.group.support import until
+from tests.patience import started
 from tests.ports import PortPool
 from tests.service.test_start_without_kafka import QUICK
 
@@ -227,10 +228,11 @@ async def test_health(cluster: EmbeddedCluster) -> None:
         at_work.note(record)
         await go_on.wait()
 
-    async with jobs, anyio.create_task_group() as tasks:
+    async with started(jobs), anyio.create_task_group() as tasks:
         tasks.start_soon(jobs.run, handle)
         await fill(cluster.bootstrap_servers, "jobs", 1)
         await at_work.until(1)
+        await until(lambda: jobs.health().healthy)  # a busy broker may take longer than the timeout for an answer
         health = jobs.health()
         assert (health.healthy, health.joined) == (True, True)
         assert health.handler_ms is not None
@@ -248,7 +250,7 @@ async def test_health(cluster: EmbeddedCluster) -> None:
 
 
 async def test_a_long_pause_of_the_application_is_no_problem(cluster: EmbeddedCluster) -> None:
-    async with consumer(cluster.bootstrap_servers, request_timeout_ms=100) as jobs:
+    async with started(consumer(cluster.bootstrap_servers, request_timeout_ms=100)) as jobs:
         while jobs.health().since_fetch_ms is None:
             await jobs.getmany(timeout_ms=10)
         await until(lambda: (jobs.health().since_fetch_ms or 0) > 700)
@@ -262,7 +264,7 @@ async def test_a_long_pause_of_the_application_is_no_problem(cluster: EmbeddedCl
 async def test_a_loop_that_asks_between_its_reads_learns_of_brokers_that_do_not_answer(
     cluster: EmbeddedCluster,
 ) -> None:
-    async with consumer(cluster.bootstrap_servers, request_timeout_ms=1000) as jobs:
+    async with started(consumer(cluster.bootstrap_servers, request_timeout_ms=1000)) as jobs:
         cluster.faults.add("ShareFetch", drop=True)
         with anyio.fail_after(20):
             while not any("no broker has answered a fetch" in each for each in jobs.health().problems):

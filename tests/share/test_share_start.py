@@ -12,6 +12,7 @@ from aiokafka_lead import Client, ShareConsumer, TopicPartition
 from aiokafka_lead.errors import RequestTimedOutError, TopicAuthorizationFailedError
 from aiokafka_lead.testing import EmbeddedCluster
 
+from ..patience import again_if_late
 from .support import consumer, fill, take, values
 
 pytestmark = pytest.mark.anyio
@@ -57,23 +58,28 @@ async def test_a_leader_that_refuses_for_ever_is_not_waited_for(cluster: Embedde
                 await jobs.wait_ready(100)
 
 
-async def test_each_leader_is_waited_for(cluster: EmbeddedCluster) -> None:
+@again_if_late(1_000, 10_000)
+async def test_each_leader_is_waited_for(timeout_ms: int, cluster: EmbeddedCluster) -> None:
+    cluster.faults.clear()  # those of the first attempt
     broker = cluster.leader("jobs", 1)
     held = cluster.faults.add("ShareFetch", broker=broker, hold=True)
     jobs = late(cluster)
     await jobs.start(wait=False)
     with pytest.raises(RequestTimedOutError, match=r"still waiting for the leaders of jobs-1$"):
-        await jobs.wait_ready(1_000)
+        await jobs.wait_ready(timeout_ms)
     held.remove()
     await jobs.wait_ready()
     await jobs.stop()
 
 
+@again_if_late(500, 8_000)
 async def test_a_leader_that_does_not_answer_in_time_is_waited_for_in_the_background(
-    cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
+    timeout_ms: int, cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.clear()
+    cluster.faults.clear()  # those of the first attempt
     rule = cluster.faults.add("ShareFetch", broker=cluster.leader("single", 0), error_code=15)
-    jobs = consumer(cluster.bootstrap_servers, "single", request_timeout_ms=500)
+    jobs = consumer(cluster.bootstrap_servers, "single", request_timeout_ms=timeout_ms)
     with caplog.at_level(logging.WARNING):
         await jobs.start()
     assert "goes on to wait in the background for the leaders of single-0" in caplog.text

@@ -48,7 +48,7 @@ async def test_it_ends_at_once_and_leaves_nothing_open() -> None:
 
     await once()
     before = open_files()
-    assert await once() < 1
+    assert await once() < 20  # a third of what its clients wait for
     assert open_files() == before
 
 

@@ -76,7 +76,7 @@ async def test_a_delay_before_and_after() -> None:
             cluster.faults.add("Produce", delay_ms=100, after=after, count=1)
             began = time.monotonic()
             assert (await produce(client, batch(b"a"))).error_code == 0
-            assert 0.09 < time.monotonic() - began < 5
+            assert 0.09 < time.monotonic() - began < 20
 
 
 async def asked_in_vain(cluster: EmbeddedCluster, client: RawClient) -> None:
@@ -137,7 +137,7 @@ async def test_a_client_that_is_throttled_is_muted() -> None:
         began = time.monotonic()
         assert (await client.call(MetadataRequest(topics=None), 12)).throttle_time_ms == 150
         assert (await client.call(MetadataRequest(topics=None), 12)).throttle_time_ms == 0
-        assert 0.14 < time.monotonic() - began < 5
+        assert 0.14 < time.monotonic() - began < 20
 
 
 async def test_rules_choose_their_requests() -> None:

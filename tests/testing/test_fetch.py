@@ -121,7 +121,7 @@ async def test_a_long_poll_ends_with_its_time() -> None:
     async with one_broker() as (_, client):
         began = time.monotonic()
         data = partitions_of(await client.call(fetch_request(wanted(0), max_wait_ms=100), BY_NAME))[0]
-        assert 0.09 < time.monotonic() - began < 5
+        assert 0.09 < time.monotonic() - began < 20
         assert not data.records
 
 

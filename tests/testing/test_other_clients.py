@@ -189,7 +189,7 @@ def test_confluent_produces_and_consumes_in_a_group(cluster: ClusterThread, comp
         consumer.subscribe(["t"])
         got = confluent_read(consumer, COUNT)
         consumer.commit(asynchronous=False)
-        positions = consumer.committed([confluent_kafka.TopicPartition("t", p) for p in range(3)], timeout=10)
+        positions = consumer.committed([confluent_kafka.TopicPartition("t", p) for p in range(3)], timeout=60)
         assert sum(max(0, position.offset) for position in positions) == COUNT
     finally:
         consumer.close()
@@ -361,7 +361,7 @@ def test_confluent_admin(cluster: ClusterThread) -> None:
     assert configs["retention.bytes"].value == "1000"
     described = admin.describe_cluster().result(10)
     assert (described.cluster_id, len(described.nodes)) == (cluster.cluster_id, 3)
-    assert "made" in admin.list_topics(timeout=10).topics
+    assert "made" in admin.list_topics(timeout=60).topics
     admin.delete_topics(["made"])["made"].result(10)
     assert "made" not in cluster.topic_names()
 

@@ -86,7 +86,7 @@ async def test_an_abort_goes_on_though_its_caller_does_not_wait(cluster: Embedde
         with anyio.move_on_after(0.02) as scope:
             await producer.abort_transaction()
         assert scope.cancelled_caught
-        held.release()
+        held.remove()
         await run(producer.transaction(), 2)
     assert await committed(cluster) == {0: [b"2"], 1: [b"2"], 2: [b"2"]}
 

@@ -49,7 +49,7 @@ async def test_a_consumers_offsets_are_sent_within_the_time_of_the_call(cluster:
         txn = await producer.transaction().__aenter__()
         with pytest.raises(TransactionTimedOutError, match="in 100 ms"):
             await txn.send_offsets(consumer, timeout_ms=100)
-        held.release()
+        held.remove()
         with pytest.raises(TransactionAbortedError):
             await producer.commit_transaction()
 

@@ -177,7 +177,10 @@ def test_a_group_without_a_coordinator_hides_no_other(cli: CommandLine) -> None:
             cli.fine("consume", "led", "-g", group, "-n", "1")
         alone.faults.add("FindCoordinator", topic="away", error_code=CoordinatorNotAvailableError)
         for command in ("groups lag", "groups describe here away", "groups lag --watch --count 2 --interval 1ms"):
-            ran = cli(*command.split(), "-X", "request_timeout_ms=3000")
+            for limit in ("request_timeout_ms=2000", "request_timeout_ms=15000"):  # the latter for a busy machine
+                ran = cli(*command.split(), "-X", limit)
+                if "here" in ran.out:
+                    break
             assert (ran.code, "here" in ran.out, "'away'" in ran.err) == (3, True, True), (command, ran)
 
 

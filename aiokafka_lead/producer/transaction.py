@@ -192,7 +192,8 @@ class Transaction(Generic[K, V]):
         later transaction of the producer is not committed, the consumer returns to the committed offsets.
 
         Raises `CommitFailedError`, and aborts this transaction, if the consumer has lost some of these partitions, or
-        if the consumer returns records again because an earlier transaction was aborted. Raises
+        if the consumer returns records again because an earlier transaction was aborted. Raises `IllegalStateError` for
+        a consumer with ``enable_auto_commit=True``, which would also commit records of aborted transactions. Raises
         `TransactionTimedOutError` after ``timeout_ms`` (default: ``max_block_ms``).
         """
         within_s = timeout_s(timeout_ms)
@@ -211,7 +212,7 @@ class Transaction(Generic[K, V]):
 
         This is `send_offsets` with the batch. Raises `CommitFailedError` if the partition was taken away from the
         consumer, or if the batch is returned again because a transaction was aborted. Raises `IllegalStateError` for a
-        batch of a consumer without a ``group_id``.
+        batch of a consumer without a ``group_id``, or with ``enable_auto_commit=True``.
         """
         within_s = timeout_s(timeout_ms)
         self._check()

@@ -75,6 +75,8 @@ class Commits:
         self.tracing: ReadTracing | None = None
         self.timeout_ms = timeout_ms
         """Default timeout of the application's commits."""
+        self.automatic = False
+        """True with ``enable_auto_commit``."""
 
     # --- offsets to commit -------------------------------------------------------------------------------------------
 
@@ -306,7 +308,15 @@ class GroupPart:
     """Offsets of a group's member in a transaction; see `TransactionPart`."""
 
     def __init__(self, commits: Commits, offsets: Offsets | None = None) -> None:
-        """``offsets`` defaults to the offsets after all handed-out records. Raises `CommitFailedError`."""
+        """``offsets`` defaults to the offsets after all handed-out records.
+
+        Raises `CommitFailedError`, and `IllegalStateError` with auto-commit.
+        """
+        if commits.automatic:
+            raise IllegalStateError(
+                "a transaction must not commit for a consumer with auto-commit, which also commits the records of "
+                "aborted transactions: set enable_auto_commit=False"
+            )
         self.source = commits
         self.offsets: Offsets = commits.begin_part(self, offsets)
         self.group: ConsumerGroupMetadata = commits.membership({tp.topic for tp in self.offsets})

@@ -82,6 +82,7 @@ def membership(
     commits = Commits(reading, client.metadata, offsets, standing, run, config.default_api_timeout_ms)
     leases = Leases(reading, commits)
     auto_commit: AutoCommit | None = None
+    commits.automatic = config.enable_auto_commit
     if config.enable_auto_commit:
         interval_s = config.auto_commit_interval_ms / 1000
         auto_commit = AutoCommit(client, reading.positions, commits, leases, interval_s)

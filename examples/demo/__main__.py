@@ -67,9 +67,9 @@ def main() -> None:
         "examples.demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--bootstrap", help="HOST:PORT of a real cluster; default: an embedded one")
-    parser.add_argument("--seconds", type=float, default=15)
-    parser.add_argument("--rate", type=float, default=500, help="events a second of each load")
-    parser.add_argument("--partitions", type=int, default=30, help="of each load's topic")
+    parser.add_argument("--seconds", type=float, default=15, help="duration")
+    parser.add_argument("--rate", type=float, default=500, help="events per second of each load")
+    parser.add_argument("--partitions", type=int, default=30, help="number of partitions of each load's topic")
     parser.add_argument("--backend", choices=["asyncio", "trio"], default="asyncio")
     options = parser.parse_args()
     logging.getLogger("aiokafka_lead").addHandler(logging.NullHandler())  # the screen shows dead brokers

@@ -224,7 +224,7 @@ def main() -> int:
         const=2,
         default=0,
         metavar="TIMES",
-        help="kill the streaming job (default: twice)",
+        help="kill and restart the streaming job; twice if no number is given",
     )
     parser.add_argument("--orders", type=int, default=20_000, help="minimum number of orders")
     parser.add_argument("--rate", type=float, default=1000, help="orders per second")

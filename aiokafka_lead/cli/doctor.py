@@ -426,7 +426,7 @@ async def _clock(admin: AdminClient, findings: Findings) -> None:
     if leader is None or leader.last_caught_up_ms is None:
         return
     skew_ms = leader.last_caught_up_ms - (began_ms + ended_ms) / 2
-    text = f"clock: the controller's is {abs(skew_ms):.0f} ms {'ahead' if skew_ms > 0 else 'behind'}"
+    text = f"clock: the controller's clock is {abs(skew_ms):.0f} ms {'ahead' if skew_ms > 0 else 'behind'}"
     if abs(skew_ms) > _SKEW_MS + (ended_ms - began_ms):
         findings.warning(
             text, "run NTP on both machines: timestamps, retention, tokens and certificates depend on the clock"

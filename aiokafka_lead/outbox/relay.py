@@ -277,7 +277,7 @@ class Relay:
                         with anyio.move_on_after(self._backoff.delay_s(held.failures)):
                             await held.left.wait()
             if held.scope.cancelled_caught:
-                self._log.warning("shard %d: given up, because its lease could not be renewed", held.shard)
+                self._log.warning("shard %d: publishing stopped, because the lease could not be renewed", held.shard)
         finally:
             with anyio.CancelScope(shield=True):
                 await self._give(held.shard)

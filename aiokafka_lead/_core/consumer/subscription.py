@@ -21,7 +21,7 @@ REFUSALS_APART_S = 1.0
 
 
 class SubscriptionKind(Enum):
-    """How the application chose the partitions to read."""
+    """Ways of choosing the partitions to read."""
 
     NONE = "none"
     ASSIGNED = "assigned"

@@ -21,8 +21,9 @@ class Suspects:
         self._left: dict[TopicPartition, None] = {}
 
     def accuse(self, asked: Collection[TopicPartition]) -> TopicPartition | None:
-        """Record that the response for these partitions was too large. Return the partition that caused it, if that is
-        certain.
+        """Record that the response for these partitions was too large.
+
+        Return the partition that caused it, if that is certain.
 
         It is certain only if the partition was fetched alone because of an earlier large response. A single large frame
         may be garbage.

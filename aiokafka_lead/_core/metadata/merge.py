@@ -21,12 +21,11 @@ from .types import NO_EPOCH, NO_LEADER, NO_TOPIC_ID, Broker, PartitionMetadata, 
 # facts are kept:
 #
 # - A *pin* is a leader that only a hint has named so far. Until Metadata has reached the hinted epoch, the leader's
-#   address
-#   stays known, and a response at that epoch without a leader does not undo the hint. An address that does not work is
-#   dropped earlier.
+#   address stays known, and a response at that epoch without a leader does not undo the hint. An address that does not
+#   work is dropped earlier.
 # - A *suspect* is a partition for which the responses have been older for some time. Brokers may have lost the newer
-#   epoch
-#   permanently in an unclean recovery. After enough responses and enough time, the older epoch is accepted (a *rewind*).
+#   epoch permanently in an unclean recovery. After enough responses and enough time, the older epoch is accepted (a
+#   *rewind*).
 
 
 REWIND_ANSWERS = 10

@@ -168,7 +168,7 @@ class ClusterSnapshot:
         return (NO_LEADER, NO_EPOCH) if found is None else (found.leader_id, found.leader_epoch)
 
     def leading(self, nodes: Collection[int]) -> set[int]:
-        """Return those of ``nodes`` that lead a partition of any topic."""
+        """Return the nodes among ``nodes`` that lead a partition of any topic."""
         if not nodes:
             return set()
         leaders = {partition.leader_id for topic in self.topics.values() for partition in topic.partitions}

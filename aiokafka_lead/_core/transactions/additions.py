@@ -78,7 +78,7 @@ def read_added(response: AddPartitionsToTxnResponse, partitions: Iterable[TopicP
     """Return the most significant error of the response, or None.
 
     ``partitions`` were requested. A partition without a result was not added. If one partition fails, the broker adds
-    none of them, and marks the others as not attempted. That mark is ignored.
+    no partition and marks the others as not attempted. That mark is ignored.
     """
     reason: KafkaError | None = None
     lacking = set(partitions)

@@ -387,7 +387,9 @@ class Life(Generic[L]):
 
     @property
     def at_work(self) -> bool:
-        """True while the client's tasks are running: it has neither stopped nor failed, and its event loop has not ended.
+        """True while the client's tasks are running.
+
+        That is, the client has neither stopped nor failed, and its event loop has not ended.
         """
         return self._running and self.fatal is None
 

@@ -388,7 +388,10 @@ class MetadataActor:
         return MetadataRequest(topics=topics, allow_auto_topic_creation=self._create_topics and not plan.full)
 
     async def _apply(self, plan: _Plan, answer: Answer, unhelpful: Iterable[int] = ()) -> KafkaError | None:
-        """Process a response. If it is no better than those of the ``unhelpful`` nodes, return an error."""
+        """Process a response.
+
+        Return an error if the response is no better than the responses of the ``unhelpful`` nodes.
+        """
         ahead = await in_slices(self._state.merge_ahead(answer.cluster, time.monotonic()))
         now = time.monotonic()
         wanted = self._topics if plan.topics is not None else None

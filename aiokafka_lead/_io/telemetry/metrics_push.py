@@ -39,7 +39,9 @@ class MetricsPush:
         self._spawn = spawn
         self._request_timeout_ms = request_timeout_ms
         self._measured: dict[object, tuple[Callable[[], Source], float, int]] = {}
-        """The function that creates each client's source, and the start of its counts (monotonic s, and ns since 1970).
+        """For each client, a function that creates its source, and the time at which its counts start.
+
+        The time is in monotonic seconds, and in nanoseconds since 1970.
         """
         self._sources: dict[object, Source] = {}
         self._pusher: Pusher | None = None

@@ -180,12 +180,12 @@ class ConsumedParts:
         return part
 
     def committed(self, fate: Fate) -> None:
-        """Tell the parts of a transaction that it was committed."""
+        """Notify the parts of a transaction that it was committed."""
         for part in self._parts.pop(fate, ()):
             part.ended(committed=True)
 
     def aborted(self, fates: Iterable[Fate]) -> None:
-        """Tell the parts of these concurrent transactions that they were aborted, or that the outcome is unknown."""
+        """Notify the parts of these concurrent transactions that they were aborted, or that the outcome is unknown."""
         parts = [part for fate in fates for part in self._parts.pop(fate, ())]
         for part in parts:
             part.ended(committed=False)

@@ -398,7 +398,7 @@ class Transactions:
     async def send_part(self, consumed: Consumed, timeout_s: float | None = None) -> None:
         """Add the offsets after the records that a consumer has handed out.
 
-        The consumer is told how the transaction ends.
+        Notify the consumer when the transaction ends.
         """
         self.state.check_open(self.state.number)
         try:

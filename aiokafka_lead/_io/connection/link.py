@@ -1,4 +1,4 @@
-"""The task that keeps a node connected on a lane while that is needed."""
+"""The task that keeps a node connected on a lane as long as a connection is needed."""
 
 from __future__ import annotations
 
@@ -31,25 +31,27 @@ from .transport import AddressInfo, Way, dial, resolve
 
 # --- renewal ----------------------------------------------------------------------------------------------------------
 #
-# The connection that takes over when the session of another connection ends (KIP-368).
+# Opens the connection that takes over when the session of another connection ends (KIP-368).
 #
-# Java authenticates again on the current connection, and requests wait for that. Here requests wait only for the
-# answers of earlier requests, but not for TLS, the SASL exchange or a token provider. The new login may have another
-# principal.
+# Java authenticates again on the current connection, and requests wait for that. Here, requests wait only for the
+# responses to earlier requests, and not for TLS, the SASL exchange or a token provider. The new login may also have
+# another principal.
 
 
 _BACKOFF = Backoff(100, 1_000)
-"""Delays between attempts, during which the current connection stays usable."""
+"""Delays between attempts. The current connection stays usable meanwhile."""
 _LEAST_DELAY = 1 / 8
-"""Minimum delay, as a fraction of the remaining time: a token provider may return the same token for minutes, and each
-attempt costs the broker a login."""
+"""Minimum delay as a fraction of the remaining time.
+
+A token provider may return the same token for minutes, and each attempt costs the broker a login.
+"""
 
 _GAIN_S = 0.5
-"""Minimum gain of a session over the current session. With the same token it would end at the same time."""
+"""Number of seconds by which a new session must last longer than the current one. With the same token, it would not."""
 
 
 class Renewal:
-    """Opens the successor of the connection ``current`` before its session ends, and then makes it step down."""
+    """Opens the successor of the connection ``current`` before its session ends, and lets the successor take over."""
 
     def __init__(
         self,
@@ -59,9 +61,9 @@ class Renewal:
         log: ClientLog,
         moved_within_s: float,
     ) -> None:
-        """``set_up`` makes a connection created by ``new`` ready, or raises an error.
+        """Create the object. ``set_up`` makes a connection that ``new`` has created ready, or raises an error.
 
-        ``moved_within_s`` is the time limit of a request, and of moving the state bound to ``current``.
+        ``moved_within_s`` is the time limit of a request, and of moving the state that is bound to ``current``.
         """
         self._current = current
         self._new = new
@@ -74,7 +76,7 @@ class Renewal:
         self._scope = anyio.CancelScope()
 
     async def run(self) -> None:
-        """Run until the new connection is ready, or `stop` is called."""
+        """Run until the new connection is ready, or until `stop` is called."""
         with self._scope:
             await sleep_until(self._current.session.renew_at)
             failures = 0
@@ -87,7 +89,7 @@ class Renewal:
         try:
             attempt = await self._set_up(self._new_attempt)
         except KafkaError as error:
-            if not self._scope.cancel_called:  # otherwise `stop` has ended the attempt
+            if not self._scope.cancel_called:  # otherwise, `stop` has ended the attempt
                 self._end_attempt(error)
                 self._log.warning("The session ends soon, and there is no connection yet to take over: %s", error)
             return False
@@ -104,14 +106,14 @@ class Renewal:
         return True
 
     def take(self) -> Connection | None:
-        """Return the new connection if it is ready, and leave it to the caller."""
+        """Return the new connection if it is ready. The caller then owns it."""
         if not self._done or self._attempt is None or self._attempt.closed_by is not None:
             return None
         taken, self._attempt = self._attempt, None
         return taken
 
     def stop(self) -> None:
-        """Give up, and close the new connection unless it was taken."""
+        """Stop, and close the new connection unless it was taken."""
         self._scope.cancel()
         self._end_attempt(KafkaConnectionError("no longer wanted", broker=self._current.label))
 
@@ -125,7 +127,7 @@ class Renewal:
 
 
 class LinkContext(NamedTuple):
-    """Data common to all links of a client."""
+    """Data that all links of a client share."""
 
     settings: ConnectionSettings
     security: Security
@@ -133,22 +135,22 @@ class LinkContext(NamedTuple):
     """Requests whose codecs are created before a connection is ready."""
     reachability: Reachability
     way: Way | None
-    """Proxy or function that connects to brokers; None connects to them directly."""
+    """The proxy or function that connects to brokers. None connects directly."""
     expected: Callable[[Endpoint], Expected | None]
-    """Returns the cluster to which an address has to lead; None if it is not known or not checked."""
+    """Returns the cluster to which an address must lead. None if it is unknown or not checked."""
     tasks: Spawner
     notify: Callable[[int], None]
-    """Called with the node's id if `Link.state` has changed, or its connection accepts requests again."""
+    """Called with the node's id when `Link.state` has changed, or when its connection accepts requests again."""
     connected: Callable[[ApiVersions], None]
-    """Called with the broker's versions if a connection has become ready."""
+    """Called with the broker's API versions when a connection has become ready."""
     log: ClientLog
 
 
 class Link:
-    """Connects to an endpoint on demand, waits out backoffs, and serves the connection until its end.
+    """Connects to an endpoint on demand, waits for backoffs to end, and owns the connection until it closes.
 
-    The task runs only while a connection is wanted, connecting or open. A link never changes its endpoint. Once closed
-    it stays closed, and abandons a connect in progress.
+    The task is running only while a connection is wanted, connecting or open. The endpoint of a link never changes. A
+    link that was closed stays closed, and abandons an attempt to connect.
     """
 
     def __init__(self, node_id: int, endpoint: Endpoint, lane: AnyLane, context: LinkContext) -> None:
@@ -159,25 +161,28 @@ class Link:
         name = shown(host)
         address = f"[{name}]:{port}" if ":" in host else f"{name}:{port}"
         self.label = address if node_id < 0 else f"{node_id} ({address})"
-        """Name of the broker in errors and logs, with its id unless it is a bootstrap server."""
+        """Name of the broker in errors and logs. It contains the node id, unless this is a bootstrap server."""
         self.connection: Connection | None = None
-        """The connection while it is ready."""
+        """The connection while it is ready, else None."""
         self._attempt: Connection | None = None
-        """The connection from the start of connecting until it has ended and a successor has taken over."""
+        """The connection, from the start of connecting until it has closed and a successor has taken over.
+
+        Otherwise None.
+        """
         self._context = context
         self._log = context.log
         self._about = {"broker": self.label}
         self._connecting = False
         self._wanted = False
-        """True if a connection was requested since the last attempt began."""
+        """True if a connection was requested since the last attempt started."""
         self._running = False
         self._next_login_at = 0.0
         """Earliest time of the next login, after a session that was too short for a successor to take over."""
         self._closed = False
         self._leaving = False
-        """True if the current connection is the last, because the node is removed."""
+        """True if the current connection is the last one, because the node is removed."""
         self._renewal: Renewal | None = None
-        """Opens the succeeding connection."""
+        """Opens the connection that will take over, or None."""
         self._scope: anyio.CancelScope | None = None
         self._waiters: list[Waiter[Connection | None]] = []
 
@@ -191,16 +196,16 @@ class Link:
 
     @property
     def stage(self) -> str | None:
-        """Stage of a connection that is being set up; None if there is none."""
+        """Stage of the connection that is being set up, or None."""
         return self._attempt.stage if self._attempt is not None else None
 
     @property
     def idle(self) -> bool:
-        """True if the task does not run, so that there is no connection."""
+        """True if the task is not running, so there is no connection."""
         return not self._running
 
     def want(self) -> None:
-        """Connect now, or as soon as the backoff ends."""
+        """Connect now, or when the backoff ends."""
         self._wanted = True
         if not self._running and not self._closed:
             self._running = True
@@ -211,9 +216,9 @@ class Link:
                 raise
 
     async def wait(self, timeout_s: float) -> Connection | None:
-        """Wait for the next attempt, and return its connection, or None if the link is closed or replaced.
+        """Wait for the next attempt and return its connection. None if the link is closed or replaced.
 
-        Raises the error of the attempt, or TimeoutError after ``timeout_s``.
+        Raises the error of the attempt, or TimeoutError after ``timeout_s`` seconds.
         """
         if self._closed:
             return None
@@ -227,7 +232,7 @@ class Link:
                 self._waiters.remove(waiter)
 
     def retire(self) -> None:
-        """Close once pending requests are answered, because the node was removed or has another link again."""
+        """Close when pending requests are answered, because the node was removed or has another link."""
         self._leaving = True
         if self.connection is not None:
             self._wanted = False
@@ -236,16 +241,16 @@ class Link:
             self.close(KafkaConnectionError("the broker is no longer part of the cluster", broker=self.label))
 
     def revive(self) -> bool:
-        """Undo `retire`; return False if the link is closed."""
+        """Undo `retire`. Return False if the link is closed."""
         self._leaving = False
         if self.connection is not None:
             self.connection.revive()
         return not self._closed
 
     def close(self, error: KafkaError | None) -> None:
-        """Close the link immediately. Requests in flight and waiting tasks fail with the error.
+        """Close the link at once. Requests in flight and waiting tasks fail with the error.
 
-        Without an error the link is replaced, and waiting tasks try again.
+        Without an error, the link is being replaced, and waiting tasks try again.
         """
         if self._closed:
             return
@@ -257,7 +262,7 @@ class Link:
         if self._scope is not None:
             self._scope.cancel()
 
-    # --- reports of the connection ---
+    # --- called by the connection ---
 
     def on_lost(self, connection: Connection, error: KafkaError, /) -> None:
         if connection is self.connection:
@@ -277,7 +282,7 @@ class Link:
         try:
             with anyio.CancelScope() as self._scope:
                 while self._wanted and not self._closed:
-                    # A failure of another lane may have extended the backoff.
+                    # After a failure, another lane may have extended the backoff.
                     while time.monotonic() < (begin_at := self._begin_at()):
                         await sleep_until(begin_at)
                     self._wanted = False
@@ -288,14 +293,14 @@ class Link:
             self._scope = None
 
     def _begin_at(self) -> float:
-        """Return the earliest time of the next connection."""
+        """Return the earliest time of the next attempt to connect."""
         return max(self._context.reachability.retry_at(self.endpoint), self._next_login_at)
 
     def _new_connection(self) -> Connection:
         return Connection(self.node_id, self.endpoint, self._context.settings, self, self.label)
 
     async def _serve(self) -> None:
-        """Make and serve a connection and its successors."""
+        """Open a connection and its successors, and serve them until they close."""
         self._connecting = True
         self._context.notify(self.node_id)
         crash: Exception | None = None
@@ -304,11 +309,11 @@ class Link:
                 try:
                     await self._keep(await self._connect(group), group)
                 except Exception as error:
-                    crash = error  # kept out of the group, which would wrap it
+                    crash = error  # stored here, because the group would wrap it
                     self._end_attempt(KafkaConnectionError(f"an internal error: {error!r}"))
         finally:
             self._connecting = False
-            # The connection is still open only if this task was cancelled.
+            # The connection can be open here only if this task was cancelled.
             self._end_attempt(KafkaConnectionError("the client has closed the connection", broker=self.label))
             self.connection = self._attempt = None
         if crash is not None:
@@ -323,7 +328,7 @@ class Link:
             self._attempt.close(error, expected=True)
 
     async def _keep(self, connection: Connection | None, group: Spawner) -> None:
-        """Wait for the end of the connection and of all its successors."""
+        """Wait until the connection and all its successors have closed."""
         while connection is not None:
             set_up = partial(self._set_up, group=group)
             within_s = self._context.settings.request_timeout_s
@@ -337,7 +342,7 @@ class Link:
             connection = self._attempt if self._attempt is not connection else None
 
     def _take_over(self, ended: Connection) -> None:
-        """Switch to the succeeding connection."""
+        """Switch to the successor."""
         successor = None if self._renewal is None or self._leaving or self._closed else self._renewal.take()
         if successor is None:
             return
@@ -349,7 +354,7 @@ class Link:
         self._settle(successor, None)
 
     async def _connect(self, group: Spawner) -> Connection | None:
-        """Return the connection once ready, if it is still wanted; otherwise raise the error from waiting calls."""
+        """Return the connection when it is ready, if it is still wanted. Raise a failure from waiting calls."""
         try:
             connection = await self._set_up(self._new_attempt, group)
         except KafkaError as failure:
@@ -359,7 +364,7 @@ class Link:
         self._connecting = False
         known = self._context.reachability.last_error(self.endpoint)
         self._context.reachability.failed(self.endpoint, time.monotonic(), error)
-        # Log each outage once, and not each attempt.
+        # Log once per outage, instead of once per attempt.
         repeated = known is not None and known.message == error.message
         self._log.log(logging.DEBUG if repeated else logging.WARNING, "No connection: %s", error, extra=self._about)
         self._end_attempt(error)
@@ -368,10 +373,10 @@ class Link:
         return None
 
     async def _set_up(self, new: Callable[[], Connection], group: Spawner) -> Connection:
-        """Return a ready connection to the first address of the name that works, in limited time.
+        """Return a connection to the first address of the host that works, within a time limit.
 
-        ``new`` creates a connection for each address. Raises `KafkaError` with the broker's name and each address's
-        failure.
+        ``new`` creates a connection for each address. Raises `KafkaError` with the broker's name and the failure of
+        each address.
         """
         timeout_s = self._context.reachability.setup_timeout_s(self.endpoint)
         search: Search[KafkaError, AddressInfo] = self._context.reachability.search(self.endpoint)
@@ -380,7 +385,8 @@ class Link:
             with anyio.fail_after(timeout_s):
                 tls = await self._tls_context(connection)
                 search.found = await self._addresses(connection)
-            with anyio.fail_after(timeout_s):  # a second limit, so that a slow look-up does not shorten the rest
+            # A second time limit, so that slow name resolution does not shorten the rest.
+            with anyio.fail_after(timeout_s):
                 while not await self._set_up_next(connection, tls, search, group):
                     connection = new()
                 return connection
@@ -397,7 +403,10 @@ class Link:
     async def _set_up_next(
         self, connection: Connection, tls: SSLContext | None, search: Search[KafkaError, AddressInfo], group: Spawner
     ) -> bool:
-        """Set the connection up at the next address; return False if another try should follow. Raises other errors."""
+        """Set up the connection at the next address.
+
+        Return False if another address should be tried. Raises other errors.
+        """
         reachability = self._context.reachability
         older = reachability.asks_older_version(self.endpoint)
         error: KafkaError
@@ -450,9 +459,11 @@ class Link:
         *,
         older: bool,
     ) -> None:
-        """Make the connection ready at the next address; with ``older``, ask for an older version of ApiVersions first.
+        """Open the connection at the next address and make it ready.
 
-        Raises TimeoutError if the address does not answer in time.
+        If ``older``, start with an older version of ApiVersions.
+
+        Raises TimeoutError if the address does not respond in time.
         """
         began, way = time.monotonic(), self._context.way
         connection.stage = "connecting" if way is None else f"connecting through {way.label}"

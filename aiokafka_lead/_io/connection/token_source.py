@@ -27,8 +27,7 @@ KEPT_WITHOUT_END_S = 1.0
 """Seconds for which a token without a known expiry is used. A client's simultaneous connections share it."""
 
 MARGIN_S, MARGIN_PART = 1.0, 0.1
-"""If less than this time in seconds, or this fraction of the lifetime, remains, a token is not used for new connections.
-"""
+"""Minimum remaining lifetime of a token for new connections, in seconds and as a fraction of the lifetime."""
 
 WAITED_OUT_S = 1.0
 """Longest remaining backoff in seconds for which a call waits.

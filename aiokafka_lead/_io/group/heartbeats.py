@@ -32,7 +32,9 @@ class GroupCoordinator:
 
     @property
     def doubted_since(self) -> float | None:
-        """Time since which no broker has served as coordinator, if that is too long, else None (``time.monotonic()``).
+        """Time since which no broker has served as coordinator (``time.monotonic()``).
+
+        None unless that is too long.
         """
         return self._coordinators.doubted_since(CoordinatorKind.GROUP, self.group_id)
 

@@ -24,11 +24,11 @@ _inherited: WeakSet[Inherited] = WeakSet()
 
 
 def detach_in_children(sock: socket.socket) -> None:
-    """Separate a child's copy of this socket from the parent's connection, so that the child cannot write to it or close
-    it.
+    """Separate a child's copy of this socket from the parent's connection.
 
-    The file descriptor stays in use, for a socket without a peer. Otherwise, the child's event loop could close its
-    copy, and thereby remove the entry from the epoll object that it shares with the parent.
+    The child can then neither write to the connection nor close it. The file descriptor stays in use, for a socket
+    without a peer. Otherwise, the child's event loop could close its copy, which would remove the entry from the epoll
+    object that it shares with the parent.
     """
     _sockets.add(sock)
 

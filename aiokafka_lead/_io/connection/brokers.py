@@ -131,8 +131,7 @@ class Brokers:
                 link.close(None)
 
     def add_listener(self, listener: Callable[[int], None]) -> None:
-        """Call ``listener`` with a node's id when its state changes, or when one of its connections accepts requests
-        again.
+        """Call ``listener`` with a node's id when its state changes, or when it accepts requests again.
 
         A state changes when a connection is ready, lost, failed or being opened; see `state` and `ready`. The call is
         synchronous and may be redundant. It must be quick and must not raise exceptions.

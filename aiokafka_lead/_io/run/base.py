@@ -256,7 +256,9 @@ class WorkersRun(ABC, Generic[S, R]):
         self._settle(slot, record, error, self._attempt(slot, record, error))
 
     def _settle(self, slot: S, record: R, error: BaseException, attempts: int) -> None:
-        """Decide about a record whose handler has raised this exception in its ``attempts``-th attempt, and carry it out.
+        """Decide about a record whose handler has raised this exception, and carry out the decision.
+
+        It was the ``attempts``-th attempt.
         """
         if isinstance(error, NoAwaitableError):
             self._end(slot, ConfigTypeError(str(error)))

@@ -97,8 +97,7 @@ class Judge(Generic[R]):
         if isinstance(error, REFUSALS):
             try:
                 wait_s = self.refusals.bear(error, now)
-            # It has lasted for too long, perhaps because of this record, which may name the thing that is refused.
-            except REFUSALS:
+            except REFUSALS:  # for too long, perhaps because this record names the refused thing
                 return self.judge(record, error, max(1, attempts), self.config.given_up)
         else:
             wait_s = self.outages.bear(record, error, now)

@@ -77,7 +77,9 @@ class TransactionBatches(Gatherer):
         """Time after which no batch waits for more records, because none are taken any longer."""
 
     def hurry(self, at: float) -> None:
-        """Start all waiting batches at this time (``time.monotonic()``) even if they are not full, and later ones at once.
+        """Start all waiting batches at this time (``time.monotonic()``), even if they are not full.
+
+        Batches of records that arrive later start at once.
         """
         self._hurry_at = at
         self._changed.set()

@@ -37,7 +37,7 @@ class Scrapes:
     """This worker's part of the shared page."""
 
     def __init__(self, directory: str, app: str, page: Callable[[], str]) -> None:
-        """Create the object. ``page`` returns this worker's series as text.
+        """Publish the series of this worker, which ``page`` returns as text, in ``directory``.
 
         ``app`` distinguishes the workers of one app from other processes.
         """

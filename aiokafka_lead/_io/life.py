@@ -4,25 +4,19 @@ All kinds of clients follow the same rules. tests/io/test_life.py and tests/serv
 each kind.
 
 - A client starts once. Another call of `Life.start` raises `IllegalStateError`. After a stop, even of a client that was
-  never
-  started, it raises `ClientClosedError`.
+  never started, it raises `ClientClosedError`.
 - If a start fails or is cancelled, the client is stopped.
 - A stop has two parts. In the *orderly* part, handlers end, records are sent, and groups are left. After that,
-  connections
-  are closed, in any case. If a client has failed, or is still starting, a stop skips the orderly part, and the start
-  that is
-  in progress raises `ClientClosedError`.
+  connections are closed, in any case. If a client has failed, or is still starting, a stop skips the orderly part, and
+  the start that is in progress raises `ClientClosedError`.
 - A second stop waits for the first one, within its own ``timeout_ms``. It does not shorten the first stop, which still
-  sends
-  its records.
+  sends its records.
 - If a stop is cancelled, the orderly part is limited to `CANCELLED_WITHIN_MS`. Then all connections are closed, and the
   cancellation is raised.
 - A stop that is called by a handler returns at once, because it would otherwise wait for the handler that has called
-  it. The
-  run returns when the stop has ended.
+  it. The run returns when the stop has ended.
 - A stop on another event loop raises `WrongEventLoopError` and has no effect. If the client's event loop has ended, or
-  this
-  process is a child of the client's process, a stop does nothing.
+  this process is a child of the client's process, a stop does nothing.
 """
 
 from __future__ import annotations

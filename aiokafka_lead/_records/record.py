@@ -37,8 +37,7 @@ class ConsumerRecord(AnyRecord):
     """A record as read from a partition. Treat it as frozen.
 
     - ``timestamp_ms`` is in milliseconds since 1970, or -1 if the record has no timestamp (message format 0).
-      ``timestamp_type`` says if the
-      producer or the broker has set it.
+      ``timestamp_type`` says if the producer or the broker has set it.
     - ``key`` and ``value`` are None if the record has none.
     - ``leader_epoch`` is the epoch in which the batch was written, or None if the broker did not report it.
     """

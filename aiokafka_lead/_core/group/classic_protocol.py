@@ -120,7 +120,7 @@ class NewTopics:
     """
 
     def __init__(self, timeout_s: float) -> None:
-        """Create the state. ``timeout_s`` limits the wait for newer metadata."""
+        """Wait for newer metadata for at most ``timeout_s`` seconds."""
         self._timeout_s = timeout_s
         self._possible = False
         self._since: tuple[int, float] | None = None

@@ -255,11 +255,10 @@ class RefreshSchedule:
         - ``unhelpful`` are the brokers that were asked earlier in this refresh.
         - ``out_of_reach`` are leaders that cannot be reached. Each causes another refresh.
         - ``leading`` are brokers that still lead a partition although they are lost or refuse. Refreshes about them
-          continue
-          even if the response brought news, because brokers that contradict each other bring news all the time.
+          continue even if the response brought news, because brokers that contradict each other bring news all the
+          time.
         - ``left`` is True if the client disconnected from the bootstrap server that answered, because its name may lead
-          to a
-          broker with newer metadata.
+          to a broker with newer metadata.
         - ``asked_at`` is the time of the request; by default the start of the refresh.
         """
         began = self._finish()

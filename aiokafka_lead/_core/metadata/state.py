@@ -117,11 +117,9 @@ class MetadataState:
           ignored.
         - ``ahead`` is the result of `merge_ahead`. It is used for topics that have not changed since.
         - ``beside`` is True if a bootstrap server was asked in addition to the known brokers. Because it may be one of
-          these
-          brokers under another name, its denial of a topic is not counted.
+          these brokers under another name, its denial of a topic is not counted.
         - ``suspects`` are brokers that cannot be reached at their present address, or do not help there. If such a
-          broker moves,
-          it keeps the new address even if other brokers still report the old one.
+          broker moves, it keeps the new address even if other brokers still report the old one.
 
         If it raises an error, the snapshot is unchanged. The error is the response's error, `KafkaConnectionError` for
         a response without brokers, or `ClusterIdMismatchError`.

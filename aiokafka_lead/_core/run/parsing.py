@@ -20,13 +20,11 @@ def parser_for(kind: Any, what: str, *, of_key: bool = False) -> Parse:
 
     - bytes are returned as they are, and str is decoded from UTF-8.
     - All other types are parsed from JSON: plain dict and list, models of pydantic, Structs of msgspec, and further
-      types that
-      either library supports, such as dataclasses.
+      types that either library supports, such as dataclasses.
     - A value that a deserializer has already converted to an object is checked in the same way.
     - In a union with None, null in JSON is None, and so is a missing part of the record.
     - With ``of_key``, bytes are parsed as text unless they are an object, an array or a string in JSON. The text can
-      be, for
-      example, a UUID or the value of an Enum.
+      be, for example, a UUID or the value of an Enum.
 
     ``what`` is the name of the parameter in errors.
     """

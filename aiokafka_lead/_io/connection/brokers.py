@@ -109,8 +109,7 @@ class Brokers:
 
         - A node whose address has not changed keeps its connections.
         - If the address has changed, the connections are closed at once, an attempt to connect is abandoned, and new
-          connections are opened on
-          demand.
+          connections are opened on demand.
         - The connections of a removed node close when their requests in flight are answered, because late responses
           still count.
         """

@@ -149,13 +149,11 @@ class Connection:
         - Call `can_send` first, because this method does not check the limit of requests in flight.
         - ``version`` defaults to the highest version that client and broker support.
         - A request that expects no response (``acks=0``) is done when the operating system has accepted it. That may be
-          before this call
-          returns.
+          before this call returns.
         - With ``raw``, the result is the response's frame. The caller decodes it later, and calls `mute` if it contains
           a throttle time.
         - After ``timeout_ms`` without a response, by default ``request_timeout_ms``, the connection is closed. Later
-          responses could not
-          arrive either. Java does the same.
+          responses could not arrive either. Java does the same.
 
         Raises `KafkaConnectionError` if the connection is not ready, and `UnsupportedVersionError` if the broker does
         not support the API or the version lacks a field. In these cases, nothing is sent.

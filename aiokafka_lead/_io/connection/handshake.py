@@ -56,7 +56,7 @@ class Security(NamedTuple):
 
     @classmethod
     def from_config(cls, config: ClientConfig, tasks: Spawner) -> Security:
-        """Create the object from the options ``security_protocol``, ``ssl_*`` and ``sasl_*``.
+        """Return the settings for the options ``security_protocol``, ``ssl_*`` and ``sasl_*``.
 
         ``tasks`` runs tasks of logins.
         """

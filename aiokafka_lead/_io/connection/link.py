@@ -61,9 +61,10 @@ class Renewal:
         log: ClientLog,
         moved_within_s: float,
     ) -> None:
-        """Create the object. ``set_up`` makes a connection that ``new`` has created ready, or raises an error.
+        """Replace ``current`` by a connection that ``new`` creates and ``set_up`` makes ready.
 
-        ``moved_within_s`` is the time limit of a request, and of moving the state that is bound to ``current``.
+        ``set_up`` may raise an error. ``moved_within_s`` is the time limit of a request, and of moving the state that
+        is bound to ``current``.
         """
         self._current = current
         self._new = new

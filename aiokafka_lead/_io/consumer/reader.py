@@ -408,7 +408,7 @@ class Batches(Generic[K, V]):
     """
 
     def __init__(self, reader: Reader[K, V], leases: Leases | None, look: BatchLoop | None = None) -> None:
-        """Create the iterator.
+        """Iterate over the batches of ``reader``, each with one of the ``leases``.
 
         ``look`` is called with each batch that is handed out, and with None when the loop requests the next one.
         """

@@ -28,7 +28,7 @@ class Records:
         more: Callable[[], Coroutine[Any, Any, Iterator[ConsumerRecord[Any, Any]] | None]],
         look: RecordLoop | None = None,
     ) -> None:
-        """Create the iterator.
+        """Iterate over the records that ``more`` returns.
 
         ``more`` waits for records, which must be iterated to their end, and returns None at the end. ``look`` is called
         with each record that is handed out, and with None before a wait for more. It is not called for records without

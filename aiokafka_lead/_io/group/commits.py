@@ -325,10 +325,7 @@ class GroupPart:
     """The offsets of a group member in a transaction; see `TransactionPart`."""
 
     def __init__(self, commits: Commits, offsets: Offsets | None = None) -> None:
-        """Create the part.
-
-        ``offsets`` defaults to the offsets after all records handed out. Raises `CommitFailedError`.
-        """
+        """Take ``offsets``, by default the offsets after all records handed out. Raises `CommitFailedError`."""
         self.source = commits
         self.offsets: Offsets = commits.begin_part(self, offsets)
         self.group: ConsumerGroupMetadata = commits.membership({tp.topic for tp in self.offsets})

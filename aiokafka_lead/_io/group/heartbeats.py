@@ -97,7 +97,10 @@ class Heartbeats:
     """Sends a member's heartbeats when they are due, and processes the responses."""
 
     def __init__(self, member: _Member, coordinator: GroupCoordinator, request_metadata: Callable[[], object]) -> None:
-        """Create the object. ``request_metadata`` is called while the member lacks the names of assigned topics."""
+        """Send heartbeats of ``member`` to ``coordinator``.
+
+        ``request_metadata`` is called while the member lacks the names of assigned topics.
+        """
         self._member = member
         self._coordinator = coordinator
         self._request_metadata = request_metadata

@@ -46,7 +46,7 @@ class ProducerIds:
     def __init__(
         self, config: ProducerConfig, accumulator: Accumulator, answers: BatchAnswers, ask_any: AskAny, log: ClientLog
     ) -> None:
-        """Create the object. ``ask_any`` asks the least loaded broker."""
+        """Request producer ids with ``ask_any``, which asks the least loaded broker."""
         self._accumulator = accumulator
         self._answers = answers
         self._ask_any = ask_any
@@ -114,7 +114,7 @@ class TopicLookups:
     def __init__(
         self, accumulator: Accumulator, metadata: MetadataActor, spawn: Spawn, max_block_ms: float, log: ClientLog
     ) -> None:
-        """Create the object. ``spawn`` runs a supervised task."""
+        """Look up topics in tasks that ``spawn`` runs."""
         self.unknown = UnknownTopics(accumulator)
         """The records of unknown topics."""
         self._metadata = metadata
@@ -219,7 +219,7 @@ class Builds:
     def __init__(
         self, spawn: Spawn, submit: Callable[[Connection, list[ProducerBatch]], None], transactional: bool
     ) -> None:
-        """Create the object. ``submit`` sends a finished request on its connection."""
+        """Build requests in tasks that ``spawn`` runs. ``submit`` sends a finished request on its connection."""
         self._transactional = transactional
         self._spawn = spawn
         self._submit = submit

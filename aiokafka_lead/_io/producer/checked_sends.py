@@ -36,7 +36,7 @@ class CheckedSends:
     __slots__ = ("_awaited", "_intake", "_prepares", "_serializers", "_topics", "as_they_come", "takes_bytes")
 
     def __init__(self, config: ProducerConfig, intake: Intake, topics: Container[str]) -> None:
-        """Create the object. ``topics`` are the topics of earlier records, whose names are valid."""
+        """Pass checked records to ``intake``. ``topics`` are the topics of earlier records, whose names are valid."""
         self._intake = intake
         self._topics = topics
         self._serializers = Serializers(config.key_serializer, config.value_serializer)

@@ -54,7 +54,7 @@ class Admission:
     __slots__ = ("_on_failure", "check")
 
     def __init__(self, check: Callable[[], None], on_failure: Callable[[KafkaError], None] | None = None) -> None:
-        """Create the permission. ``on_failure`` is called with the errors of sends."""
+        """Grant the permission while ``check`` raises no error. ``on_failure`` is called with the errors of sends."""
         self.check = check
         """Raises an error if records cannot be accepted now from this task."""
         self._on_failure = on_failure

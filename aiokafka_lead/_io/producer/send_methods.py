@@ -27,7 +27,7 @@ class QuickSend:
     __slots__ = ("_intake", "_otherwise", "_slot", "_spare")
 
     def __init__(self, intake: Intake, otherwise: Callable[..., Coroutine[Any, Any, Delivery]]) -> None:
-        """Create the object. ``otherwise`` is the method of the class."""
+        """Try ``intake`` first, and call ``otherwise``, which is the method of the class, for all other records."""
         self._intake = intake
         self._otherwise = otherwise
         self._spare: SendCall | None = None
@@ -214,7 +214,7 @@ class QuickSendNowait:
     __slots__ = ("_intake", "_otherwise")
 
     def __init__(self, intake: Intake, otherwise: Callable[..., Delivery]) -> None:
-        """Create the object. ``otherwise`` is the method of the class."""
+        """Try ``intake`` first, and call ``otherwise``, which is the method of the class, for all other records."""
         self._intake = intake
         self._otherwise = otherwise
 

@@ -74,7 +74,7 @@ class Sender:
         spawn: Spawn,
         seat: Seat | None = None,
     ) -> None:
-        """Create the sender.
+        """Send with the connections of ``brokers``, to the leaders in ``metadata``.
 
         ``ask_any`` sends a request to the least loaded broker. ``spawn`` runs a supervised task. With a ``seat``, the
         sender shares a task and requests with other producers.

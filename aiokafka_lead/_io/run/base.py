@@ -57,7 +57,7 @@ class WorkersRun(ABC, Generic[S, R]):
         dead_letters: DeadLetters | None,
         take_over: Callable[[S, R], bool] | None = None,
     ) -> None:
-        """Create the run. ``take_over`` returns True for records that workers do not handle."""
+        """Handle the records of ``work``, except those for which ``take_over`` returns True."""
         self._judge = judge
         self._log = judge.log
         self._dead_letters = dead_letters

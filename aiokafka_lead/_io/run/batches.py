@@ -55,7 +55,10 @@ class Gatherer:
     """Takes over records from workers, for handlers of batches."""
 
     def __init__(self, routing: Routing, changed: Signal) -> None:
-        """Create the object. ``changed`` is set when the start time of the next batch has changed."""
+        """Collect records for the handlers of ``routing``.
+
+        ``changed`` is set when the start of the next batch has changed.
+        """
         self._routing = routing
         self._changed = changed
         self._gathering: Gathering[BatchRoute] = Gathering()
@@ -88,7 +91,7 @@ class Batches(Gatherer):
         calm: News,
         changed: Signal,
     ) -> None:
-        """Create the object.
+        """Handle batches with the handlers of ``routing``.
 
         ``deserialize`` is None if records are used as they are. ``calm`` is notified when ``outgoing`` has written a
         record.

@@ -35,7 +35,7 @@ class BySize:
     """Sends small records with one producer, and large records with another one that compresses them."""
 
     def __init__(self, small: Any, begin_large: Callable[[], Awaitable[Any]]) -> None:
-        """Create the object. ``begin_large`` is called once, for the first large record."""
+        """Send small records with ``small``. ``begin_large`` is called once, for the first large record."""
         self._client = small._client
         self._small = small
         self._begin_large = begin_large

@@ -84,7 +84,10 @@ class Intake:
         following: Following | None = None,
         on_scan: Callable[[dict[TopicPartition, Scan]], None] = lambda scans: None,
     ) -> None:
-        """Create the object. ``on_scan`` is called with scans of retry partitions whose ends must be found."""
+        """Take records from ``reader``.
+
+        ``on_scan`` is called with scans of retry partitions whose ends must be found.
+        """
         self._reading = reading
         self._reader = reader
         self._retry_topics = retry_topics

@@ -50,7 +50,7 @@ class Judge(Generic[R]):
         waits: Callable[[Any], bool],
         retry_topics: RetryTopics | None = None,
     ) -> None:
-        """Create the judge. ``waits`` returns True for a record that waits for a schema registry."""
+        """Decide according to ``config``. ``waits`` returns True for a record that waits for a schema registry."""
         self.retry_topics = retry_topics
         self.config = config
         self.log = client_log("consumer", client.client_id)

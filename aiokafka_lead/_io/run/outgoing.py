@@ -53,7 +53,7 @@ class Outgoing(Generic[S]):
         refused: Callable[[Sending, Exception], None],
         answered: Callable[[], None],
     ) -> None:
-        """Create the object.
+        """Send records with ``send``.
 
         ``refused`` is called with an error of ``send``. ``answered`` is called when `answers` has new entries.
         """

@@ -31,7 +31,7 @@ class BatchPart:
     def __init__(
         self, batch: Batch, commits: Commits, source: RunSource, over: Callable[[BatchPart, bool], None]
     ) -> None:
-        """Create the part. ``over`` is called once, with True if the batch was committed."""
+        """Take the offsets of ``batch``. ``over`` is called once, with True if the batch was committed."""
         self.source = source
         self.batch = batch
         self.group: ConsumerGroupMetadata = commits.standing.metadata

@@ -124,7 +124,7 @@ class Workers(Generic[S, R]):
         slow_s: float = math.inf,
         log: ClientLog | None = None,
     ) -> None:
-        """Create the object. A handler that has run for ``slow_s`` seconds is logged."""
+        """Run up to ``concurrency`` workers in ``tasks``. A handler that has run for ``slow_s`` seconds is logged."""
         self._tasks = tasks
         self._work = work
         self._concurrency = concurrency

@@ -257,7 +257,7 @@ class ShareBatches:
     """Iterates over lists of records. The records of a list are from one partition."""
 
     def __init__(self, reader: ShareReader, by: Deserializers, limit: int, look: BatchLoop | None = None) -> None:
-        """Create the iterator.
+        """Iterate over lists of up to ``limit`` records.
 
         ``look`` is called with each list that is handed out, and with None when the loop requests the next one.
         """

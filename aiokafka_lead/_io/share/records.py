@@ -32,7 +32,7 @@ class ShareRecords:
         come_back: Callable[[], None],
         more: Callable[[], Coroutine[Any, Any, Record | None]],
     ) -> None:
-        """Create the iterator.
+        """Iterate over the records in ``at_hand``, and over those that ``more`` returns.
 
         ``come_back`` accepts the records that were handed out. ``more`` does the same, then waits for the next record,
         and returns None at the end.

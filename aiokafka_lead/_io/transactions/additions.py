@@ -64,7 +64,7 @@ class LastEnd:
         over: Callable[[int], None],
         look_by: Callable[[float], None],
     ) -> None:
-        """Create the object.
+        """Ask on behalf of waiting transactions.
 
         ``over`` is called with the number of the waiting transaction. ``look_by`` is called with the time at which to
         call `look`.

@@ -24,7 +24,7 @@ class Ending:
     """An errand in progress, such as a commit or an abort."""
 
     def __init__(self, settled: Waiter[None] | None = None) -> None:
-        """Create the object. ``settled`` is passed if a caller is already waiting for it."""
+        """Use the waiter ``settled`` if a caller is already waiting for it."""
         self.settled: Waiter[None] = settled or Waiter()
         """Completed when the transaction's outcome is known, or cannot be found out."""
         self.over: Waiter[None] = Waiter()

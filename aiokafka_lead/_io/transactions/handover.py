@@ -66,7 +66,7 @@ class TransactionEnds:
     """A client that ends open transactions of other processes. It is started and stopped like `Client`."""
 
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
-        """Create the client. ``options`` are the options of an `AdminClient`."""
+        """Take the options of an `AdminClient`."""
         self._client = Client(AdminConfig.from_options(bootstrap_servers, options))
         self._coordinators = Coordinators(self._client)
 

@@ -110,7 +110,10 @@ class Transactions:
     def __init__(
         self, config: ProducerConfig, client: Client, sender: Sender, check_usable: Callable[[], None]
     ) -> None:
-        """Create the object. ``check_usable`` raises an error if the producer cannot be used now from this task."""
+        """Start in the phase NEW.
+
+        ``check_usable`` raises an error if the producer cannot be used now from this task.
+        """
         sequencing = sender.accumulator.transactional
         assert config.transactional_id is not None
         assert sequencing is not None

@@ -8,8 +8,7 @@ one (KIP-890). With another id it can. Processing is still exactly once, for the
 - Of two offsets, a coordinator keeps the later one, whichever transaction ends first (Java:
   ``OffsetMetadataManager.replayEndTransactionMarker``).
 - A transaction is committed only after the previous one is known to be committed. If the previous one is not committed,
-  the
-  transaction is aborted.
+  the transaction is aborted.
 - No transaction begins during an abort. Consumers go back only when the aborted transaction and all later ones have
   ended.
 """
@@ -64,7 +63,7 @@ class Pipeline(Kind):
     closing_share, closing_ms = 0.2, 1500.0
 
     def __init__(self, client: Client, producers: Sequence[Transactional], max_block_ms: float) -> None:
-        """Create the pipeline. The ``producers`` must not be started. ``client`` is the pipeline's client."""
+        """Use these ``producers``, which must not be started, in turn. ``client`` is the pipeline's client."""
         client.kind = self
         self._clients = [producer._client for producer in producers]
         for each in self._clients:

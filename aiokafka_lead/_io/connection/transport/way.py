@@ -23,7 +23,7 @@ class Way:
     """
 
     def __init__(self, connect: Connect, label: str) -> None:
-        """Create the object. ``label`` describes ``connect`` in error messages."""
+        """Connect with ``connect``, which error messages describe as ``label``."""
         self._connect = connect
         self.label = label
 

@@ -236,7 +236,7 @@ async def outlets(
 async def retry_topics(
     engine: ConsumerEngine[Any, Any], config: RunConfig, group_id: str | None, routing: Routing, steps: Steps
 ) -> AsyncIterator[None]:
-    """In this block, let the consumer read the retry topics of its partitions. Missing retry topics are created.
+    """Let the consumer read the retry topics of its partitions in the block. Missing retry topics are created.
 
     Raises `ConfigError` if retry topics are not possible, and the error of a missing topic that cannot be created.
     """

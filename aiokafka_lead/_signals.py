@@ -58,7 +58,7 @@ _before: dict[int, Any] = {}
 
 @contextmanager
 def receiving(numbers: Iterable[signal.Signals] = STOP) -> Iterator[Received]:
-    """In this block, receive these signals in the main thread. The end of the last block restores the earlier handlers.
+    """Receive these signals in the block, in the main thread. The end of the last block restores the earlier handlers.
 
     Signals that other blocks have requested arrive here as well.
     """

@@ -168,7 +168,7 @@ class Life(Generic[L]):
         self._fatal_listeners: list[Callable[[BaseException], None]] = []
         self._fork_listeners: list[Callable[[], None]] = []
 
-    # --- implemented by concrete clients ------------------------------------------------------------------------------
+    # --- implemented by concrete clients -----------------------------------------------------------------------------
 
     def _prepare(self) -> None:
         """Raise an error if the client cannot be started now."""
@@ -259,7 +259,7 @@ class Life(Generic[L]):
 
     @asynccontextmanager
     async def handling(self) -> AsyncIterator[None]:
-        """In this block, let calls of `stop` return at once, because the stop waits for the end of the block.
+        """Let calls of `stop` return at once in the block, because the stop waits for the end of the block.
 
         This also applies to tasks that are started in the block. If the client was stopped in this way, the end of the
         block waits until the stop has ended.

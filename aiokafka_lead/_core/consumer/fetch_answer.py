@@ -228,8 +228,7 @@ class AnswerReader:
         """
         return snapshot.leader(*state.tp)[0] == planned.node_id
 
-    # --- responses without an error
-    # ------------------------------------------------------------------------------------
+    # --- responses without an error ----------------------------------------------------------------------------------
 
     def _records(
         self,

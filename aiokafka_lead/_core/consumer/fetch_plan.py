@@ -418,8 +418,7 @@ class FetchPlanner:
                 times.append(node.main.sent_at + self._beside_after_s)
         return min((time for time in times if time > now), default=None)
 
-    # --- closing the sessions
-    # ------------------------------------------------------------------------------------------
+    # --- closing the sessions ----------------------------------------------------------------------------------------
 
     def closing(self) -> Iterator[tuple[int, SessionRequest]]:
         """Yield each broker with the request that closes its session."""

@@ -57,8 +57,7 @@ class Followers:
         self._ignored: dict[int, set[tuple[int, TopicPartition]]] = {}
         """For each leader, the abandoned followers that it has named again."""
 
-    # --- connections to followers
-    # --------------------------------------------------------------------------------------
+    # --- connections to followers ------------------------------------------------------------------------------------
 
     def connecting(self, node_id: int, now: float, *, failed: bool) -> bool:
         """Record that a follower is not connected. Return True if it must be abandoned.
@@ -86,8 +85,7 @@ class Followers:
         self._connecting.pop(node_id, None)
         self._unreachable[node_id] = _Left(now, now + self._max_age_s)
 
-    # --- responses of followers
-    # ----------------------------------------------------------------------------------------
+    # --- responses of followers --------------------------------------------------------------------------------------
 
     def refused(self, node_id: int, tp: TopicPartition, now: float) -> None:
         """Count an error or a lost connection in place of this partition's records."""
@@ -103,8 +101,7 @@ class Followers:
             self._unreachable.pop(node_id, None)
             self._refusals.pop((node_id, tp), None)
 
-    # --- redirection by leaders
-    # ----------------------------------------------------------------------------------------
+    # --- redirection by leaders --------------------------------------------------------------------------------------
 
     def follows(self, leader_id: int, node_id: int, tp: TopicPartition, now: float, *, known: bool = True) -> bool:
         """Return True if the partition should be read from the follower that its leader has named.

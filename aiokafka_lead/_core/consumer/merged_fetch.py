@@ -81,8 +81,7 @@ class MergedFetches:
         self._patient_until = 0.0
         """Time until which the next main request waits for more asks."""
 
-    # --- asks
-    # ------------------------------------------------------------------------------------------------------------
+    # --- asks --------------------------------------------------------------------------------------------------------
 
     def ask(self, owner: Asker, planned: PlannedFetch, now: float) -> Answered | None:
         """Open an ask. If its result is already known, close it and return the result."""

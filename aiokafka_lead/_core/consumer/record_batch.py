@@ -50,7 +50,7 @@ class RecordBatch(Generic[K, V]):
     example::
 
         async for batch in consumer.batches():
-            total += sum(len(value) for value in batch.values)
+            await database.insert(zip(batch.keys, batch.values))
             await batch.commit()
 
     ``keys`` and ``values`` are deserialized as a whole when they are first used. If a deserializer is asynchronous,
@@ -85,9 +85,9 @@ class RecordBatch(Generic[K, V]):
     async def commit(self, *, timeout_ms: float | None = None) -> bool:
         """Commit the offset after this batch. All earlier records of its partition count as processed.
 
-        Returns True if the offset was stored. Returns False if the partition did not belong to this consumer any
-        longer, so its new owner gets the records again. For ``timeout_ms`` and the other errors, see `Consumer.commit`.
-        Raises `IllegalStateError` if the consumer has no ``group_id``.
+        Returns True if the offset was stored. Returns False if the partition does not belong to this consumer any
+        longer, so its new owner gets the records again. ``timeout_ms`` is in milliseconds; for its default and for the
+        errors, see `Consumer.commit`. Raises `IllegalStateError` if the consumer has no ``group_id``.
         """
         given: float | None = TIMEOUT("timeout_ms", timeout_ms)
         if self.lease is None:

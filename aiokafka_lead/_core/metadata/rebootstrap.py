@@ -165,9 +165,9 @@ class RebootstrapPolicy:
     ) -> ClusterIdMismatchError | None:
         """Return an error if all bootstrap servers, at all their IP addresses, belong to another cluster (rule 30).
 
-        ``errors`` are the bootstrap servers' errors. ``everywhere`` is True if every IP address could be reached. A
-        single address in another cluster does not prove that the client's cluster is gone, because other addresses may
-        lead to it. Unreachable addresses are waited for during ``patience_s``.
+        ``errors`` are the bootstrap servers' errors. ``everywhere`` is True if every IP address could be reached;
+        otherwise, the client waits ``patience_s`` seconds for the others. A single address in another cluster does not
+        prove that the client's cluster is gone, because other addresses may lead to it.
         """
         strangers = [error for error in errors if isinstance(error, ClusterIdMismatchError)]
         if not strangers:

@@ -44,8 +44,8 @@ class Applied(NamedTuple):
 class MetadataState:
     """Owns the current snapshot.
 
-    Invariant: within one topic id, a partition's leader epoch decreases only if enough brokers confirm the older epoch
-    (see `LeaderEpochs`).
+    Invariant: within one topic id, a partition's leader epoch decreases only by a *rewind*, which the module `merge`
+    describes.
     """
 
     def __init__(
@@ -296,7 +296,7 @@ class MetadataState:
     def _with_pinned(self, brokers: Mapping[int, Broker]) -> Mapping[int, Broker]:
         """Return these brokers and the brokers known only from hints.
 
-        A former address of a suspect is not used again. If nothing changes, the current mapping is returned itself.
+        A former address of a suspect is not used again. Returns the current mapping if nothing changes.
         """
         known = self.snapshot.brokers
         merged = dict(brokers)

@@ -296,8 +296,8 @@ class DeliveryBatch:
     Each result is a `RecordMetadata`, or the exception with which the record failed. Awaiting does not raise these
     exceptions. For example::
 
-        results = await (await producer.send_many("topic", values))
-        failed = [error for error in results if isinstance(error, KafkaError)]
+        batch = await producer.send_many("topic", values)
+        failed = [result for result in await batch if isinstance(result, KafkaError)]
     """
 
     __slots__ = ("_entries", "_size")

@@ -128,8 +128,8 @@ class Following:
     to them. A member that takes over a partition first reads the retry partitions to their ends.
 
     If a member crashes before a commit, a record may be written twice. It is handled once if the copies are found in
-    time. Otherwise it is handled again, after it was handled in its order the first time. If a transaction is aborted,
-    what was recorded in it is undone.
+    time. Otherwise it is handled a second time, and only the first time was in order. If a transaction is aborted, the
+    changes that it made here are undone.
     """
 
     def __init__(self, topics: RetryTopics) -> None:

@@ -179,7 +179,7 @@ class Work:
         """Return the partition's records in hand, or None if there are none."""
         return self._partitions.get(tp)
 
-    # --- taking records -----------------------------------------------------------------------------------------------
+    # --- taking records ----------------------------------------------------------------------------------------------
 
     def __contains__(self, tp: object) -> bool:
         """Return True if the partition's records may be taken."""
@@ -257,7 +257,7 @@ class Work:
                 return [1 + (len(each.key or b"") + len(each.value or b"")) // unit for each in records]
         return None
 
-    # --- handling records ---------------------------------------------------------------------------------------------
+    # --- handling records --------------------------------------------------------------------------------------------
 
     def take(self, slot: HandlerSlot) -> Record | None:
         """Put the next record to handle into ``slot`` and return it, or return None."""
@@ -451,7 +451,7 @@ class Work:
             partition.queued_aside = False
             self.aside.remove(partition)
 
-    # --- giving up partitions -----------------------------------------------------------------------------------------
+    # --- giving up partitions ----------------------------------------------------------------------------------------
 
     def wind_up(self, partition: PartitionWork) -> None:
         """Take no more records of the partition, and start no record after those that were started.

@@ -167,7 +167,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
         keeper = PositionKeeper(client, reading, answers, retry, reset_policy, offsets, config.default_api_timeout_ms)
         return Fetcher(client, reading, planner, answers, followers, keeper, channels, wake)
 
-    # --- start and stop -----------------------------------------------------------------------------------------------
+    # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def begin(self, deadline: Deadline, *, wait: bool) -> None:
         """Start to fetch. If ``wait`` is True, wait for the start positions. Raises the errors of `Readiness.wait`."""

@@ -276,7 +276,7 @@ class Fetcher:
             self._client.metadata.request_update(doubted(node_id))
         self._planner.wait(node_id, now + self._backoff.delay_s(max(int(wait), trust.refusals - 1)))
 
-    # --- stop ---------------------------------------------------------------------------------------------------------
+    # --- stop --------------------------------------------------------------------------------------------------------
 
     async def close_sessions(self, timeout_s: float) -> None:
         """Close the sessions at connected brokers, and send no more fetches."""

@@ -122,7 +122,7 @@ class PositionKeeper:
         topic, partition = state.tp
         self._prefetch.fail(state, NoOffsetForPartitionError(text, topic=topic, partition=partition))
 
-    # --- the three kinds of look-ups ----------------------------------------------------------------------------------
+    # --- the three kinds of look-ups ---------------------------------------------------------------------------------
 
     async def _committed(self, lookup: _Lookup, group_offsets: GroupOffsets) -> None:
         partitions = [state.tp for state in lookup.asked]

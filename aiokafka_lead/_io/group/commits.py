@@ -106,7 +106,7 @@ class Commits:
             return {}
         return self._in_hand.done(state for state in states if self.has_log(state))
 
-    # --- kinds of commits ---------------------------------------------------------------------------------------------
+    # --- kinds of commits --------------------------------------------------------------------------------------------
 
     async def commit(self, given: Offsets | None, timeout_ms: float) -> None:
         """Commit these offsets or, if None, the offsets after the records that were handed out.

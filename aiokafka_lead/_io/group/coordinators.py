@@ -186,11 +186,11 @@ class Coordinators:
                     return
         await sleep_until(deadline.at)
 
-    # --- waiting for responses ----------------------------------------------------------------------------------------
+    # --- waiting for responses ---------------------------------------------------------------------------------------
 
     @contextmanager
     def waiting(self, kind: CoordinatorKind, key: str, node_id: int) -> Iterator[None]:
-        """In this block, raise `NotCoordinatorError` if the coordinator is silent and another broker takes over."""
+        """Raise `NotCoordinatorError` in the block if the coordinator is silent and another broker takes over."""
         with anyio.CancelScope() as scope:
             wait = self.begin_wait((kind, key), node_id, scope.cancel)
             try:

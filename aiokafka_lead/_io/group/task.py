@@ -88,7 +88,7 @@ class GroupTask:
         if not self._standing.subscribed:
             self._leave("the consumer unsubscribed")
 
-    # --- stop ---------------------------------------------------------------------------------------------------------
+    # --- stop --------------------------------------------------------------------------------------------------------
 
     def check_stop(self) -> None:
         """Raise an error if the rebalance listener stops the consumer.

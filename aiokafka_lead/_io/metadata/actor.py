@@ -115,7 +115,7 @@ class MetadataActor:
         self._closed: KafkaError | None = None
         brokers.add_listener(self._on_node)
 
-    # --- requests to the actor ----------------------------------------------------------------------------------------
+    # --- requests to the actor ---------------------------------------------------------------------------------------
 
     def request_update(self, reason: Reason = STALE) -> None:
         """Request a refresh as soon as the backoff for this reason allows it.
@@ -235,7 +235,7 @@ class MetadataActor:
         """Return the numbers of hints, refreshes and bootstraps."""
         return self._state.counters.snapshot()
 
-    # --- start and stop -----------------------------------------------------------------------------------------------
+    # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def bootstrap(self, within: Deadline | None = None) -> None:
         """Fetch the first metadata from the first bootstrap server that answers.

@@ -137,7 +137,7 @@ class WorkersRun(ABC, Generic[S, R]):
     def _due(self, now: float) -> None:
         """Continue with the waiting records that are due."""
 
-    # --- start and stop -----------------------------------------------------------------------------------------------
+    # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def _live(self, *tasks: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run until the consumer is stopped. Raises the error that ends the run earlier."""
@@ -198,7 +198,7 @@ class WorkersRun(ABC, Generic[S, R]):
         """Return the time at which the oldest running handler started (``time.monotonic()``), or None."""
         return self._workers.stuck_since()
 
-    # --- the end ------------------------------------------------------------------------------------------------------
+    # --- the end -----------------------------------------------------------------------------------------------------
 
     async def finish(self, ready_by: float, end_by: float) -> None:
         """End the run of a stopping consumer.

@@ -115,7 +115,7 @@ class Batch:
         self.ended: Waiter[None] = Waiter()
         """Completed when the batch was committed or aborted, or when its outcome is unknown."""
 
-    # --- taking records -----------------------------------------------------------------------------------------------
+    # --- taking records ----------------------------------------------------------------------------------------------
 
     async def begin(self, idle_ms: float) -> bool:
         """Take the first records. Return False if none arrived in time. Raises the error that prevents reading."""
@@ -164,7 +164,7 @@ class Batch:
                 self._close_all()
             self._rouse()
 
-    # --- handling records ---------------------------------------------------------------------------------------------
+    # --- handling records --------------------------------------------------------------------------------------------
 
     async def handle(self, calls: Calls, log: ClientLog) -> None:
         """Run the handlers until all have returned or failed."""

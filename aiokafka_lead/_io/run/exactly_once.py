@@ -133,7 +133,7 @@ class ExactlyOnceRun:
         """Set when the run may have to end."""
         self._ended: Waiter[None] = Waiter()
 
-    # --- start and stop -----------------------------------------------------------------------------------------------
+    # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Run until the consumer is stopped. Raises the error that ends the run earlier."""

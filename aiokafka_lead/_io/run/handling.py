@@ -53,7 +53,7 @@ def begin(engine: ConsumerEngine[Any, Any]) -> bool:
 def in_charge(
     engine: ConsumerEngine[Any, Any], run: _Run, tracing: RunTracing | None, ended: Waiter[None]
 ) -> Iterator[None]:
-    """In this block, only this run commits and deserializes the consumer's records. Sets ``ended`` at its end."""
+    """Let only this run commit and deserialize the consumer's records in the block. Sets ``ended`` at its end."""
     prefetch = engine.reading.prefetch
     deserializers = prefetch.deserializers
     engine.run.work = run

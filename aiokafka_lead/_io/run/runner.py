@@ -116,7 +116,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
                 routing, judge, self._work, deserialize, ways, self._outgoing, self._calm, self._waiting
             )
 
-    # --- start and stop -----------------------------------------------------------------------------------------------
+    # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Run until the consumer is stopped. Raises the error that ends the run earlier."""
@@ -307,7 +307,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         """Yield each partition from which records were taken, and the position before which all of them are done."""
         return ((partition.state, position) for partition, position in self._work.done())
 
-    # --- giving up partitions -----------------------------------------------------------------------------------------
+    # --- giving up partitions ----------------------------------------------------------------------------------------
 
     async def release(self, partitions: Collection[TopicPartition], deadline: float) -> None:
         """Start no more records of these partitions, wait for their handlers until the deadline, and commit.

@@ -89,7 +89,7 @@ class ShareExchanging:
         """Time at which a fetch that waits for acknowledgements is sent without them."""
         self.tracing: ReadTracing | None = None
 
-    # --- the task -----------------------------------------------------------------------------------------------------
+    # --- the task ----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Fetch and acknowledge until cancelled."""
@@ -310,7 +310,7 @@ class ShareExchanging:
         for error in outcome.errors:
             self._report(error)
 
-    # --- stop ---------------------------------------------------------------------------------------------------------
+    # --- stop --------------------------------------------------------------------------------------------------------
 
     async def close(self, timeout_s: float) -> None:
         """Release unread records, send the last acknowledgements, and close all sessions, within this time."""

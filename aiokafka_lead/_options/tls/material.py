@@ -330,7 +330,7 @@ def _is_broken(certificates: str) -> bool:
 
 @contextmanager
 def _one_time_file(content: bytes) -> Iterator[str]:
-    """In this block, provide the path of a file with this content, because Python can load keys only from files.
+    """Provide the path of a file with this content in the block, because Python can load keys only from files.
 
     If possible, the file is in memory. Otherwise its mode is 0600.
     """

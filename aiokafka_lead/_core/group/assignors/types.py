@@ -170,7 +170,7 @@ class Claims:
     """The claims of all members.
 
     A member that was away may claim partitions that others have received since then. Only the claim of the newest
-    generation counts (KIP-341). If two members claim a partition in the same generation, it has no owner.
+    generation counts (KIP-341). If two members claim a partition in the same generation, neither of them owns it.
     """
 
     def __init__(self, claims: Sequence[Claim], topics: TopicPartitions) -> None:

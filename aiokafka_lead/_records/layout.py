@@ -12,7 +12,8 @@ from typing import cast, get_args
 from ..types import CompressionType
 
 # --- checksums --------------------------------------------------------------------------------------------------------
-#  CRC-32C (Castagnoli), from the C extension of the package crc32c, or in Python if that is not available. A zip of
+#
+# CRC-32C (Castagnoli), from the C extension of the package crc32c, or in Python if that is not available. A zip of
 # Python files, as Spark sends it to executors, contains no extensions. In Python, some 10 MB/s are reached.
 #
 # The extension is imported directly. Importing the package would read its version through ``importlib.metadata``, which

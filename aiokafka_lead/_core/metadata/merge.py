@@ -13,7 +13,8 @@ from .rebootstrap import MetadataCounters
 from .types import NO_EPOCH, NO_LEADER, NO_TOPIC_ID, Broker, PartitionMetadata, TopicMetadata
 
 # --- partitions -------------------------------------------------------------------------------------------------------
-#  Decides which of two states of a partition is newer.
+#
+# Decides which of two states of a partition is newer.
 #
 # Within one topic id, the leader epoch numbers a partition's successive leaders. Brokers learn of a new leader at
 # different times, so some responses are older than the client's metadata, and their lower epoch shows it. Two more

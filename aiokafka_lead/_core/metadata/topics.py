@@ -199,7 +199,8 @@ class TopicsInUse:
 
 
 # --- missing topics and partitions ------------------------------------------------------------------------------------
-#  Decides when to check for missing topics and partitions, when to warn, and when to give up.
+#
+# Decides when to check for missing topics and partitions, when to warn, and when to give up.
 #
 # Brokers learn of a new topic or partition at different times, so a single response without it proves little; see
 # `believed`. A missing topic may also be created at any time. The client therefore checks for it, at growing intervals,

@@ -24,7 +24,8 @@ from ..metadata.types import LeaderHint
 from .produce_codec import FIRST_WITH_IDS, BatchesRequest, BatchesResponse
 
 # --- joint requests ---------------------------------------------------------------------------------------------------
-#  One Produce request with the batches of several producers. This is possible because brokers check the producer id in
+#
+# One Produce request with the batches of several producers. This is possible because brokers check the producer id in
 # each batch, and the request has none. A request contains at most one batch of each partition.
 
 

@@ -29,7 +29,8 @@ from ...errors import (
 from .verdicts import Call, Verdict, verdict_of
 
 # --- the version of transactions --------------------------------------------------------------------------------------
-#  Decides if transactions follow KIP-890 (V2) or the earlier protocol (V1).
+#
+# Decides if transactions follow KIP-890 (V2) or the earlier protocol (V1).
 #
 # This depends on the cluster's finalized feature ``transaction.version``, which a client gets when it connects. The
 # brokers' API versions do not show it, because brokers offer the new versions before the feature is enabled.

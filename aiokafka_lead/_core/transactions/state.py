@@ -19,7 +19,8 @@ from .errand import Errand, Outcome
 from .verdicts import Call
 
 # --- phases and events ------------------------------------------------------------------------------------------------
-#  The phases of a transactional producer, and the events that lead from one phase to another.
+#
+# The phases of a transactional producer, and the events that lead from one phase to another.
 #
 # Java's FATAL_ERROR is permanent. Here, only FENCED is permanent: another producer uses the transactional id, and must
 # not be fenced in turn. Any problem that a new epoch solves leads to an abort, and then to READY.

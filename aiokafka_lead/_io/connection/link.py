@@ -30,7 +30,8 @@ from .settings import AnyLane, ConnectionSettings
 from .transport import AddressInfo, Way, dial, resolve
 
 # --- renewal ----------------------------------------------------------------------------------------------------------
-#  Opens the connection that takes over when the session of another connection ends (KIP-368).
+#
+# Opens the connection that takes over when the session of another connection ends (KIP-368).
 #
 # Java authenticates again on the current connection, and requests wait for that. Here, requests wait only for the
 # responses to earlier requests, and not for TLS, the SASL exchange or a token provider. The new login may also have

@@ -192,10 +192,11 @@ class Flushing:
 
 
 # --- slow compression in threads --------------------------------------------------------------------------------------
-#  With a codec that takes 10 ns per byte, a full batch blocks the event loop for 2 ms. With one that takes 900 ns, it
-# is a quarter of a second. A thread does not block the loop, because codecs release the GIL while they work. Fast
-# codecs do not benefit from threads: if the loop is busy, a thread waits up to 5 ms for the GIL, which is longer than
-# it works.
+#
+# With a codec that takes 10 ns per byte, a full batch blocks the event loop for 2 ms. With one that takes 900 ns, it is
+# a quarter of a second. A thread does not block the loop, because codecs release the GIL while they work. Fast codecs
+# do not benefit from threads: if the loop is busy, a thread waits up to 5 ms for the GIL, which is longer than it
+# works.
 
 
 _threads = CodecThreads("compression")

@@ -131,7 +131,8 @@ def _field(raw: dict[str, Any]) -> Field:
 
 
 # --- the file of protocol facts ---------------------------------------------------------------------------------------
-#  ``protocol.txt`` is written from the jar, and is read to write the modules. For example:
+#
+# ``protocol.txt`` is written from the jar, and is read to write the modules. For example:
 #
 #     api 0 Produce versions 3-13 flexible 9+
 #     struct PartitionProduceData

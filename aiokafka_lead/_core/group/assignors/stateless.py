@@ -9,7 +9,8 @@ from ....types import TopicPartition
 from .types import Assignment, MemberSubscription, TopicPartitions, member_order, racks_matter
 
 # --- range assignment -------------------------------------------------------------------------------------------------
-#  Each member gets consecutive partitions of each topic, and the first members may get one more (Java:
+#
+# Each member gets consecutive partitions of each topic, and the first members may get one more (Java:
 # ``RangeAssignor``).
 #
 # Topics with the same number of partitions and the same members are co-partitioned: the same member gets partition n of

@@ -26,7 +26,8 @@ from .types import (
 )
 
 # --- user data --------------------------------------------------------------------------------------------------------
-#  A member's earlier partitions and their generation, in the format of Java's sticky assignors.
+#
+# A member's earlier partitions and their generation, in the format of Java's sticky assignors.
 #
 # The format has no version number. A member that uses "sticky" gives up all partitions before it joins, so it sends its
 # last assignment and, since KIP-341, the generation. A member that uses "cooperative-sticky" sends only the generation,
@@ -103,7 +104,8 @@ def decode_cooperative(user_data: bytes | None) -> int:
 
 
 # --- even and sticky assignment ---------------------------------------------------------------------------------------
-#  Decides which partitions stay, which members get the free partitions, and which partitions move.
+#
+# Decides which partitions stay, which members get the free partitions, and which partitions move.
 #
 # Members are represented by their index. First, members keep the partitions that they own. Then, each free partition
 # goes to the least loaded member that wants it. Finally, partitions move along chains of members, each of which passes

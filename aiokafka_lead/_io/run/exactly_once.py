@@ -224,7 +224,6 @@ class ExactlyOnceRun:
                 raise refused from refused.__cause__
             # The epoch may be old because the transaction has timed out. If another producer has taken over, the next
             # transaction cannot begin.
-            # transaction cannot begin.
             if not error.retriable and not isinstance(error, CommitFailedError | InvalidProducerEpochError):
                 raise
             return error

@@ -210,7 +210,7 @@ class Calls:
                         unanswered.setdefault(key, outcome)
                     continue
                 if key not in outcomes:
-                    outcome = KafkaError(f"{key}: the broker's answer does not speak of it")
+                    outcome = KafkaError(f"the broker's response lacks {key}")
                 settled[key] = outcome  # type: ignore[assignment]
                 del pending[key]
             if again is not None:
@@ -521,7 +521,7 @@ class Calls:
         for topic in response.topics:
             for partition in topic.partitions:
                 where = TopicPartition(topic.name or "", partition.partition_index)
-                lost = LeaderNotAvailableError(f"{where}: it has no leader at present")
+                lost = LeaderNotAvailableError(f"{where} currently has no leader")
                 leaders[where] = partition.leader_id if partition.leader_id in known else lost
         errors = {topic.name: topic.error_code or UNKNOWN_TOPIC_OR_PARTITION for topic in response.topics}
         for where in partitions:

@@ -36,7 +36,7 @@ def _request_head(request: type[Request[Any]], version: int, client_id: str | No
     """Return the beginning of all requests of this kind. The values for length and correlation id are missing."""
     encoded = b"" if client_id is None else client_id.encode()
     if len(encoded) > MAX_STRING_BYTES:
-        raise EncodeError(f"a client id of {len(encoded)} bytes: Kafka allows {MAX_STRING_BYTES}")
+        raise EncodeError(f"the client id has {len(encoded)} bytes; Kafka allows at most {MAX_STRING_BYTES}")
     head = _REQUEST_HEADER.pack(0, request.API_KEY, version, 0, -1 if client_id is None else len(encoded)) + encoded
     return head + b"\0" if request.is_flexible(version) else head
 

@@ -206,7 +206,7 @@ class SizedWriters(dict[int, Callable[..., bytes]]):
 
     def __missing__(self, count: int) -> Callable[..., bytes]:
         if self._limit is not None and count > self._limit:
-            raise EncodeError(f"a string of {count} bytes: Kafka allows {self._limit}")
+            raise EncodeError(f"a string has {count} bytes; Kafka allows at most {self._limit}")
         size = self._size or f"{len(compact_sizes[count])}s"
         values = f"{count}{self._kind}" if self._kind else ""
         writer = Layout(f">{self._run}{size}{values}").pack

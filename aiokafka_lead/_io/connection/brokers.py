@@ -267,7 +267,7 @@ class Brokers:
         if node is not None:
             self._reachability.evaded(node.endpoint, asked_at, time.monotonic())
             if all(other < 0 and self.in_doubt(other) for other in self._nodes):
-                error = KafkaConnectionError("it has no answer to what any broker knows")
+                error = KafkaConnectionError("it did not answer a request that any broker can answer")
                 self._reachability.leave(node.endpoint, error)
                 self._reconnect(node, error)
 

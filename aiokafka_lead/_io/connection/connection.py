@@ -427,7 +427,7 @@ class Connection:
         if late is not None:
             self._time_out(late)
         elif now >= self._unsent_deadline:
-            self.close(KafkaConnectionError("the broker takes no more bytes", broker=self.label))
+            self.close(KafkaConnectionError("the broker accepts no more data", broker=self.label))
         elif now >= self.retire_at and self.ready:
             self.retire()
         elif not self._ledger and not self._unsent and now >= self.used_at + self._settings.max_idle_s:

@@ -122,7 +122,7 @@ class GssapiExchange:
         if self._phase is Phase.LAYER:
             return await self._choose_layer(challenge)
         if challenge:
-            raise SaslAuthenticationFailedError("the broker goes on after the end of the GSSAPI exchange")
+            raise SaslAuthenticationFailedError("the broker continued after the end of the GSSAPI exchange")
         self._after(Event.ACCEPTED)
         return b""
 
@@ -133,7 +133,7 @@ class GssapiExchange:
         answer: bytes | None = await self._login.call(f"with {self._service}", partial(self._context.step, token))
         if not self._context.complete:
             if not answer:
-                raise SaslAuthenticationFailedError("the GSSAPI exchange does not go on")
+                raise SaslAuthenticationFailedError("the GSSAPI library returned no message for the broker")
             self._after(Event.CONTINUED)
             return answer
         if not self._context.actual_flags & gssapi.RequirementFlag.mutual_authentication:

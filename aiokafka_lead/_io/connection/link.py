@@ -92,10 +92,10 @@ class Renewal:
         except KafkaError as error:
             if not self._scope.cancel_called:  # otherwise, `stop` has ended the attempt
                 self._end_attempt(error)
-                self._log.warning("The session ends soon, and there is no connection yet to take over: %s", error)
+                self._log.warning("The session ends soon, and no new connection could be opened yet: %s", error)
             return False
         if attempt.session.ends_at < self._current.session.ends_at + _GAIN_S:
-            same = KafkaConnectionError("a login that ends with the one before it is no gain", broker=attempt.label)
+            same = KafkaConnectionError("the new session would not outlast the current one", broker=attempt.label)
             attempt.close(same, expected=True)
             return False
         self._done = True
@@ -351,7 +351,7 @@ class Link:
         self._attempt = successor
         self._wanted = False
         self._use(successor)
-        self._log.debug("Connected to %s for %s, for another session", self.label, self.lane.value, extra=self._about)
+        self._log.debug("Connected to %s for %s, to renew the session", self.label, self.lane.value, extra=self._about)
         self._settle(successor, None)
 
     async def _connect(self, group: Spawner) -> Connection | None:
@@ -417,7 +417,7 @@ class Link:
             silent, error = True, KafkaConnectionError(f"no answer during {connection.stage}")
         except KafkaError as failure:
             if may_lack_version(connection, failure) and reachability.hung_up(self.endpoint, older=older):
-                self._log.debug("%s; an older version of ApiVersions is tried", failure, extra=self._about)
+                self._log.debug("%s; trying an older version of ApiVersions", failure, extra=self._about)
                 connection.close(failure, expected=True)
                 return False
             silent, error = False, failure
@@ -430,7 +430,7 @@ class Link:
             raise error
         level = logging.WARNING if news else logging.DEBUG
         so_far = of_addresses(search.errors, error).message
-        self._log.log(level, "Another address of %s is tried: %s", self.label, so_far, extra=self._about)
+        self._log.log(level, "Trying another address of %s: %s", self.label, so_far, extra=self._about)
         return False
 
     async def _tls_context(self, connection: Connection) -> SSLContext | None:

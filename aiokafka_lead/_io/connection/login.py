@@ -162,9 +162,9 @@ def warn_of_exposure(log: ClientLog, login: Login, context: SSLContext | None) -
     if not login.readable:
         return
     if context is None:
-        log.warn_once(f"{login.mechanism} without TLS shows the credentials to every host in between: use SASL_SSL")
+        log.warn_once(f"{login.mechanism} sends readable credentials over a connection without TLS: use SASL_SSL")
     elif context.verify_mode is not CERT_REQUIRED or not context.check_hostname:
-        log.warn_once(f"{login.mechanism} over a TLS that does not verify the broker gives any host the credentials")
+        log.warn_once(f"{login.mechanism} sends readable credentials, but TLS does not verify the broker")
 
 
 async def authenticate(connection: Connection, versions: ApiVersions, login: Login) -> tuple[int, float]:
@@ -199,4 +199,5 @@ async def authenticate(connection: Connection, versions: ApiVersions, login: Log
         request = SaslAuthenticateRequest(auth_bytes=await exchange.respond(response.auth_bytes))
         if exchange.done:
             return response.session_lifetime_ms, asked_at
-    raise SaslAuthenticationFailedError("the broker does not come to an end", broker=connection.label)
+    text = f"the SASL exchange was not complete after {MAX_SASL_ROUNDS} messages"
+    raise SaslAuthenticationFailedError(text, broker=connection.label)

@@ -167,7 +167,7 @@ class TokenSource:
         if token.expires_at is not None:
             left_s = token.expires_at - time.time()
             if left_s <= 0:
-                return TokenProviderError(f"the token provider gave a token that ended {-left_s:.1f} s ago")
+                return TokenProviderError(f"the token provider returned a token that expired {-left_s:.1f} s ago")
             self.margin_s = min(MARGIN_S, left_s * MARGIN_PART)
         self._token = token
         self.fetched_at = time.monotonic()
@@ -186,7 +186,7 @@ class TokenSource:
             given = Token(given)
         else:
             raise SaslAuthenticationFailedError(
-                f"the token provider must give a str or a Token, not {type(given).__name__}"
+                f"the token provider must return a str or a Token, not {type(given).__name__}"
             )
         extensions = getattr(provider, "extensions", None)
         if not callable(extensions):

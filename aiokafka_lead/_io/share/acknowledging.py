@@ -86,7 +86,7 @@ class Acknowledging:
         if self._planner.exchanges.get(exchange.node_id) is exchange:
             self._own = exchange
         elif exchange.holds:
-            raise IllegalStateError("the record is another consumer's")
+            raise IllegalStateError("the record belongs to another consumer")
         failure = acquired.failure(record._index)
         if failure is not None:
             self._delivered.settled(acquired.tp, failure)
@@ -140,7 +140,7 @@ class Acknowledging:
             try:
                 await self._news.wait(deadline.left_s())
             except TimeoutError:
-                late = RequestTimedOutError(f"the acknowledgements had no outcome within {timeout_ms:g} ms")
+                late = RequestTimedOutError(f"the acknowledgements were not confirmed within {timeout_ms:g} ms")
                 return self._delivered.outcomes() | {acquired.tp: late for acquired in left}
             self._client.check()
         return self._delivered.outcomes()

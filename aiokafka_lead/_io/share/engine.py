@@ -167,7 +167,7 @@ class ShareEngine(Kind):
         self.health.start()
         missing = await self._missing(deadline, patient=False) if wait else None
         if missing is not None:
-            self._log.warning("the share consumer has started, but goes on to wait in the background for %s", missing)
+            self._log.warning("the share consumer has started, but is still waiting for %s", missing)
 
     def _telemetry(self) -> Source:
         from ..._core.share.telemetry import ShareTelemetry  # imported here because few brokers subscribe to metrics
@@ -182,7 +182,7 @@ class ShareEngine(Kind):
         """Wait until the group's start offsets are known. Raises `RequestTimedOutError`."""
         missing = await self._missing(Deadline(timeout_ms), patient=True)
         if missing is not None:
-            raise RequestTimedOutError(f"not ready in {timeout_ms:g} ms: still waiting for {missing}")
+            raise RequestTimedOutError(f"not ready within {timeout_ms:g} ms: still waiting for {missing}")
 
     async def _missing(self, deadline: Deadline, *, patient: bool) -> str | None:
         """Wait until the start offsets are known. At the deadline, return the missing step. Raises final errors.

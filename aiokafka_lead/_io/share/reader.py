@@ -89,7 +89,7 @@ class ShareReader:
     async def take(self, limit: int, deadline: Deadline | None) -> list[Record]:
         """Return the next records of one response, as bytes. Empty at the deadline or after a stop."""
         if self.waiting:
-            raise IllegalStateError("another task reads already: read in one task at a time")
+            raise IllegalStateError("another task is waiting for this consumer's records: read from one task at a time")
         while not self.stopped:
             self._check()
             if self._errors:

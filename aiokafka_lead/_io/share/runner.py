@@ -49,10 +49,10 @@ async def run(
     if engine.reader.stopped:
         return
     if engine.runner is not None:
-        raise IllegalStateError("run() is under way already")
+        raise IllegalStateError("run() is already running")
     engine.check_reading()
     if routing.batches:
-        raise ConfigError("a share consumer has handlers of single records alone: max_records is not for them")
+        raise ConfigError("the handlers of a share consumer take single records: remove max_records")
     await ShareRunner(engine, config, routing.handle, dead_letters).run()
 
 

@@ -97,7 +97,7 @@ def check_endpoint(host: str, port: int) -> None:
     Operating systems would use port 70000 as 4464, and a line feed would end the header of a request to a proxy.
     """
     if not 0 < port <= PORT_MAX or not 0 < len(host) <= HOST_CHARACTERS or not host.isprintable() or " " in host:
-        raise KafkaConnectionError(f"cannot connect: {shown(host)}:{port} is no address")
+        raise KafkaConnectionError(f"cannot connect: {shown(host)}:{port} is not a valid address")
 
 
 def _numeric(host: str, port: int) -> list[Any]:

@@ -123,7 +123,7 @@ class _HttpProxy(Proxy):
                     raise KafkaConnectionError("it closed the connection" + (f" after {head!r}" if head else ""))
                 head += byte
                 if len(head) > _ANSWER_BYTES:
-                    raise KafkaConnectionError(f"its answer has no end: {head[:40]!r}...")
+                    raise KafkaConnectionError(f"the head of its response is too long: {head[:40]!r}...")
             status = head.partition(b"\r\n")[0].decode(errors="replace")
             if not status.startswith("HTTP/") or status.partition(" ")[2][:1] != "2":
                 raise KafkaConnectionError(f"it answered {status!r}")

@@ -149,7 +149,7 @@ class Search(Generic[E, T]):
         self._done: set[str] = set()
         """Addresses that have failed in this attempt, and are not tried again in it."""
         self._reached = self._silent = False
-        """True if an address has accepted a connection, or has not answered, respectively."""
+        """The first is True if an address has accepted a connection, the second if one has not answered."""
 
     def candidates(self, most: int | None = None) -> dict[str, T]:
         """Return up to ``most`` addresses to which to connect now, in order. The first one that accepts is used.

@@ -320,6 +320,6 @@ def _names_a_proxy(url: str) -> bool:
     try:
         split = urlsplit(url)
         named = bool(url.encode() and split.hostname and split.port)
-    except ValueError:  # also for bytes from the environment that are not UTF-8
+    except ValueError:  # raised for bytes from the environment that are not UTF-8 as well
         return False
     return named and split.scheme in _PROXIES and not (split.path.strip("/") or split.query or split.fragment)

@@ -21,7 +21,7 @@ _COPIED_BYTES = 1 << 20
 """If a message is part of a larger buffer, it is copied before decoding, up to this size in bytes."""
 
 _GC_PAUSE_BYTES = 1 << 16
-"""Size in bytes above which decoding pauses the garbage collector, which would traverse the growing result in vain."""
+"""Size in bytes above which decoding pauses the garbage collector, which would find nothing to free."""
 
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
 _decoders: dict[tuple[type[Message], int], Decoder] = {}

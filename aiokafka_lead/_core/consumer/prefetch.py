@@ -156,7 +156,7 @@ class Prefetch:
     # --- handing out -------------------------------------------------------------------------------------------------
 
     def decode_with(self, deserializers: Deserializers) -> None:
-        """Use these deserializers from now on, also for data that is already here."""
+        """Use these deserializers from now on, even for data that is already here."""
         self.deserializers = deserializers
         for state in self._holders:
             if state.chunk is not None:

@@ -67,7 +67,7 @@ class Subscription:
         """True if a missing topic is never an error."""
         self._exclude_internal = exclude_internal_topics
         self._patience_s = patience_s
-        """Seconds for which a topic may be missing before that is an error."""
+        """Seconds for which a topic may be missing before it is reported as an error."""
         self._tell_at: dict[str, float] = {}
         """The time at which a missing topic becomes an error, or is reported again."""
 

@@ -1,7 +1,7 @@
 """The interface of a consumer group member, independent of its protocol.
 
 Two tasks drive a member. The rebalancing task gets the next `step` and carries it out. The heartbeat task sends the
-heartbeats, also while a step waits for the application. All methods are synchronous and take the time as an argument.
+heartbeats, even while a step waits for the application. All methods are synchronous and take the time as an argument.
 After calling a method, the caller wakes both tasks, so a member needs no callbacks.
 """
 

@@ -33,7 +33,7 @@ REMEMBERED_ADDRESSES = 4096
 """Number of addresses to remember. Beyond it, the addresses with the oldest failures are forgotten."""
 
 LOOKED_FURTHER = 1 / 8
-"""Fraction of the time without a helpful response for which a connection to an unhelpful bootstrap server is kept.
+"""A connection to an unhelpful bootstrap server is kept for this fraction of the time since a helpful response.
 
 It limits new connections to 60 in an hour.
 """

@@ -1,9 +1,13 @@
 """Decides when to request metadata.
 
-A refresh has one of three causes: the metadata is older than ``metadata_max_age_ms``; an event showed that leaders have
-moved, or may have moved; or the last response was incomplete (a partition had no leader, or the response was older than
-the client's metadata). Only one refresh runs at a time. All requests for a refresh that arrive while one is running
-cause exactly one more (rule 21 of `_core.leadership`).
+A refresh has one of three causes:
+
+- The metadata is older than ``metadata_max_age_ms``.
+- An event showed that leaders have moved, or may have moved.
+- The last response was incomplete: a partition had no leader, or the response was older than the client's metadata.
+
+Only one refresh runs at a time. All requests for a refresh that arrive while one is running cause exactly one more
+(rule 21 of `_core.leadership`).
 
 The delay before the next refresh is kept for each `Reason`. It doubles when a response brings no news for that reason,
 or when the refresh fails, and it returns to its start when a response brings news, because leaders often move in

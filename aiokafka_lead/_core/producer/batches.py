@@ -195,7 +195,7 @@ class PartitionQueue:
         Later batches get new sequence numbers once the outcomes of all earlier batches are known.
         """
         self.unresolved = False
-        """True if a batch was given up that may have been appended."""
+        """True if a batch that may have been appended was given up."""
         self.proven_node = NO_LEADER
         """The leader whose last response was a success, so it knows the sequence numbers.
 

@@ -89,7 +89,7 @@ class Sequencing:
 class PlainSequencing(Sequencing):
     """Sequencing without idempotence.
 
-    Order is guaranteed only with one request in flight, but then also when the leader changes. No batch is sent to a
+    Order is guaranteed only with one request in flight, but then even when the leader changes. No batch is sent to a
     new leader before the old leader has answered everything. Otherwise, a refused batch could be appended before or
     after later batches.
     """

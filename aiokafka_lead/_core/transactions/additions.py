@@ -114,7 +114,8 @@ def offsets_request(
 ) -> tuple[TxnOffsetCommitRequest, int]:
     """Return the TxnOffsetCommit request and its version.
 
-    Raises `UnsupportedVersionError`, also if ``group`` has a member and the broker is too old to check its membership.
+    Raises `UnsupportedVersionError`, for example if ``group`` has a member and the broker is too old to check its
+    membership.
     """
     lowest = FIRST_OF_V2 if state.v2 else FIRST_WITH_MEMBER if group.member_id else None
     # Only the consumer knows the ids of the topics that it read. By now, a name may belong to another topic.

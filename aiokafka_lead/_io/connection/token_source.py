@@ -131,7 +131,7 @@ class TokenSource:
                 self._note(error, fetching.backoff)
                 flight.set_error(error)
             else:
-                # Also if this client has stopped, because other clients may be waiting.
+                # Even if this client has stopped, because other clients may be waiting.
                 flight.set_result(None)
 
     def _note(self, error: KafkaError, backoff: Backoff) -> None:

@@ -43,7 +43,7 @@ IDLE_MS = 60_000.0
 """Time limit in milliseconds of a wait for records."""
 
 SEND_AGAIN_S = 1.0
-"""Seconds after which a record is sent again that could not be written to another topic in time."""
+"""Seconds after which a record is sent again, if it could not be written to another topic in time."""
 
 
 class WorkersRun(ABC, Generic[S, R]):

@@ -21,7 +21,7 @@ class RunSource:
         return False
 
     def go_back(self) -> None:
-        """Move the consumer back, because a transaction was aborted that may have included its records."""
+        """Move the consumer back, because a transaction that may have included its records was aborted."""
         self._commits.go_back()
 
 

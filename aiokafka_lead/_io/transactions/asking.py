@@ -20,7 +20,7 @@ from ..deadline import Deadline
 from ..group.coordinators import CoordinatorKind, Coordinators, Key, moved
 
 SOON_MS = 1
-"""Milliseconds until a request is repeated that was refused because the previous transaction is still ending.
+"""Milliseconds until a request is repeated, if it was refused because the previous transaction is still ending.
 
 Ending takes milliseconds. The delay is short also because a coordinator without other requests may need this request to
 proceed (see `EndPace`).

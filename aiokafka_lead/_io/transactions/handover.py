@@ -2,7 +2,7 @@
 
 The first process hands over the producer id and the version of the transaction. A transaction that began with KIP-890
 must end with it in every process. For the coordinator, both processes are the same producer. The end of a transaction
-may be requested repeatedly, also by a third process. Requesting a producer id for the transactional id fences all of
+may be requested repeatedly, even by a third process. Requesting a producer id for the transactional id fences all of
 them.
 """
 

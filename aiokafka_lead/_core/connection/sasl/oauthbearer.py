@@ -52,7 +52,7 @@ class RefreshWindow(NamedTuple):
     buffer_s: float
 
     def refresh_after_s(self, left_s: float, rng: Callable[[], float] = random) -> float:
-        """Return the seconds until a token must be refreshed that expires in ``left_s`` seconds.
+        """Return the seconds until the refresh of a token that expires in ``left_s`` seconds.
 
         At least ``min_period_s`` pass, and at least ``buffer_s`` of the lifetime remain. Both are ignored if the
         lifetime is shorter than their sum.

@@ -1,4 +1,4 @@
-"""The transport for asyncio and uvloop. They read directly into the memory of a frame, also with TLS."""
+"""The transport for asyncio and uvloop. They read directly into the memory of a frame, even with TLS."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ cdef extern from *:
         return *result == NULL ? PYGEN_ERROR : PYGEN_RETURN;
     }
 
-    /* What the interpreter calls instead while a debugger or profiler is at work, and what `yield from` calls. */
+    /* Called by `yield from`, and by the interpreter while a debugger or profiler is active. */
     static inline PyObject *aiokafka_lead_iternext(PyObject *self) {
         PyObject *result = aiokafka_lead_await.take(self);
         if (result != NULL) {

@@ -1,4 +1,4 @@
-"""Awaits an object that already has its result. In compiled form, this takes no steps of the event loop's protocol.
+"""Awaits an object that already has its result. Compiled types return it without a call of ``__await__``.
 
 A compiled module uses the function of the same name in ``awaiting.pxd``.
 """

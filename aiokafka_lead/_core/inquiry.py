@@ -1,8 +1,8 @@
 """Selects the broker to ask when any broker can answer, and decides when to look up a coordinator again.
 
 Any broker can name the coordinator of a group or a transactional id, or assign a producer id. But a broker that is
-isolated from its cluster, or that lags behind it, may always give a wrong answer, or no answer at all. The same is true
-of a coordinator. Rule 33 of `_core.leadership` says when the client asks another broker.
+isolated from its cluster, or that lags behind it, may keep giving a wrong answer, or none at all. The same is true of a
+coordinator. Rule 33 of `_core.leadership` says when the client asks another broker.
 """
 
 from __future__ import annotations

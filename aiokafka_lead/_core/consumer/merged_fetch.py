@@ -3,7 +3,7 @@
 A consumer's request is an *ask*. It stays open until there is data for this consumer, which may take long. Only one
 request of the session is in flight at a time, the *main* request, and the broker holds it while no partition has
 records. The session includes every partition that a consumer wants, even while that consumer's ask is briefly closed.
-Data that arrives in this time is *kept* for its next ask. After a consumer was given data of a partition, it does not
+Data that arrives in this time is *kept* for its next ask. Once a consumer has received data of a partition, it does not
 want that partition until its next ask. A consumer that does not ask again is left out.
 
 A partition that a consumer asks for while the main request is pending does not wait for it. It is fetched with

@@ -1,6 +1,6 @@
 """The results of records that were passed to the producer.
 
-Records have no future each. All records of a batch share a `BatchOutcome`, and a `Delivery` consists of that outcome
+There is no future for each record. All records of a batch share a `BatchOutcome`, and a `Delivery` consists of that outcome
 and an index. A future is created only if a delivery is awaited before its batch is done.
 
 This code runs for each record. If a compiler is available, it is compiled through ``delivery.pxd``. In compiled form,
@@ -25,8 +25,8 @@ from .outcome import NOTHING_TO_WAIT_FOR, BatchOutcome, Park
 class Delivery:
     """One record that was sent. Await it for its `RecordMetadata`.
 
-    If the record could not be delivered, awaiting raises the error. A delivery can be awaited any number of times, and
-    cancelling the await does not cancel the record. For example::
+    It completes within ``delivery_timeout_ms``. If the record could not be delivered, awaiting raises the error. A
+    delivery can be awaited any number of times, and cancelling the await does not cancel the record. For example::
 
         delivery = await producer.send("topic", b"value")
         metadata = await delivery

@@ -1,6 +1,6 @@
 """Learns how many simultaneous requests to one broker are useful.
 
-A broker serves the requests of a connection one by one. With ``acks=all``, a Produce request takes until every replica
+A broker serves the requests of a connection one by one. With ``acks=all``, a Produce request lasts until every replica
 has its records, and all later requests wait for it. A record is therefore acknowledged soonest if it waits in the
 client for the next request, together with all records that arrive meanwhile, instead of waiting at the broker in its
 own request. Several requests are needed only on a long network path, to keep the broker busy. The two cases are

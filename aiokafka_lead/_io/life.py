@@ -6,9 +6,9 @@ each kind.
 - A client starts once. Another call of `Life.start` raises `IllegalStateError`. After a stop, even of a client that was
   never started, it raises `ClientClosedError`.
 - If a start fails or is cancelled, the client is stopped.
-- A stop has two parts. In the *orderly* part, handlers end, records are sent, and groups are left. Then
-  connections are closed, which always happens. If a client has failed, or is still starting, a stop skips the orderly part, and
-  the start that is in progress raises `ClientClosedError`.
+- A stop has two parts. In the *orderly* part, handlers end, records are sent, and groups are left. Then connections are
+  closed, which always happens. If a client has failed, or is still starting, a stop skips the orderly part, and the
+  start that is in progress raises `ClientClosedError`.
 - A second stop waits for the first one, within its own ``timeout_ms``. It does not shorten the first stop, which still
   sends its records.
 - If a stop is cancelled, the orderly part is limited to `CANCELLED_WITHIN_MS`. Then all connections are closed, and the

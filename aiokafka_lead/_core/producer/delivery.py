@@ -1,7 +1,7 @@
 """The results of records that were passed to the producer.
 
-There is no future for each record. All records of a batch share a `BatchOutcome`, and a `Delivery` consists of that outcome
-and an index. A future is created only if a delivery is awaited before its batch is done.
+There is no future for each record. All records of a batch share a `BatchOutcome`, and a `Delivery` consists of that
+outcome and an index. A future is created only if a delivery is awaited before its batch is done.
 
 This code runs for each record. If a compiler is available, it is compiled through ``delivery.pxd``. In compiled form,
 the garbage collector does not track `Delivery` and `RecordRun` (see setup.py), because every unacknowledged record may

@@ -99,18 +99,18 @@ class _Row:
         self.wanted = False
         """True if requested, but not started yet."""
         self.in_vain = 0
-        """Number of answers without news since the latest request."""
+        """Number of responses without news since the latest request."""
         self.asked = False
         """True if the current refresh is for this reason."""
         self.since = math.inf
         """Start of the first refresh for this reason."""
         self.answers = 0
-        """Number of consecutive answers without news."""
+        """Number of consecutive responses without news."""
         self.began = -math.inf
-        """Time of the first of these answers."""
+        """Time of the first of these responses."""
         self.not_before = -math.inf
         self.witnesses: dict[int, None] = {}
-        """Brokers whose answers did not help, latest last."""
+        """Brokers whose responses did not help, latest last."""
 
     def hear(self, asked: Collection[int]) -> bool:
         """Add the brokers that were asked to ``witnesses``. Return True if any of them is new."""
@@ -139,21 +139,21 @@ class RefreshSchedule:
         self._rows: dict[Reason, _Row] = {}
         """The recent reasons. There are at most three for each broker, and four that concern no broker."""
         self._asked_at: dict[int, float] = {}
-        """Time of each broker's last answer, or failure to answer."""
+        """Time of each broker's last response, or failure to respond."""
         self._under_way: float | None = None
         """Start of the current refresh."""
         self._expires = -math.inf
-        """Time at which the view becomes too old."""
+        """Time at which the metadata becomes too old."""
         self._not_before = -math.inf
         """Earliest time of the next refresh, for any reason."""
         self._failures = 0
-        """Number of consecutive refreshes without an answer."""
+        """Number of consecutive refreshes without a response."""
         self._at_a_loss_since = self._at_a_loss_at = -math.inf
         """Start and end of the latest period in which no known broker's response helped."""
 
     @property
     def failures(self) -> int:
-        """Number of consecutive refreshes without an answer."""
+        """Number of consecutive refreshes without a response."""
         return self._failures
 
     @property
@@ -278,7 +278,7 @@ class RefreshSchedule:
             open_row = self._row(_OPEN)
             open_row.wanted = True
             if full:
-                open_row.asked = True  # this answer is the first of its series
+                open_row.asked = True  # this response is the first of its series
             else:
                 open_row.hear(asked)
         for node_id in out_of_reach:
@@ -328,7 +328,7 @@ class RefreshSchedule:
         return now - self._at_a_loss_at <= self._patience_s
 
     def _asked(self, node_id: int) -> float:
-        """Return the time of a broker's last answer, or failure to answer."""
+        """Return the time of a broker's last response, or failure to respond."""
         return self._asked_at.get(node_id, -math.inf)
 
     def _row(self, reason: Reason) -> _Row:

@@ -1,4 +1,4 @@
-"""Assembles the parts of a consumer for its group."""
+"""Assembles the parts that a consumer needs for its group."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .task import GroupTask
 
 
 class MembershipEvents(NamedTuple):
-    """Callbacks by which a membership notifies the consumer."""
+    """The callbacks with which a membership notifies the consumer."""
 
     on_interest: Callable[[frozenset[str]], None]
     """Called with additional topics whose metadata the member needs."""
@@ -52,7 +52,7 @@ class Membership(NamedTuple):
     commits: Commits
     leases: Leases
     auto_commit: AutoCommit | None
-    """None without ``enable_auto_commit``."""
+    """None if ``enable_auto_commit`` is False."""
 
 
 def membership(
@@ -64,7 +64,7 @@ def membership(
     run: CurrentRun,
     events: MembershipEvents,
 ) -> Membership:
-    """Create the parts, without starting their tasks."""
+    """Create the parts without starting their tasks."""
     coordinators = Coordinators(client)
     offsets = GroupOffsets(client, coordinators, group_id)
     coordinator = GroupCoordinator(coordinators, group_id)

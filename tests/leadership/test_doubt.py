@@ -95,7 +95,7 @@ async def test_rule_33_nobody_is_asked_where_there_is_nobody_else() -> None:
 async def test_an_error_without_explanation_ends_a_batch_once_the_others_have_nothing_to_say(
     backoff_ms: int, cluster: EmbeddedCluster
 ) -> None:
-    cluster.faults.clear()  # those of the first attempt
+    cluster.faults.clear()  # from the first attempt
     async with producer_of(cluster, retry_backoff_ms=backoff_ms, retry_backoff_max_ms=5 * backoff_ms) as producer:
         await producer.send_and_wait("t", b"0")
         rule = cluster.faults.add("Produce", error_code=UnknownServerError.code)

@@ -117,7 +117,7 @@ async def test_rule_22_a_leader_that_does_not_know_the_epoch_shows_no_loss(clust
 async def test_an_error_without_explanation_is_raised_once_the_others_have_nothing_to_say(
     backoff_ms: int, cluster: EmbeddedCluster
 ) -> None:
-    cluster.faults.clear()  # those of the first attempt
+    cluster.faults.clear()  # from the first attempt
     rule = cluster.faults.add("ListOffsets", error_code=-1)
     backoffs: dict[str, Any] = {"retry_backoff_ms": backoff_ms, "retry_backoff_max_ms": 5 * backoff_ms}
     servers = cluster.bootstrap_servers

@@ -95,7 +95,7 @@ async def test_rule_12_a_leader_change_without_an_epoch_waits(cluster: EmbeddedC
 async def test_rule_13_a_broker_that_refuses_for_ever_is_asked_ever_more_seldom(
     backoff_ms: int, cluster: EmbeddedCluster, version: int | None
 ) -> None:
-    cluster.faults.clear()  # those of the first attempt
+    cluster.faults.clear()  # from the first attempt
     written = len(values(cluster))
     if version is not None:
         cluster.max_versions = {"Produce": version}

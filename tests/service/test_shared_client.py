@@ -407,7 +407,7 @@ async def test_one_partition_s_batches_of_several_producers_leave_one_after_the_
 async def test_producers_of_one_partition_do_not_wait_for_each_other_at_a_slow_broker(
     delay_ms: int, cluster: EmbeddedCluster
 ) -> None:
-    cluster.faults.clear()  # those of the first attempt
+    cluster.faults.clear()  # from the first attempt
     number = 6
     written_before = len(cluster.records("events", 0))
     async with Client(cluster.bootstrap_servers) as client, AsyncExitStack() as stack:

@@ -1,7 +1,8 @@
 """Opens the connection that takes over when the session of another connection ends (KIP-368).
 
-Java authenticates again on the current connection, and requests wait for that. Here, requests wait only for responses to
-earlier requests, and not for TLS, the SASL exchange or a token provider. The new login may also have another principal.
+Java authenticates again on the current connection, and requests wait for that. Here, requests wait only for
+responses to earlier requests, not for TLS, the SASL exchange or a token provider. The new login may also have another
+principal.
 """
 
 from __future__ import annotations

@@ -113,7 +113,9 @@ async def check_writable(client: Client, topic: str) -> int:
 
 async def described(client: Client, topics: Iterable[str]) -> Sequence[MetadataResponseTopic]:
     """Return the metadata of these topics. If brokers report them, it includes the client's permissions."""
-    from ..admin import Calls, Route  # imported here because most runs need neither dead letters nor retry topics
+    # Imported here because most runs need neither dead letters nor retry topics.
+    from ..admin import Calls
+    from ..admin_requests import Route
 
     names = [MetadataRequestTopic(name=topic) for topic in topics]
     request = MetadataRequest(topics=names, allow_auto_topic_creation=False, include_topic_authorized_operations=True)

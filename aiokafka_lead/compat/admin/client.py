@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from ..._io.admin import Route
+from ..._io.admin_requests import Route
 from ..._io.group.coordinators import CoordinatorKind, Coordinators
 from ..._wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from ..._wire.messages.create_partitions import (

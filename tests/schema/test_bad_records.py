@@ -220,7 +220,7 @@ async def test_the_log_has_no_values(
         await consumer.stop()
     assert SECRET.decode() not in caplog.text
     assert SECRET[:8].hex() not in caplog.text
-    for part in ("JSON Schema describes at $.id", "Avro schema: customer", "do not begin with a schema's id"):
+    for part in ("their JSON Schema at $.id", "Avro schema: customer", "do not begin with a schema's id"):
         assert part in caplog.text
 
 

@@ -303,7 +303,7 @@ def test_a_query_that_ends_waits_until_it_is_certain(cluster: ClusterThread, new
     cluster.delete_topic(topic)
     now = query.restarted(stream_reader(cluster, subscribe=topic, **AT_ONCE))
     now.reader.prepareForTriggerAvailableNow()  # type: ignore[attr-defined]
-    with pytest.raises(DataLossError, match="is gone"):
+    with pytest.raises(DataLossError, match="has been missing"):
         now.plan()
 
 

@@ -291,5 +291,5 @@ def test_misspelt_settings_are_mentioned(caplog: pytest.LogCaptureFixture) -> No
 
 def test_a_setting_with_underscores_is_refused() -> None:
     """It would affect only a part of the source, or would not give the protection that it asks for."""
-    with pytest.raises(ValueError, match=r"'kafka\.security_protocol': write kafka\.security\.protocol"):
+    with pytest.raises(ValueError, match=r"'kafka\.security_protocol' must be written as 'kafka\.security\.protocol'"):
         _batch(**{"kafka.security_protocol": "SSL"})

@@ -94,7 +94,7 @@ class Doubts:
                 self._forget(tp)
                 if end is None:
                     why = refusals.get(tp.topic, "no broker knows it")
-                    losses.append(f"partition {tp} has not existed for {self._patience_s:g} s: {why}")
+                    losses.append(f"partition {tp} has been missing for {self._patience_s:g} s: {why}")
                     offsets[tp] = offset
                     self.gone.add(tp)
                 else:

@@ -322,7 +322,7 @@ class RangeReader:
             if present is None:
                 continue
             for tp in [tp for tp in self._current if tp.topic == topic and tp.partition not in present]:
-                self._lost(f"partition {tp} has not existed for {self._loss_timeout_s:g} s: no broker knows it")
+                self._lost(f"partition {tp} has been missing for {self._loss_timeout_s:g} s: no broker knows it")
                 del self._later[tp]
                 self._next_range(tp)
                 self._advanced()

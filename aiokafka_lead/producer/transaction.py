@@ -191,9 +191,9 @@ class Transaction(Generic[K, V]):
         A rebalance waits for the end of the transaction before it takes the partitions away. If this transaction or a
         later transaction of the producer is not committed, the consumer returns to the committed offsets.
 
-        Raises `CommitFailedError`, and aborts this transaction, if the consumer has lost some of these partitions, or
-        if the consumer returns records again because an earlier transaction was aborted. Raises
-        `TransactionTimedOutError` after ``timeout_ms`` (default: ``max_block_ms``).
+        If the consumer has lost some of these partitions, or returns records again after an earlier aborted
+        transaction, the call aborts this transaction and raises `CommitFailedError`. Raises `TransactionTimedOutError`
+        after ``timeout_ms`` (default: ``max_block_ms``).
         """
         within_s = timeout_s(timeout_ms)
         self._check()

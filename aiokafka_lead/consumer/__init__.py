@@ -139,8 +139,8 @@ class Consumer(ConsumerBase[K, V]):
 
         - ``topics``: names of topics.
         - ``pattern``: a regular expression, as str or compiled, instead of ``topics``. It also selects topics that are
-          created later. Under ``group_protocol="consumer"``, the broker matches it, in RE2 syntax (KIP-848). If that is
-          impossible, the client matches it.
+          created later. Under ``group_protocol="consumer"``, the broker matches it, in RE2 syntax (KIP-848). If the
+          broker cannot match it, the client does.
         - ``listener``: a `RebalanceListener`, or an object with some of its methods. Only members of a group may have a
           listener.
 
@@ -207,8 +207,8 @@ class Consumer(ConsumerBase[K, V]):
     def pause(self, *partitions: TopicPartition) -> None:
         """Stop fetching and returning records of these partitions until `resume`.
 
-        Records that were already fetched are kept and returned after `resume`. Raises `IllegalStateError` for a
-        partition that is not assigned.
+        Fetched records are kept, and returned after `resume`. Raises `IllegalStateError` for a partition that is not
+        assigned.
         """
         self._client.check_loop()
         for state in self._states(partitions):
@@ -272,8 +272,8 @@ class Consumer(ConsumerBase[K, V]):
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         """Return a dict from partition to its next records, in the order of their offsets.
 
-        If records have already been fetched, the call returns them immediately. Otherwise it waits for the first
-        records, at most ``timeout_ms`` (default: 0); if none arrive, the dict is empty.
+        Returns fetched records immediately. If there are none, the call waits for records, at most ``timeout_ms``
+        (default: 0). The dict is empty if none arrive in time.
 
         The dict has at most ``max_records`` records in total (default: ``max_poll_records``), and only records of
         ``partitions`` if any are given. If both limits are None, a call decodes records for a few milliseconds at most.

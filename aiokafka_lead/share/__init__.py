@@ -131,10 +131,10 @@ class ShareConsumer(Facade, Generic[K, V]):
         """Connect to the cluster and join the group.
 
         With ``wait``, the call returns when the group has assigned partitions, if its topics have any, and the leader
-        of each has answered a fetch. A group that begins at the end (``share.auto.offset.reset``, by default "latest")
-        therefore gets every record that is written after this call. Meanwhile the consumer acquires at most one record
-        from each leader. After ``timeout_ms`` (default: ``request_timeout_ms``), the call logs a warning that names the
-        missing step and returns, and the consumer continues in the background.
+        of each partition has answered a fetch. A group that begins at the end (``share.auto.offset.reset``, by default
+        "latest") therefore gets every record that is written after this call. Until the call returns, the consumer
+        acquires at most one record from each leader. After ``timeout_ms`` (default: ``request_timeout_ms``), the call
+        logs a warning that names the missing step and returns, and the consumer continues in the background.
 
         Without ``wait``, the call returns immediately, and the consumer keeps trying to connect in the background.
         Reads wait for the connection.
@@ -216,9 +216,9 @@ class ShareConsumer(Facade, Generic[K, V]):
     ) -> dict[TopicPartition, list[ShareRecord[K, V]]]:
         """Return a dict from partition to its next records.
 
-        If records have already been acquired, the call returns them immediately. Otherwise it waits for the first
-        records, at most ``timeout_ms`` (default: 0); if none arrive, the dict is empty. The dict has at most
-        ``max_records`` records in total (default: ``max_poll_records``).
+        Returns acquired records immediately. If there are none, the call waits for records, at most ``timeout_ms``
+        (default: 0). The dict is empty if none arrive in time. It has at most ``max_records`` records in total
+        (default: ``max_poll_records``).
 
         Raises `IllegalStateError` if another task is waiting for records, `ClientClosedError` when the consumer is
         stopped, and any error that prevents reading.
@@ -304,13 +304,13 @@ class ShareConsumer(Facade, Generic[K, V]):
             jobs.acknowledge(record, AcknowledgeType.RELEASE)
             await jobs.acknowledge(record)  # accepts it, and waits for the broker
 
-        The acknowledgement is sent soon, together with other acknowledgements. A record may be acknowledged only once,
-        except with ``RENEW``, which restarts the lock in both acknowledgement modes. After ``RENEW`` the record must
-        still be acknowledged by another call.
+        The acknowledgement is sent soon, together with other acknowledgements. A record may be accepted, released or
+        rejected only once. ``RENEW`` restarts the lock, in both acknowledgement modes. It may be repeated, and the
+        record must still be acknowledged by another call.
 
         Raises `IllegalStateError` for a record that was acknowledged before or belongs to another consumer. ``RENEW``
-        raises `UnsupportedVersionError` before Apache Kafka 4.2. If the lock of the record was lost, this call does not
-        raise an error, but awaiting the result does.
+        raises `UnsupportedVersionError` before Apache Kafka 4.2. If the lock of the record was lost, awaiting the
+        result raises an error, but the call itself does not.
         """
         return self._acknowledge(record, kind)
 

@@ -307,7 +307,7 @@ class ClusterControls:
         assignments: Sequence[Sequence[int]] | None = None,
         **named_as_by_admin: Unpack[AdminTopicNames],
     ) -> Done:
-        """Create a topic, which exists when the call returns.
+        """Create a topic. It exists when the call returns.
 
         ``assignments`` has the broker ids of each partition, with the leader first. By default, the first broker leads
         partition 0, the second broker leads partition 1, and so on. The names in `aiokafka_lead.admin.NewTopic` are
@@ -384,7 +384,7 @@ class ClusterControls:
         self._partition(topic, partition).log.producers.forget()
 
     def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
-        """Move a partition to these brokers, of which the first is the preferred leader.
+        """Move a partition to these brokers. The first becomes the preferred leader.
 
         The move is immediate, unless `hold_reassignments` is True.
         """

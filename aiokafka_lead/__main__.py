@@ -1,4 +1,4 @@
-"""``python -m aiokafka_lead`` is the same as ``aiokafka-lead``."""
+"""Makes ``python -m aiokafka_lead`` the same as the command ``aiokafka-lead``."""
 
 from __future__ import annotations
 

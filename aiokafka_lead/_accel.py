@@ -1,4 +1,4 @@
-"""Detects if the hot modules are compiled."""
+"""Finds out if the hot modules are compiled."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from functools import cache
 from ._records import decoder, encoder
 
 ACCELERATED = not any((module.__file__ or "").endswith(".py") for module in (decoder, encoder))
-"""True when the record codec runs as compiled code, False when it runs as plain Python."""
+"""True if the record codec runs as compiled code, False if it runs as plain Python."""
 
 
 @cache
 def warn_if_plain() -> None:
-    """Log once per process, to ``aiokafka_lead.build``, that the client runs as plain Python unless this is intended.
+    """Log a warning if the client runs as plain Python, once per process, unless that is intended.
 
-    ``AIOKAFKA_LEAD_PURE=1`` in the environment declares it as intended, and also disables compilation in a build.
+    The logger is ``aiokafka_lead.build``. ``AIOKAFKA_LEAD_PURE=1`` in the environment says that it is intended, and
+    also disables compilation when the package is built.
     """
     if not ACCELERATED and os.environ.get("AIOKAFKA_LEAD_PURE") != "1":
         logging.getLogger("aiokafka_lead.build").warning(

@@ -1,4 +1,4 @@
-"""`Consumer.run`, and the parts shared with `ShareConsumer.run` and the relay of an outbox."""
+"""`Consumer.run`, and the parts that it shares with `ShareConsumer.run` and the relay of an outbox."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def run_consumer(
     from ._core.run.options import RunConfig
 
     own, client, subscription = engine.config, engine.client, engine.subscription
-    if engine.run.called:  # checked first: its end would end the reading of retry topics
+    if engine.run.called:  # checked first, because leaving it ends the reading of retry topics
         raise IllegalStateError("run() is already running")
     defaults: RunOptions = {} if own.dead_letter_topic is None else {"dead_letter_topic": own.dead_letter_topic}
     if own.on_bad_record != "raise":
@@ -85,7 +85,7 @@ async def run_consumer(
                 await run(engine, config, routing, dead_letters)
 
     engine.run.called = True
-    engine.progress.waits()  # the application has no records before the run begins
+    engine.progress.waits()  # the application has no records in hand before the run begins
     try:
         await attended(consumer, own.close_timeout_ms, config, work)
     finally:
@@ -94,7 +94,7 @@ async def run_consumer(
 
 
 def check_apart(dead_letter_topic: str | None, read: Collection[str], pattern: re.Pattern[str] | None = None) -> None:
-    """Raise `ConfigError` if the run would read its own dead letters, which would fail again and again."""
+    """Raise `ConfigError` if the run would read its own dead letters, which would fail again without end."""
     if dead_letter_topic is None:
         return
     matches = pattern is not None and pattern.fullmatch(dead_letter_topic) is not None
@@ -106,9 +106,10 @@ def check_apart(dead_letter_topic: str | None, read: Collection[str], pattern: r
 
 
 async def bury(client: Client, config: ConsumerConfig, errors: Sequence[RecordDeserializationError]) -> None:
-    """Wait until records that cannot be deserialized may be skipped: until their dead letters, if any, are stored.
+    """Wait until records that cannot be deserialized may be skipped. If they become dead letters, these must be stored.
 
-    Raises the error of one in the dead-letter topic itself: its dead letter would be read next, and so on.
+    If a record in the dead-letter topic itself cannot be deserialized, raises its error. Its dead letter would be the
+    next to be read, without end.
     """
     log = client_log("consumer", config.client_id)
     done = "was skipped"
@@ -147,7 +148,7 @@ class _Attended(Protocol):
 async def attended(
     consumer: _Attended, close_timeout_ms: float | None, config: HandlingConfig, work: Callable[[], Awaitable[None]]
 ) -> None:
-    """Run ``work`` while handling signals and answering probes, if the options request that."""
+    """Run ``work``. If the options request it, handle signals and answer probes at the same time."""
     if not config.attended:
         await work()
         return
@@ -158,10 +159,10 @@ async def attended(
 
 
 def routing_of(handler: Any, *, transactional: bool, read: Collection[str] | None, subscribe: Subscribe) -> Routing:
-    """Return the handlers of a run, ready to be called.
+    """Return the handlers of a run in a form that is ready to be called.
 
-    `Handlers` must have the topics that are ``read``. None means that these are unknown. If no topics are read,
-    subscribes to the topics of the handlers. Raises `ConfigError` or `ConfigTypeError`.
+    `Handlers` must cover the topics that are ``read``. None means that these are unknown. If no topics are read,
+    subscribe to the topics of the handlers. Raises `ConfigError` or `ConfigTypeError`.
     """
     from ._core.run.routes import Route, check_topics
     from ._io.run.routing import Routing
@@ -187,21 +188,21 @@ async def outlets(
     *,
     later: bool = False,
 ) -> AsyncIterator[DeadLetters | None]:
-    """Yield the outlet of a run's dead letters, and prepare the producer of its results.
+    """Yield the outlet for the dead letters of a run, and prepare the producer of its results.
 
-    The outlet is None without a topic for dead letters, and if the client is stopped meanwhile. A producer with the
-    client's connection options sends both, unless a producer was given for dead letters. With ``later`` it also sends
+    The outlet is None if there is no dead-letter topic, or if the client is stopped meanwhile. Unless a producer was
+    given for dead letters, a producer with the client's connection options sends both. With ``later``, it also sends
     the records that wait in retry topics.
     """
     targets = frozenset[str]() if routing is None else routing.targets
     if (config.dead_letter_topic is None and not targets and not later) or client.stopping:
         yield None
         return
-    # Imported here, so that runs without dead letters and results do not pay for it.
+    # Imported here because runs without dead letters and results do not need it.
     from ._io.run.dead_letters import BySize, DeadLetters, check_writable
     from .producer import Producer
 
-    # Records may be larger than the limits for new ones: they were taken by brokers before.
+    # Records may be larger than the limits for new records, because brokers have accepted them before.
     unlimited = {"max_request_size": INT32_MAX, "buffer_memory": INT32_MAX}
 
     async def begun() -> Producer[Any, Any]:
@@ -209,7 +210,7 @@ async def outlets(
 
     async def compressing() -> Producer[Any, Any]:
         producer = Producer._beside(client, compression_type="gzip", **unlimited)
-        await producer.start(wait=False)  # a run that goes on waits for brokers only in `send`
+        await producer.start(wait=False)  # a run that continues waits for brokers only in `send`
         stack.push_async_exit(producer)
         return producer
 
@@ -235,9 +236,9 @@ async def outlets(
 async def retry_topics(
     engine: ConsumerEngine[Any, Any], config: RunConfig, group_id: str | None, routing: Routing, steps: Steps
 ) -> AsyncIterator[None]:
-    """Let the consumer read the retry topics of its partitions inside the block. Creates missing retry topics.
+    """Let the consumer read the retry topics of its partitions in the block. Missing retry topics are created.
 
-    Raises `ConfigError` if retry topics are impossible, and the error of a missing topic that cannot be created.
+    Raises `ConfigError` if retry topics are not possible, and the error of a missing topic that cannot be created.
     """
     if not config.retry_topics:
         yield
@@ -260,7 +261,7 @@ async def retry_topics(
     async def make_and_keep(topics: Iterable[str]) -> None:
         try:
             await make(topics)
-        except KafkaError as error:  # only logged: it is raised when a record has to wait there
+        except KafkaError as error:  # only logged here; it is raised when a record must wait in that topic
             client_log("consumer", engine.config.client_id).warning("the retry topics do not exist yet: %s", error)
         keep(topics)
 
@@ -291,9 +292,9 @@ async def retry_topics(
 async def _make_retry_topics(client: Client, wanted: Mapping[str, Sequence[str]]) -> None:
     """Create the missing retry topics of each topic, and their missing partitions.
 
-    Raises the errors of `MetadataActor.topic` for a topic that brokers do not have, `TopicAuthorizationFailedError` for
-    a retry topic that must not be read or written, and other errors of the cluster, with the names of the topics as a
-    note.
+    Raises the errors of `MetadataActor.topic` for a topic that brokers do not know, `TopicAuthorizationFailedError` for
+    a retry topic that the client may not read or write, and other errors of the cluster with the names of the topics in
+    a note.
     """
     from ._core.run.later import RETRY_TOPIC_CONFIG
     from ._io.admin import Calls
@@ -315,7 +316,7 @@ async def _make_retry_topics(client: Client, wanted: Mapping[str, Sequence[str]]
     topics = TopicCalls()
     topics._calls = Calls(client, client.config.request_timeout_ms)
     try:
-        # Another member may be faster with some of them.
+        # Another member may have created some of them first.
         for made in (await outcomes_of(topics.create_topics(missing))).values():
             if isinstance(made, KafkaError) and not isinstance(made, TopicAlreadyExistsError):
                 raise made

@@ -1,8 +1,8 @@
-"""A metrics page for all worker processes of an app: the worker that receives a scrape queries the other workers.
+"""A metrics page for all worker processes of an app. The worker that receives a scrape asks the others.
 
-Each worker listens on a socket in the directory named by ``PROMETHEUS_MULTIPROC_DIR``, and its series have its ``pid``.
-The series are not summed: a sum would fall when a worker ends, and Prometheus misinterprets a falling counter.
-``sum(rate(...))`` over the workers' counters is correct.
+Each worker listens on a socket in the directory that ``PROMETHEUS_MULTIPROC_DIR`` names. Its series have its ``pid`` as
+a label. The series are not summed, because a sum would fall when a worker ends, and Prometheus misinterprets a counter
+that falls. ``sum(rate(...))`` over the counters of the workers is correct.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from ._io.run.probes import serve
 __all__ = ["Scrapes"]
 
 ANSWER_WITHIN_S = 2.0
-"""A slower worker is missing from the page; its series continue at the next scrape."""
+"""Seconds after which a worker is left out of the page. Its series continue at the next scrape."""
 
 _END = b"# EOF\n"
-"""Last line of a worker's page. Without it, the page is cut short, and its last number may lack digits."""
+"""Last line of a worker's page. If it is missing, the page is cut short, and its last number may lack digits."""
 
 _log = logging.getLogger("aiokafka_lead.fastapi")
 
@@ -37,18 +37,20 @@ class Scrapes:
     """This worker's part of the shared page."""
 
     def __init__(self, directory: str, app: str, page: Callable[[], str]) -> None:
-        """``app`` distinguishes the workers of one app from other processes; ``page`` returns this worker's series, as
-        text."""
+        """Publish the series of this worker, which ``page`` returns as text, in ``directory``.
+
+        ``app`` distinguishes the workers of one app from other processes.
+        """
         self._directory = Path(directory)
         self._stem = f"aiokafka-lead-{hashlib.sha256(app.encode()).hexdigest()[:12]}-"
         self._page = page
         self._scope = anyio.CancelScope()
 
     async def serve(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        """Answer the other workers until `end`. If it is impossible to listen, log the reason and return."""
+        """Answer the other workers until `end`. If it is not possible to listen, log the reason and return."""
         path = self._directory / f"{self._stem}{os.getpid()}.sock"
         try:
-            path.unlink(missing_ok=True)  # left by a killed process with the same id
+            path.unlink(missing_ok=True)  # left behind by a killed process with the same id
             listener = await anyio.create_unix_listener(path, mode=0o600)
         except OSError as error:
             _log.warning("other workers cannot show the metrics of this worker: cannot listen at %s: %s", path, error)
@@ -95,7 +97,7 @@ class Scrapes:
 
 
 def _forget(path: Path) -> None:
-    """Remove the socket of a killed process, to which no process listens."""
+    """Remove the socket of a killed process, on which no process is listening."""
     path.unlink(missing_ok=True)
 
 
@@ -106,7 +108,7 @@ class Workers(Collector):
         self._pages = pages
 
     def describe(self) -> Iterable[Metric]:
-        """Yield no metrics, since the object is created for a single scrape."""
+        """Yield no metrics, because the object is created for a single scrape."""
         return ()
 
     def collect(self) -> Iterator[Metric]:

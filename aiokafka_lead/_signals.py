@@ -1,6 +1,7 @@
-"""Signals of the process, for any number of tasks at the same time, on each event loop and platform.
+"""Receives signals of the process, for any number of tasks at the same time, on each event loop and platform.
 
-An event loop has one handler for a signal: a second receiver replaces the first, and its end leaves the default behind.
+An event loop has only one handler for a signal. A second receiver would replace the first one, and leave the default
+handler behind when it ends.
 """
 
 from __future__ import annotations
@@ -19,20 +20,21 @@ STOP = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK")
 
 
 class Received:
-    """Signals that have arrived, for one task."""
+    """The signals that have arrived for one task."""
 
     def __init__(self) -> None:
         self.numbers: deque[signal.Signals] = deque()
-        """Signals in order of their arrival."""
-        # A handler of Python's ``signal`` does not end the wait of an event loop. A byte in a socket does, on each.
+        """The signals in the order of their arrival."""
+        # A handler of Python's ``signal`` module does not end the wait of an event loop. A byte on a socket does, on
+        # each of them.
         self._news, self._bell = socket.socketpair()
         self._news.setblocking(False)
         self._bell.setblocking(False)
 
     def arrived(self, number: int) -> None:
-        """Take a signal. May be called between any two steps of the main thread."""
+        """Store a signal. May be called between any two steps of the main thread."""
         self.numbers.append(signal.Signals(number))
-        with suppress(BlockingIOError):  # there are enough bytes
+        with suppress(BlockingIOError):  # the socket already contains enough bytes
             self._bell.send(b"!")
 
     async def next(self) -> signal.Signals:
@@ -51,14 +53,14 @@ class Received:
 _receivers: list[Received] = []
 
 _before: dict[int, Any] = {}
-"""Earlier handlers of the received signals."""
+"""Earlier handlers of the signals that are being received."""
 
 
 @contextmanager
 def receiving(numbers: Iterable[signal.Signals] = STOP) -> Iterator[Received]:
-    """Receive these signals in the block, in the main thread. The end of the last block restores earlier handlers.
+    """Receive these signals in the block, in the main thread. The end of the last block restores the earlier handlers.
 
-    Signals that other blocks request arrive here, too.
+    Signals that other blocks have requested arrive here as well.
     """
     received = Received()
     _receivers.append(received)

@@ -1,6 +1,6 @@
-"""Base classes of values that are cheap to import.
+"""Base classes for values that are fast to import.
 
-The standard library compiles code for each class: the methods of a dataclass, and the annotations of a named tuple.
+For each class, the standard library compiles code: the methods of a dataclass, and the annotations of a named tuple.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ else:
 
     @functools.cache
     def _model(count):
-        """Return the attributes of a named tuple of this many fields, which have numbers for names."""
+        """Return the attributes of a named tuple with this many fields, whose names are numbers."""
         model = namedtuple("_", map(_numbered, range(count)))
-        return dict(vars(model))  # not of a temporary class, which the garbage collector may clear meanwhile
+        return dict(vars(model))  # not of a temporary class, which the garbage collector may clear in the meantime
 
     def _numbered(at):
         return f"n{at}"
@@ -51,12 +51,12 @@ else:
             return type(name, (tuple,), own | namespace)
 
     NamedTuple = type.__new__(_NamedTuples, "NamedTuple", (), {})
-    """Like `typing.NamedTuple`, if annotations are strings."""
+    """The same as `typing.NamedTuple`, if annotations are strings."""
 
 
 @functools.cache
 def _fields(kind: Any) -> tuple[dict[str, Any], dict[str, Any], list[str], list[str]]:
-    """Return defaults by field, factories by field, and the names of positional fields and of compared fields."""
+    """Return the fields: their defaults, their factories, and the names of those that are positional and compared."""
     fields = dataclasses.fields(kind)
     return (
         {field.name: field.default for field in fields},
@@ -86,7 +86,7 @@ def _is_keyword(field: dataclasses.Field[Any]) -> bool:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 class Frozen:
-    """Base of frozen dataclasses that only declare fields. Their methods are defined here, once."""
+    """Base class of frozen dataclasses that only declare fields. Their methods are defined once, in this class."""
 
     __signature__ = _Signature()
 

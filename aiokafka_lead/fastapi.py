@@ -9,24 +9,24 @@ import logging
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
-from fastapi import APIRouter, FastAPI, Request, Response, WebSocket, WebSocketDisconnect
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
 from ._core.run.exactly_once import checked_producer
-from ._core.run.failures import blamed, class_name, described, quotes_input
+from ._core.run.failures import blamed, class_name, quotes_input
 from ._core.run.handler import place_of
 from ._core.run.options import HandlingConfig, RunConfig
-from ._core.run.refusals import is_outage
 from ._core.share.run_options import ShareRunConfig
 from ._io.deadline import Deadline
 from ._options.checks import boolean, discreet
+from ._replies import too_large, unavailable
 from ._runs import routing_of
 from .admin import AdminClient
 from .client import Client
@@ -39,7 +39,6 @@ from .errors import (
     IllegalStateError,
     KafkaError,
     MessageTooLargeError,
-    RecordSerializationError,
 )
 from .handlers import Handlers
 from .producer import Producer
@@ -67,11 +66,6 @@ H = TypeVar("H", bound=Handler)
 
 _HAS_PROMETHEUS = find_spec("prometheus_client") is not None
 
-RETRY_AFTER_S = 5
-"""Value of Retry-After in seconds, in responses to requests that fail because Kafka is unreachable."""
-
-_CLOSE_CODES = {413: 1009, 500: 1011, 503: 1013}
-"""Codes with which a WebSocket is closed in place of a response (RFC 6455 and IANA's registry)."""
 
 _log = logging.getLogger("aiokafka_lead.fastapi")
 
@@ -486,8 +480,8 @@ class Kafka:
         the server answers 403. Brokers' messages name hosts and principals, so they are logged but not returned.
         """
         # Starlette's types allow handlers of requests or of WebSockets, but a handler of both does not fit them.
-        app.add_exception_handler(MessageTooLargeError, _too_large)  # type: ignore[arg-type]
-        app.add_exception_handler(KafkaError, _unavailable)  # type: ignore[arg-type]
+        app.add_exception_handler(MessageTooLargeError, too_large)  # type: ignore[arg-type]
+        app.add_exception_handler(KafkaError, unavailable)  # type: ignore[arg-type]
 
     def _problems(self) -> list[str]:
         if self._client is None:
@@ -529,37 +523,3 @@ async def _tasks() -> AsyncIterator[TaskGroup]:
             tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
-
-
-async def _too_large(request: Request | WebSocket, error: Exception) -> Response | None:
-    return await _refused(request, 413, "too large")
-
-
-async def _unavailable(request: Request | WebSocket, error: Exception) -> Response | None:
-    method = request.method if isinstance(request, Request) else "WebSocket"
-    if not _is_mistake(error):
-        _log.warning("%s %s: %s", method, request.url.path, described(error))
-        return await _refused(request, 503, "try again later", {"Retry-After": str(RETRY_AFTER_S)})
-    shown = None if quotes_input(error) else error
-    _log.error("%s %s: %s", method, request.url.path, described(error), exc_info=shown)
-    return await _refused(request, 500, "internal error")
-
-
-async def _refused(
-    request: Request | WebSocket, status: int, detail: str, headers: Mapping[str, str] | None = None
-) -> Response | None:
-    """Return the response to a failed request, or close a WebSocket, which gets no response."""
-    if isinstance(request, Request):
-        return JSONResponse({"detail": detail}, status, headers)
-    with suppress(RuntimeError, WebSocketDisconnect):  # it is already closed
-        await request.close(_CLOSE_CODES[status], detail)
-    return None
-
-
-def _is_mistake(error: Exception) -> bool:
-    """Return True for a mistake of the program, which a repetition of the request cannot correct."""
-    if isinstance(error, RecordSerializationError):
-        return not is_outage(error)
-    return isinstance(error, ConfigError | ConfigTypeError | IllegalStateError) and not isinstance(
-        error, ClientClosedError
-    )

@@ -1,1 +1,4 @@
-"""Comparisons with other clients: ``python -m benchmarks NAME``. Compare ratios of one run, not absolute figures."""
+"""Benchmarks, mostly comparisons with other clients: ``python -m benchmarks NAME``.
+
+Compare the ratios within one run, not absolute figures of different runs.
+"""

@@ -1,13 +1,14 @@
-"""Compare several runs of ``each_move``, and this client with each other client and with its leader hints turned off.
+"""Compares several runs of ``each_move``, and this client with other clients and with its leader hints turned off.
 
 ``python -m benchmarks agree RUN RUN ...``: each RUN is the JSON file of a run of ``each_move``, or the CSV file of a
-published run (``benchmarks/results/each_move.csv``). For each condition and backoff there are three tables: each
-client's time, this client's ratio to every other client, and the difference in milliseconds. The time of a move is
-counted beyond the brokers' own time for the same move. With ``--measure behind`` it is counted beyond an ideal client
-that learns of the move at once, and waits in the same queues of busy brokers. The columns are the runs, followed by all
-moves together. Each figure has its 95 % confidence interval (percentile bootstrap over moves, drawn for each client
-separately). Runs agree if their intervals overlap. There is no ratio if the interval of the other client's figure
-contains 0.
+published run (``benchmarks/results/each_move.csv``). There are three tables for each condition and backoff: the time of
+each client, the ratio of this client to every other client, and the difference in milliseconds.
+
+The time of a move is the client's time minus the brokers' own time for the same move. With ``--measure behind``, the
+time of an ideal client is subtracted instead, which learns of the move immediately and waits in the same queues of busy
+brokers. The columns are the runs, and all moves together. Each figure has a 95 % confidence interval (percentile
+bootstrap over moves, drawn for each client separately). Runs agree if their intervals overlap. If the interval of the
+other client's figure contains 0, there is no ratio.
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ Case: TypeAlias = tuple[str, int]
 """A condition, and the retry backoff in milliseconds."""
 Run: TypeAlias = Mapping[Case, Moves]
 Figure: TypeAlias = Callable[[Moves, str, Statistic], Estimate | None]
-"""A statistic of a client in a table, if it can be computed."""
+"""Function that returns a statistic of a client for a table, or None if it cannot be computed."""
 
 
 def read(path: Path, measure: str = "over") -> Run:
-    """Read a run's moves, with one of `MEASURES`. Raises `ValueError` for a file without moves."""
+    """Read the moves of a run with one of `MEASURES`. Raises ValueError for a file without moves."""
     found: dict[Case, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     text = path.read_text()
     try:
         for move in read_csv(text) if path.suffix == ".csv" else json.loads(text):
-            # Without the time of Metadata, which each run measures separately.
+            # Without the response time of Metadata, which differs between runs.
             case = move["condition"].partition(",")[0], move["backoff_ms"]
             over = move["gap"] - move["floor"] if measure == "over" else move["behind"]
             if over is not None:
@@ -61,12 +62,12 @@ def read(path: Path, measure: str = "over") -> Run:
 
 
 def taken(moves: Moves, client: str, statistic: Statistic) -> Estimate | None:
-    """Return a client's time."""
+    """Return the statistic of a client's time."""
     return estimate(moves[client], statistic) if moves.get(client) else None
 
 
 def ratio(moves: Moves, client: str, statistic: Statistic) -> Estimate | None:
-    """Return the ratio of this client's time to another client's."""
+    """Return the ratio of this client's time to the time of another client."""
     pairs = _pairs(moves, client, statistic)
     if not pairs or within(0, [theirs for _, theirs in pairs]).low <= 0:
         return None
@@ -75,7 +76,7 @@ def ratio(moves: Moves, client: str, statistic: Statistic) -> Estimate | None:
 
 
 def less(moves: Moves, client: str, statistic: Statistic) -> Estimate | None:
-    """Return the milliseconds by which this client's time is below another client's."""
+    """Return the milliseconds by which this client is faster than another client."""
     pairs = _pairs(moves, client, statistic)
     if not pairs:
         return None
@@ -84,7 +85,7 @@ def less(moves: Moves, client: str, statistic: Statistic) -> Estimate | None:
 
 
 def _pairs(moves: Moves, client: str, statistic: Statistic) -> list[tuple[float, float]]:
-    """Pair this client's figure with another client's, resample by resample; empty if either has no moves."""
+    """Return pairs of this client's and another client's statistic in each resample. Empty if either has no moves."""
     if client == OURS or not moves.get(OURS) or not moves.get(client):
         return []
     return list(zip(resampled(moves[OURS], statistic), resampled(moves[client], statistic, seed=2), strict=True))
@@ -107,7 +108,7 @@ def pooled(runs: Sequence[Run], case: Case) -> Moves:
 
 
 def rows(runs: Sequence[Run], case: Case, figure: Figure) -> list[list[object]]:
-    """Return, for each client and statistic, the figure of each run, the agreement, and the figure of all moves."""
+    """Return a row for each client and statistic: the figure of each run, their agreement, and the figure overall."""
     everything = pooled(runs, case)
     found: list[list[object]] = []
     for client in [one for one in CLIENTS if one in everything]:

@@ -1,9 +1,9 @@
-"""Producers that load the brokers until Metadata responses become slow, the condition for which KIP-951 was written.
+"""Loads the brokers until Metadata responses become slow, the condition for which KIP-951 was written.
 
 ``python -m benchmarks.busy --bootstrap A,B,C --topic T --connections N`` keeps one batch in flight on each of N
-connections to every broker, until it is killed. Each broker has a single request handler (``num.io.threads``) and
-flushes each batch to its disk (``flush.messages``), which takes 10 ms (`slow_disks`). All other requests wait behind
-those Produce requests, while the processors, which brokers and clients share, are mostly idle.
+connections to every broker until it is killed. Each broker has one request handler (``num.io.threads``), and flushes
+each batch to its disk (``flush.messages``), which takes 10 ms (`slow_disks`). All other requests therefore wait behind
+these Produce requests. The processors, which brokers and clients share, are mostly idle.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ SLOW_DISK = Path(__file__).with_name("slow_disk.c")
 SLOW_MS = 50.0
 FLUSH_MS = 10
 FIRST_CONNECTIONS, LAST_CONNECTIONS = 2, 128
-"""Number of connections to each broker, doubled until its answers are slow."""
+"""First and last number of connections to each broker. The number is doubled until responses are slow."""
 BROKERS = ConfigResource(ConfigResourceType.BROKER, "")
 PARTITIONS = 30
 BATCH = 1_000
 HANDLERS = (4, 2, 1)
-"""Successive numbers of request handlers, from the default of 8 down to 1: a change may at most halve the number."""
+"""Numbers of request handlers, set one after another, because a change may at most halve the number (8 by default)."""
 WATCH_S = 4.0
 _VERSION = 9
 
 
 @contextmanager
 def slow_disks() -> Iterator[None]:
-    """Delay each flush of brokers started in the block by `FLUSH_MS`, if `busy_brokers` caused it. Needs gcc."""
+    """During a block, start brokers whose flushes take `FLUSH_MS` longer for topics of `busy_brokers`. Needs gcc."""
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder, "slow_disk.so")
         subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", library, SLOW_DISK, "-ldl"], check=True)
@@ -62,9 +62,9 @@ def slow_disks() -> Iterator[None]:
 
 @asynccontextmanager
 async def busy_brokers(bootstrap: str) -> AsyncIterator[float]:
-    """Load the brokers until Metadata takes at least `SLOW_MS`; yield its median time in milliseconds.
+    """Load the brokers until a Metadata response takes at least `SLOW_MS`. Yield its median time in milliseconds.
 
-    Raises `RuntimeError` if they do not become that slow.
+    Raises RuntimeError if the brokers do not become slow.
     """
     topic = f"busy-{uuid.uuid4().hex[:8]}"
     connections, took = FIRST_CONNECTIONS, 0.0
@@ -77,7 +77,7 @@ async def busy_brokers(bootstrap: str) -> AsyncIterator[float]:
         await admin.create_topics([NewTopic(topic, PARTITIONS, 1, topic_configs=config)])
         for handlers in HANDLERS:
             await admin.incremental_alter_configs({BROKERS: [ConfigChange("num.io.threads", str(handlers))]})
-            await asyncio.sleep(1)  # every broker must have applied it, because the next change is checked against it
+            await asyncio.sleep(1)  # every broker must apply the change before it accepts the next one
     while connections <= LAST_CONNECTIONS:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "benchmarks.busy", "--bootstrap", bootstrap, "--topic", topic,

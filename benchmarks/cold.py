@@ -1,9 +1,9 @@
-"""Latency in the first seconds after the brokers have started, by client.
+"""Latency of each client in the first seconds after the brokers have started.
 
-``python -m benchmarks cold [--rounds 2] [--clients lead confluent ...]``: starts three brokers of the newest Apache
+``python -m benchmarks cold [--rounds 2] [--clients lead confluent ...]`` starts three brokers of the newest Apache
 Kafka for each client, which immediately writes 300 records/s to 30 partitions, with ``acks=all`` and no linger. Brokers
-that have just started are slow, and serve the requests of a connection one after another. This shows the delay that a
-client adds by queueing requests. Times are from `send` to the acknowledgement.
+that have just started are slow, and process the requests of a connection in order. The figures therefore show the delay
+that a client adds by queueing requests. Times are from `send` to the acknowledgement.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SHARES = (0.5, 0.9, 0.99)
 
 
 async def measure(client: str, rate: float) -> list[list[float]]:
-    """Return the milliseconds in each part of one client's run, on brokers started for it."""
+    """Start brokers and run one client. Return the latencies in milliseconds for each part of the run."""
     async with apache() as cluster:
         async with AdminClient(cluster.bootstrap) as admin:
             await admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])

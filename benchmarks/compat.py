@@ -1,8 +1,8 @@
-"""Cost of programs written for aiokafka, on `aiokafka_lead.compat` and on aiokafka.
+"""Cost of programs written for aiokafka, with `aiokafka_lead.compat` and with aiokafka.
 
-``python -m benchmarks compat``: client CPU time per record on a sink broker. The programs differ in one line, the
-import. They produce and consume with aiokafka's calls, and with FastStream if it is installed. FastStream also runs on
-a client that does nothing, which shows the cost of FastStream itself. Each run is a separate process.
+``python -m benchmarks compat`` measures the client's CPU time per record with a sink broker. The programs differ only
+in the import. They produce and consume with aiokafka's methods, and with FastStream if it is installed. FastStream also
+runs on a client that sends no requests, which shows the cost of FastStream itself. Each run is a separate process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .suite.sink import SinkTopic
 
 CLIENTS = ("compat", "aiokafka")
 NOTHING = "nothing"
-"""The client that sends no requests and gets the same record repeatedly."""
+"""Name of the client that sends no requests and returns the same record repeatedly."""
 AT_ONCE = 500
 """Number of records in flight before a program waits for them."""
 IN_BATCH = 100
@@ -32,7 +32,7 @@ VALUE = bytes(100)
 
 
 class Meter:
-    """Measures the CPU time per record, except the first tenth, which includes imports and the first metadata."""
+    """Measures CPU time per record, without the first tenth of the records, which includes imports and metadata."""
 
     def __init__(self, records: int) -> None:
         self._warm = records // 10
@@ -54,7 +54,7 @@ class Meter:
 
 
 async def produce(bootstrap: str, topic: str, meter: Meter) -> None:
-    """Create many futures with ``send``, and await each."""
+    """Produce with ``send``, and await many futures."""
     from aiokafka import AIOKafkaProducer
 
     async with AIOKafkaProducer(bootstrap_servers=bootstrap, linger_ms=5) as producer:
@@ -123,7 +123,7 @@ async def faststream_publish_batch(bootstrap: str, topic: str, meter: Meter) -> 
 
 
 async def faststream_subscribe(bootstrap: str, topic: str, meter: Meter) -> None:
-    """Subscribe with FastStream."""
+    """Consume with a FastStream subscriber."""
     from faststream.kafka import KafkaBroker  # pyright: ignore[reportMissingImports]
 
     broker = KafkaBroker(bootstrap, logger=None)
@@ -140,7 +140,7 @@ async def faststream_subscribe(bootstrap: str, topic: str, meter: Meter) -> None
 
 
 async def faststream_subscribe_batch(bootstrap: str, topic: str, meter: Meter) -> None:
-    """Subscribe with FastStream, to a hundred records at a time."""
+    """Consume with a FastStream subscriber that takes a hundred records at a time."""
     from faststream.kafka import KafkaBroker  # pyright: ignore[reportMissingImports]
 
     broker = KafkaBroker(bootstrap, logger=None)
@@ -168,7 +168,7 @@ PROGRAMS: dict[str, tuple[Program, int]] = {
     "FastStream subscribes": (faststream_subscribe, 20_000),
     "FastStream takes batches": (faststream_subscribe_batch, 50_000),
 }
-"""Each with its number of records."""
+"""Programs, each with its number of records."""
 
 
 def main(arguments: list[str]) -> None:

@@ -1,7 +1,7 @@
 """Cost of consuming, by client: CPU time per record, and records/s.
 
-``python -m benchmarks consume``: record objects one by one, in lists and with `run`, values of batches, and Apache
-Arrow, from a sink broker, which serves records from memory, and from Apache Kafka.
+``python -m benchmarks consume`` reads record objects one by one, in lists and with `run`, values of batches, and Apache
+Arrow. It reads from a sink broker, which serves records from memory, and from Apache Kafka.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SPEEDS = {"lead": 1.0, "aiokafka": 0.3, "confluent": 0.5, "confluent_aio": 0.3, 
 
 def case(name: str, contenders: list[Contender], records: int, method: str, compression: str = "none") -> Case:
     """Return a case of records of six partitions."""
-    topic = SinkTopic(6, -(-records // 3), 100, compression)  # half of them are read
+    topic = SinkTopic(6, -(-records // 3), 100, compression)  # the topic has twice as many records as are read
 
     def workload(contender: Contender, place: Brokers) -> Workload:
         count = int(records * SPEEDS[contender.client] * (0.2 if contender.pure else 1.0))

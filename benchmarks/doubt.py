@@ -1,12 +1,17 @@
-"""Time that each client needs to recover from servers that permanently give wrong answers.
+"""Time that each client needs to recover from brokers and other servers that permanently give wrong answers.
 
-``python -m benchmarks doubt [--clients lead confluent aiokafka] [--only WORDS] [--rounds 1] [--csv FILE]``: prints the
+``python -m benchmarks doubt [--clients lead confluent aiokafka] [--only WORDS] [--rounds 1] [--csv FILE]`` prints the
 seconds from a fault to the first progress after it. Each client runs in a separate process, with its default options,
-on a separate embedded cluster. Progress means that a record written since the fault is read or acknowledged, unless the
-row says otherwise. ``> 30`` means no progress within the bound, ``-`` that the client lacks the feature, ``lost`` that
-the client gave up records, and ``ended`` that the client's loop raised an error, which would end a program. A second
-table shows how many requests per second a client sends while every broker refuses all of them, each after 10 ms. The
-benchmark takes five minutes. It needs gcc, for names with several addresses.
+on its own embedded cluster. Progress means that a record written after the fault is read or acknowledged, unless the
+row says otherwise. Instead of seconds, a cell may contain
+
+- ``> 30``: there was no progress within the time limit;
+- ``-``: the client does not have the feature;
+- ``lost``: the client gave up records;
+- ``ended``: the client's loop raised an error, which would end a program.
+
+A second table shows how many requests per second a client sends while every broker refuses all of them, each after
+10 ms. The benchmark takes five minutes. It needs gcc, for host names with several addresses.
 """
 
 from __future__ import annotations
@@ -27,15 +32,15 @@ from .stats import table
 
 CLIENTS = {"lead": "aiokafka_lead", "confluent": "confluent-kafka", "aiokafka": "aiokafka"}
 AT_ONCE = 6
-"""Number of concurrent trials. Most of their time is spent waiting."""
+"""Number of concurrent trials, which mostly wait."""
 SAME_S = 0.2
-"""Smaller differences, in seconds, are noise, because records are written every 50 ms."""
+"""Differences below this number of seconds are ignored, because records are written every 50 ms."""
 Found = dict[Row, dict[str, list[Outcome]]]
 """Outcomes by row and client, in the order of the rounds."""
 
 
 async def meet(client: str, row: Row, bound_s: float) -> Outcome:
-    """Return the outcome of one client in one row."""
+    """Run one client in one row, and return its outcome."""
     if client in row.not_in:
         return ABSENT
     try:
@@ -67,7 +72,7 @@ async def measure(chosen: Sequence[Row], options: argparse.Namespace) -> Found:
 
 
 def median(outcomes: Sequence[Outcome]) -> Outcome:
-    """Return the median outcome; outcomes without progress count as the longest."""
+    """Return the median outcome. Outcomes without progress count as the longest."""
     ordered = sorted(outcomes, key=lambda outcome: math.inf if outcome.seconds is None else outcome.seconds)
     return ordered[len(ordered) // 2]
 

@@ -1,26 +1,26 @@
-"""Cost of each leader move for a client, beyond the time that the brokers themselves needed for the same move.
+"""Cost of each leader move for a client, without the time that the brokers needed for the same move.
 
-``python -m benchmarks each_move [--rounds 10] [--moves 20] [--busy]``: starts three brokers of the newest Apache Kafka,
-and runs one client at a time, in random order within each round. The client writes at a steady rate to a partition, and
-a consumer of the same client reads it. The partition's leader moves repeatedly: its replicas are reordered, and the
-preferred replica is elected.
+``python -m benchmarks each_move [--rounds 10] [--moves 20] [--busy]`` starts three brokers of the newest Apache Kafka,
+and runs one client at a time, in random order within each round. The client writes to a partition at a steady rate, and
+a consumer of the same client reads it. The leader of the partition moves repeatedly: the benchmark reorders the
+replicas, and triggers an election of the preferred replica.
 
-The tables differ in what is subtracted from the time between the last acknowledgement before a move and the first
-acknowledgement after it:
+The basic figure is the time between the last acknowledgement before a move and the first acknowledgement after it. Each
+table subtracts another time:
 
-- The brokers' own time: a prober sends a record to every broker every 2 ms, and this is the time in which none of its
-  records was acknowledged. It includes the new leader's wait for its followers.
+- The brokers' own time. A prober sends a record to every broker every 2 ms, and this is the time in which no broker has
+  acknowledged its records. It includes the new leader's wait for its followers.
 - The time in which no broker led the partition.
-- The time until an ideal client, which learns of the move at once, is acknowledged: the acknowledgement of the first
-  record that the prober sent to the new leader after the old leader had stopped. Both clients wait in the same queue if
-  brokers are busy.
+- The time of an ideal client, which learns of the move immediately: the acknowledgement of the first record that the
+  prober sent to the new leader after the old leader had stopped. If brokers are busy, both clients wait in the same
+  queue.
 
-The consumer's figure is the time from the first acknowledgement by the new leader until the consumer receives that
-record. With ``--group`` the consumer is the only member of a group; otherwise it is assigned the partition. Medians and
-percentiles have 95 % confidence intervals (percentile bootstrap over moves). With ``--busy`` other producers load the
-brokers until their response to Metadata takes 50 ms or more, the condition for which KIP-951 was written. ``agree``
-compares the results of several runs. With ``--traces HOST:PORT`` the times of every record and every move are written
-to topics there, from which ``spark_moves`` computes the same tables.
+The consumer's figure is the time from the new leader's first acknowledgement until the consumer receives this record.
+With ``--group``, the consumer is the only member of a group; otherwise the partition is assigned to it. Medians and
+percentiles have 95 % confidence intervals (percentile bootstrap over moves). With ``--busy``, other producers load the
+brokers until a Metadata response takes 50 ms or more, the condition for which KIP-951 was written. ``agree`` compares
+the results of several runs. With ``--traces HOST:PORT``, the times of all records and moves are written to topics of
+this cluster, from which ``spark_moves`` computes the same tables.
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ GROUPS = {"classic": set(CLIENTS), "consumer": {"lead", "lead-no-hints", "conflu
 """Group protocols, with the clients that support them."""
 SETTLE_S = 1.5
 EVERY_S, BUSY_EVERY_S = 0.5, 2.5
-"""Seconds from one move to the next: longer than any client needs, with idle and with busy brokers."""
+"""Seconds from one move to the next, with idle and with busy brokers. Every client needs less time."""
 BACKOFFS = 2.5
-"""Minimum time between two moves, in retry backoffs, so that a client's backoff ends before the next move."""
+"""Minimum time between two moves in multiples of the retry backoff, so the backoff ends before the next move."""
 WARM_UP_MOVES = 40
-"""Number of moves that do not count, because new JVMs compile on both cores for half a minute."""
+"""Number of moves at the beginning that do not count, because new JVMs compile code for half a minute."""
 BUSY_CONNECTIONS = 32
-"""Connections of the probers to each busy broker, so that they still get a response every few milliseconds."""
+"""Number of the probers' connections to each busy broker, so they still get a response every few milliseconds."""
 
 
 # --- a round ---------------------------------------------------------------------------------------------------------
 
 
 async def move(admin: AdminClient, topic: str, servers: Sequence[str]) -> Move:
-    """Move the partition's leader, and return the move."""
+    """Move the leader of the partition, and return the move."""
     (partition,) = (await admin.describe_topics([topic]))[topic].partitions
     replicas = [*partition.replicas[1:], partition.replicas[0]]
     target = TopicPartition(topic, 0)
@@ -76,7 +76,7 @@ async def move(admin: AdminClient, topic: str, servers: Sequence[str]) -> Move:
 
 
 async def measure(client: str, bootstrap: str, backoff_ms: int, options: argparse.Namespace) -> Round:
-    """Measure one client's moves of one round."""
+    """Measure the moves of one client in one round."""
     topic = f"each-move-{uuid.uuid4().hex[:8]}"
     every_s = max(BUSY_EVERY_S if options.busy else EVERY_S, BACKOFFS * backoff_ms / 1000)
     seconds = options.moves * (every_s + 0.2) + 2 * SETTLE_S
@@ -125,7 +125,7 @@ async def measure(client: str, bootstrap: str, backoff_ms: int, options: argpars
 
 
 def end(process: asyncio.subprocess.Process) -> None:
-    """Kill the process if it is still running, as after a failed run."""
+    """Kill the process if it is still running after a failed run."""
     if process.returncode is None:
         process.kill()
 
@@ -135,7 +135,7 @@ def end(process: asyncio.subprocess.Process) -> None:
 
 @asynccontextmanager
 async def condition(bootstrap: str, busy: bool) -> AsyncIterator[str]:
-    """Load the brokers if ``busy``; yield the name of the condition."""
+    """Load the brokers during a block if ``busy`` is True. Yield the name of the condition."""
     if not busy:
         yield IDLE
         return
@@ -147,7 +147,7 @@ async def run(options: argparse.Namespace) -> None:
     """Run every client in every round, in random order."""
     found: dict[tuple[int, str], list[Figures]] = defaultdict(list)
     warm_up = argparse.Namespace(**{**vars(options), "moves": WARM_UP_MOVES, "busy": False})
-    began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())  # the topics may contain other runs
+    began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())  # identifies this run in the topics
     if options.traces:
         for topic in (TRACES, MOVES):
             await prepare_topic(options.traces, topic)

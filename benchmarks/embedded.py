@@ -1,8 +1,8 @@
-"""An embedded cluster in a separate process, so that its CPU time does not count as a client's.
+"""Runs an embedded cluster in a separate process, so that its CPU time does not count as the client's.
 
-``python -m benchmarks.embedded [--brokers 3] [--metadata-delay-ms 0]`` prints its bootstrap servers and serves until
-SIGTERM. Once the cluster is up, each Metadata response is delayed by ``--metadata-delay-ms``. KIP-951 reports "order of
-few 100 milliseconds" for brokers under load.
+``python -m benchmarks.embedded [--brokers 3] [--metadata-delay-ms 0]`` prints the bootstrap servers, and runs until
+SIGTERM. With ``--metadata-delay-ms``, each Metadata response is delayed after the start. KIP-951 reports "order of few
+100 milliseconds" for brokers under load.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ async def serve(options: argparse.Namespace) -> None:
         async with EmbeddedCluster(options.brokers) as cluster:
             if options.metadata_delay_ms:
                 cluster.faults.add("Metadata", delay_ms=options.metadata_delay_ms)
-            # A collection would visit every stored record, and cause pauses of 20 ms and more, unlike a real broker.
+            # Garbage collection would visit every stored record, and cause pauses that real brokers do not have.
             gc.disable()
             print(cluster.bootstrap_servers, flush=True)
             async for _ in signals:

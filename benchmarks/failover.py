@@ -1,11 +1,11 @@
-"""Longest wait of a record when a broker is killed or stopped, with and without leader moves just before.
+"""Longest wait of a record when a broker is killed or shut down, with and without leader moves just before.
 
-``python -m benchmarks failover [--runs 20] [--real] [--how kill stop]``: each run starts a producer and a consumer of
-one client on a cluster of three brokers, which write and read at a steady rate. Half of the runs then move leaders. At
-the end a broker is killed, or stopped in order. A run's figures are the longest times from `send` to the
-acknowledgement, and to the consumer, for records sent around that moment. The cases take turns in random order. The
-embedded cluster runs in a separate process, and notices a killed broker after 100 ms. With Apache Kafka, the brokers'
-own time without a leader is shown for each run.
+``python -m benchmarks failover [--runs 20] [--real] [--how kill stop]``: in each run, a producer and a consumer of one
+client write and read at a steady rate on a cluster of three brokers. Half of the runs then move leaders. At the end, a
+broker is killed, or shut down cleanly. The figures of a run are the longest times from `send` to the acknowledgement,
+and to the consumer, for records sent around this moment. The cases take turns in random order. The embedded cluster
+runs in a separate process, and notices a killed broker after 100 ms. With Apache Kafka, the table also shows the time
+in which the brokers had no leader.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ MOVES_TAKE_S = 2.0
 SETTLE_S = 1.0
 """Seconds of steady load before the first event."""
 EARLIER_S = 0.05
-"""Records sent this many seconds before the broker stops may still be in flight."""
+"""Seconds before the end of the broker from which records count, because they may still be in flight."""
 NOTICED_AFTER_MS = 100.0
-"""Time in milliseconds until the embedded cluster notices that a broker was killed."""
+"""Milliseconds until the embedded cluster notices that a broker was killed."""
 EMBEDDED_WATCH_S = 2.0
-"""Time in seconds for which records are sent after the broker has gone."""
+"""Seconds for which records are sent after the end of the broker."""
 APACHE_WATCH_S = 6.0
 PROBER_STARTS_S = 3.0
 REAL_PROPERTIES = {
@@ -52,12 +52,12 @@ REAL_PROPERTIES = {
     "replica.fetch.backoff.ms": "20",
     "replica.fetch.wait.max.ms": "20",
 }
-"""Lets the controller notice a killed broker after two seconds, and followers fetch quickly, as in `leader_move`."""
+"""Settings with which the controller notices a killed broker after 2 s, and followers fetch without long waits."""
 SENT_AT = struct.Struct(">d")
 
 
 class Trouble(Protocol):
-    """A cluster and the ways to disturb it."""
+    """Cluster, and methods to disturb it."""
 
     bootstrap: str
 
@@ -65,7 +65,7 @@ class Trouble(Protocol):
         """Move leaders, one by one, for `MOVES_TAKE_S`."""
 
     async def remove(self, broker: int, how: str, topic: str, partitions: int) -> float:
-        """Kill or stop a broker and wait for its end; return the milliseconds for which the brokers had no leader."""
+        """Kill or shut down a broker, and wait for its end. Return the milliseconds without a leader."""
         ...
 
     async def restore(self, broker: int) -> None:
@@ -76,7 +76,7 @@ class Trouble(Protocol):
 
 
 class Embedded:
-    """An embedded cluster in a separate process, which takes commands line by line."""
+    """Embedded cluster in a separate process, which reads one command per line."""
 
     def __init__(self, bootstrap: str, process: asyncio.subprocess.Process) -> None:
         self.bootstrap = bootstrap
@@ -182,7 +182,7 @@ async def apache() -> AsyncIterator[Trouble]:
 # --- clients ---------------------------------------------------------------------------------------------------------
 
 Send = Callable[[int, bytes], Awaitable[Awaitable[object]]]
-"""Sends to a partition; returns an awaitable for the acknowledgement."""
+"""Function that sends a value to a partition, and returns an awaitable of the acknowledgement."""
 
 
 @asynccontextmanager
@@ -213,7 +213,7 @@ async def lead(bootstrap: str, topic: str, partitions: int, note: Callable[[byte
 
 @asynccontextmanager
 async def aiokafka(bootstrap: str, topic: str, partitions: int, note: Callable[[bytes], None]) -> AsyncIterator[Send]:
-    """Run aiokafka, configured to be as safe as this client is by default."""
+    """Run aiokafka with options that make it as safe as this client's defaults."""
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
     from aiokafka.structs import TopicPartition as Partition
 
@@ -231,7 +231,7 @@ CLIENTS = {"aiokafka_lead": lead, "aiokafka": aiokafka}
 
 
 class Figures(NamedTuple):
-    """The longest times of a run, in milliseconds."""
+    """Longest times in a run, in milliseconds."""
 
     acknowledged: float
     consumed: float
@@ -243,7 +243,7 @@ class Times:
 
     def __init__(self) -> None:
         self.acknowledged: list[tuple[float, float]] = []
-        """Time of each send, and milliseconds until the acknowledgement."""
+        """Time of each `send` in seconds, and milliseconds until the acknowledgement."""
         self.consumed: list[tuple[float, float]] = []
         self.arrived = asyncio.Event()
         """Set when a record has reached the consumer."""
@@ -276,7 +276,7 @@ class Times:
                         confirming.create_task(self.confirm(delivery, sent_at))
                     await asyncio.sleep(0.001)
             except asyncio.CancelledError:
-                pass  # sent records may still be acknowledged
+                pass  # the record may still be acknowledged later
 
 
 def longest(samples: list[tuple[float, float]], since: float) -> float:
@@ -291,7 +291,7 @@ async def measure(cluster: Trouble, client: str, how: str, moves: bool, options:
         await admin.create_topics([NewTopic(topic, options.partitions, BROKERS)])
     times = Times()
     async with CLIENTS[client](cluster.bootstrap, topic, options.partitions, times.note) as send:
-        for partition in range(options.partitions):  # open connections, and create logs on every broker
+        for partition in range(options.partitions):  # opens connections, and creates the logs of all partitions
             await (await send(partition, SENT_AT.pack(time.monotonic())))
         writing = asyncio.create_task(times.write(send, options.partitions, options.rate))
         await asyncio.sleep(SETTLE_S)

@@ -1,10 +1,10 @@
-"""Load of a large fleet on each broker, and the fleet's time to recover: ``python -m benchmarks fleet``.
+"""Load that a large fleet of clients causes on each broker, and the fleet's time to recover from events.
 
-10,000 client processes, half of them producers and half consumers, use 1,000 topics of 100 partitions on 300 brokers.
-The simulation runs a sample of one topic's clients in virtual time, with the policies of this client (``_core``) and
-simulated connections (``tests/sim``). Each broker leads partitions of a third of the topics, so each event affects a
-third of the processes, to which the sample's requests are scaled. The results do not depend on the machine. A run takes
-a minute or two.
+``python -m benchmarks fleet`` simulates 10,000 client processes, half of them producers and half consumers. They use
+1,000 topics of 100 partitions on 300 brokers. The simulation runs the clients of one topic in virtual time, with the
+policies of this client (``_core``) and simulated connections (``tests/sim``). Each broker leads partitions of a third
+of the topics, so each event affects a third of the processes, and the requests of the sample are scaled accordingly.
+The results do not depend on the machine. A run takes one or two minutes.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from .stats import percentile
 
 PROCESSES, PARTITIONS, BROKERS, OF_A_TOPIC = 10_000, 100_000, 300, 100
 CONCERNED = PROCESSES * OF_A_TOPIC // BROKERS
-"""Number of processes that use at least one partition led by a given broker."""
+"""Number of processes that use at least one partition of a given broker."""
 PRODUCERS, CONSUMERS = 14, 2
 SAMPLE = PRODUCERS + CONSUMERS
 RECORDS_EVERY_S = 0.1
-"""Interval between a producer's records for the partition that moves."""
+"""Interval in seconds between a producer's records for the partition that moves."""
 OTHERS_SHARE = 0.2
-"""Records for all other partitions together, per record for the partition that moves."""
+"""Number of records for all other partitions together, for each record for the partition that moves."""
 LOOK_EVERY_S = 0.01
 MIGRATED_S = 10.0
 HEARS_WITHIN_S = 0.06
-"""Seconds until every broker has learned of an election."""
+"""Seconds until all brokers have learned of an election."""
 NOTICED_AFTER_S = 9.0
-"""``broker.session.timeout.ms`` in seconds: time after which a cluster considers a silent broker dead."""
+"""Seconds after which the cluster considers a silent broker dead (``broker.session.timeout.ms``)."""
 
 
 class _Logins(list[Any]):
-    """A broker's connections; calls ``note`` for each new connection."""
+    """List of a broker's connections, which calls ``note`` for each new connection."""
 
     def __init__(self, note: Callable[[], None]) -> None:
         super().__init__()
@@ -66,11 +66,11 @@ class FleetCluster(Cluster):
     def __init__(self, timeline: Timeline, brokers: int, partitions: int) -> None:
         super().__init__(timeline, brokers, partitions)
         self.counts: Counter[tuple[str, int]] = Counter()
-        """Requests by kind and tenth of a second."""
+        """Number of requests by kind and tenth of a second."""
         self.bootstraps: int | None = None
-        """Number of brokers behind the bootstrap servers' name; None for all."""
+        """Number of brokers to which the bootstrap server's name resolves; None for all."""
         self.alone: FaultyBroker | None = None
-        """The only broker to count, if the event sends clients to it alone; None to count all brokers."""
+        """The only broker whose requests are counted, if an event concentrates clients on it; None to count all."""
         for broker in self.brokers.values():
             broker.links = _Logins(partial(self._count, "connects", broker))
 
@@ -79,7 +79,7 @@ class FleetCluster(Cluster):
         self.counts[kind, int(self.timeline.now * 10)] += 1
 
     def most(self, kind: str, tenths: int) -> int:
-        """Return the largest number of such events within a period, given in tenths of a second."""
+        """Return the largest number of requests of a kind within a period of this many tenths of a second."""
         times = sorted(at for each, at in self.counts if each == kind)
         return max((sum(self.counts[kind, at + n] for n in range(tenths)) for at in times), default=0)
 
@@ -100,7 +100,7 @@ class FleetCluster(Cluster):
         return found
 
     def elect(self, partition: Partition, leader: int) -> None:
-        """Elect another leader; brokers learn of it in ten groups."""
+        """Elect another leader. Brokers learn of it in ten groups, one after another."""
         partition.elect(leader, list(self.brokers))
         groups: list[list[int]] = [[] for _ in range(10)]
         for broker_id in self.brokers:
@@ -115,7 +115,7 @@ class FleetCluster(Cluster):
 
 
 class Fleet:
-    """The running sample of one topic's clients."""
+    """Running clients of one topic, as a sample of the fleet."""
 
     def __init__(self, seed: int, options: dict[str, Any]) -> None:
         self.timeline = Timeline(seed)
@@ -130,13 +130,13 @@ class Fleet:
         self.readers = [Reader(self.timeline, self.cluster, reading, limits=limits) for _ in range(CONSUMERS)]
         self._clients: list[Writer | Reader] = [*self.writers, *self.readers]
         self._pending: list[deque[tuple[float, Delivery]]] = [deque() for _ in self.writers]
-        """Times and outcomes of each producer's records for the partition that moves."""
+        """Send times and deliveries of each producer's records for the partition that moves."""
         self._behind_since: list[float | None] = [None] * len(self.readers)
         self.waits_s = [0.0] * SAMPLE
-        """Longest wait of each client's records until they were acknowledged (producers) or read (consumers)."""
+        """Longest time in seconds until a record of each client was acknowledged (producers) or read (consumers)."""
 
     def start(self) -> None:
-        """Connect all clients to the brokers that they need, and begin to measure."""
+        """Connect all clients to the brokers that they need, and start to measure."""
         self.pass_time(3.0)
         for writer in self.writers:
             for index in range(OF_A_TOPIC):
@@ -182,7 +182,7 @@ class Fleet:
 
 
 def nothing(fleet: Fleet) -> None:
-    """Let ten seconds pass."""
+    """Simulate ten seconds without an event."""
     fleet.pass_time(10.0)
 
 
@@ -209,7 +209,7 @@ def death(fleet: Fleet) -> None:
 
 
 def sickness(fleet: Fleet) -> None:
-    """Isolate the leader: it refuses all requests without naming the new leader."""
+    """Isolate the leader. It then refuses all requests, and does not know the new leader."""
     cluster, moved = fleet.cluster, fleet.cluster.partitions[0]
     broker = cluster.brokers[moved.leader]
     broker.refuses = Refusals([REQUEST_TIMED_OUT], [NOT_LEADER_OR_FOLLOWER])
@@ -219,7 +219,7 @@ def sickness(fleet: Fleet) -> None:
 
 
 def migration(fleet: Fleet, bootstraps: int | None) -> None:
-    """Restart all brokers at new addresses within a second; only the bootstrap servers' name stays."""
+    """Restart all brokers at new addresses within a second. Only the name of the bootstrap server stays the same."""
     cluster = fleet.cluster
     cluster.bootstraps = bootstraps
 
@@ -234,7 +234,7 @@ def migration(fleet: Fleet, bootstraps: int | None) -> None:
 
 
 def outage(fleet: Fleet) -> None:
-    """Restart all brokers at their addresses after half a minute."""
+    """Stop all brokers, and restart them at the same addresses after half a minute."""
     cluster = fleet.cluster
     for broker in cluster.brokers.values():
         cluster.kill(broker, 0.5)
@@ -276,7 +276,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _figures(fleet: Fleet, concerned: int) -> str:
-    """Return the cells of a row: requests at each broker in the busiest second, and times."""
+    """Return the cells of a row: requests to each broker in the busiest second, and recovery times."""
     most, scale = fleet.cluster.most, concerned / SAMPLE
     waits = sorted(fleet.waits_s)
     return " | ".join(

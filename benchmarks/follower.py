@@ -1,7 +1,7 @@
-"""Times at which this client's consumer receives the records of `benchmarks.load`, sent by any client.
+"""Records when a consumer of this client receives the records of `benchmarks.load`.
 
 ``python -m benchmarks.follower --bootstrap HOST:PORT --topic T`` reads until SIGTERM. It then writes JSON to standard
-output: a pair [number of the record, wall-clock second of its first delivery] for each record.
+output: [number of the record, wall-clock time of its first delivery in seconds] for each record.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .load import NUMBER
 
 
 async def run(options: argparse.Namespace) -> list[tuple[int, float]]:
-    """Read until SIGTERM."""
+    """Read until SIGTERM, and return the numbers and times of records."""
     seen: dict[int, float] = {}
 
     async def follow() -> None:

@@ -1,12 +1,13 @@
-"""Cost of a handler, by its parameters, compared with FastStream and Prosody: microseconds of CPU time per record.
+"""Cost of handlers with different parameters, and of FastStream and Prosody: CPU time per record in microseconds.
 
 ``python -m benchmarks handlers [--records 100000] [--rounds 5] [--faststream PYTHON] [--prosody PYTHON]``: PYTHON is
 the interpreter of an environment with faststream[kafka], pydantic and msgspec, or with prosody-events. The cases take
-turns, each in a separate process, on one embedded broker in another process. The figure is the minimum over the rounds:
-user and system time of the process from its first handled record to the last, including garbage collection and commits.
+turns. Each case runs in a separate process, on an embedded broker in another process. The figure is the minimum over
+all rounds of the user and system time of the process, from the first handled record to the last, including garbage
+collection and commits.
 
-With brokers other than its mock broker, Prosody requires Cassandra. The mock broker runs in the same process, but the
-time of its thread is not counted. It serves a few hundred records/s, so Prosody gets 5 % of the records.
+Prosody needs Cassandra, except with its mock broker. The mock broker runs in the same process, but the time of its
+thread is not counted. Because it serves only a few hundred records/s, Prosody handles 5 % of the records.
 """
 
 from __future__ import annotations
@@ -213,7 +214,7 @@ async def fill(servers: str, records: int) -> None:
 
 
 def took(*command: str) -> float:
-    """Return the microseconds that a process reports."""
+    """Run a process, and return the microseconds that it prints."""
     return float(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()[-1])
 
 

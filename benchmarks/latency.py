@@ -1,7 +1,7 @@
-"""Latency of one awaited record at a time, with a linger of 0: ``python -m benchmarks latency``.
+"""Latency of single records with a linger of 0, each awaited before the next: ``python -m benchmarks latency``.
 
-Prints the milliseconds from the call to the acknowledgement, and the time of a bare round trip: the same request,
-prepared in advance, over a blocking socket.
+Prints the milliseconds from the call to the acknowledgement. For comparison, it also prints the time of a bare round
+trip, which sends the same prepared request over a blocking socket.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .suite.sink import SinkTopic
 from .suite.workload import Workload
 
 SPEEDS = {"confluent_aio": 0.02}
-"""Factor applied to a client's number of records, because this client may take 0.1 s per record."""
+"""Factors for the number of records of slow clients. This client may take 0.1 s per record."""
 
 
 def main(arguments: list[str]) -> None:

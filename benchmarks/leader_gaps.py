@@ -1,4 +1,4 @@
-"""Cost of each leader move for a client, computed from the observations of a round of ``each_move``."""
+"""Computes the cost of each leader move for a client from the observations in a round of ``each_move``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHARES = (0.5, 0.9, 0.99)
 IDLE = "idle brokers"
 """Name of the condition of idle brokers."""
 SETTLING_S = 0.1
-"""A pause within this many seconds after a client's first acknowledgement by the new leader still belongs to the move.
+"""Seconds after a client's first acknowledgement by the new leader in which a pause still counts as part of the move.
 
 Later pauses have other causes, such as a broker's garbage collection.
 """
@@ -42,27 +42,27 @@ CSV_FIELDS = {
 
 
 class Move(NamedTuple):
-    """A requested change of the partition's leader."""
+    """Requested change of the partition's leader."""
 
     at: float
-    """Wall-clock second of the request."""
+    """Wall-clock time of the request in seconds."""
     leader: int
-    """Index of the new leader among the brokers that the prober asks."""
+    """Index of the new leader among the brokers to which the prober sends requests."""
 
 
 class Figures(NamedTuple):
-    """The times of a move, in milliseconds."""
+    """Times of a move in milliseconds."""
 
     leaderless: float
     """Time in which no broker led the partition."""
     floor: float
     """Time in which no broker acknowledged the prober's records."""
     gap: float
-    """Longest time without an acknowledgement to the client that the move caused."""
+    """Longest time without an acknowledgement to the client, as far as the move has caused it."""
     behind: float | None
-    """Time from an ideal client's first acknowledgement to the client's. An ideal client learns of the move at once."""
+    """Time between the first acknowledgements to an ideal client, which learns of the move immediately, and to this."""
     consumed: float | None
-    """Time from the acknowledgement of the first record after the move until the consumer gets the record."""
+    """Time from the acknowledgement of the first record after the move until the consumer receives the record."""
 
     @property
     def over_floor(self) -> float:
@@ -74,36 +74,36 @@ class Figures(NamedTuple):
 
 
 Answers = Sequence[tuple[float, int, float]]
-"""(Second of a response, index of the broker that gave it as leader, second of the request.)"""
+"""Responses of leaders: the time of the response, the index of the broker, and the time of the request, in seconds."""
 
 
 class Round(NamedTuple):
-    """Observations of one client's moves."""
+    """Observations of one client during its moves."""
 
     moves: Sequence[Move]
     samples: Sequence[tuple[int, float, float]]
-    """For each record: its number, the second of its send, and the milliseconds until its acknowledgement."""
+    """Number of each record, the time at which it was sent in seconds, and the milliseconds to its acknowledgement."""
     led: Answers
-    """Answers to the prober that asks who leads the partition."""
+    """Responses to the prober that requests offsets, which only a leader returns."""
     wrote: Answers
-    """Answers to the prober that writes to the partition."""
+    """Responses to the prober that writes records."""
     seen: Mapping[int, float]
-    """Second at which the consumer got each record, by number."""
+    """Time in seconds at which the consumer received each record, by number."""
 
     @property
     def ends(self) -> list[float]:
-        """Return for each move the request time of the next move, and for the last move the last acknowledgement."""
+        """Return the end of each move: the time of the next move, or for the last move of the last acknowledgement."""
         last = max((sent + ms / 1000 for _, sent, ms in self.samples), default=0.0)
         return [*(move.at for move in self.moves[1:]), last]
 
 
 class Change(NamedTuple):
-    """A prober's observations of a move, as seconds of answers."""
+    """Observations of a prober during a move, in seconds."""
 
     stopped: float
-    """The old leader's last answer."""
+    """Time of the old leader's last response."""
     started: float
-    """The new leader's first answer, which may come before the old leader's last."""
+    """Time of the new leader's first response, which may be before the old leader's last."""
 
     @property
     def ms(self) -> float:
@@ -112,7 +112,7 @@ class Change(NamedTuple):
 
 
 def figures(round_: Round) -> list[Figures]:
-    """Return the times of each move, except moves whose end the prober or the load did not observe."""
+    """Return the times of all moves, except moves whose end the prober or the client has not seen."""
     acknowledged = sorted((sent + ms / 1000, number) for number, sent, ms in round_.samples)
     times = [at for at, _ in acknowledged]
     found = []
@@ -139,10 +139,11 @@ def read_csv(text: str) -> Iterator[dict[str, Any]]:
 
 
 def longest_gap(times: Sequence[float], this: Move, wrote: Change, until: float) -> tuple[float, int] | None:
-    """Return the longest time in seconds between two acknowledgements around a move, and the second one's index.
+    """Return the longest time in seconds between two acknowledgements around a move, and the index of the second.
 
-    The gap ends after the old leader stopped, and begins at most `SETTLING_S` after the client's first acknowledgement
-    since the new leader started. Returns None if the client gets no acknowledgement before the next move.
+    The gap ends after the old leader has stopped, and begins at most `SETTLING_S` after the client's first
+    acknowledgement since the new leader has started. Returns None if the client gets no acknowledgement before the next
+    move.
     """
     first, last = max(1, bisect_left(times, max(this.at, min(wrote)))), bisect_left(times, until)
     again = bisect_left(times, max(wrote))
@@ -184,14 +185,14 @@ def _us(second: float) -> int:
 
 
 def change(answers: Answers, this: Move, until: float) -> Change | None:
-    """Return the old leader's last answer and the new leader's first; None if either is missing."""
+    """Return the old leader's last response and the new leader's first, or None if either is missing."""
     new = [at for at, leader, _ in answers if leader == this.leader and this.at <= at < until]
     old = [at for at, leader, _ in answers if leader != this.leader and at < until]
     return Change(old[-1], new[0]) if new and old else None
 
 
 def at_once(answers: Answers, this: Move, until: float) -> float | None:
-    """Return the second of the new leader's first answer to a request sent after the old leader's last answer."""
+    """Return the time of the first response to a request that was sent to the new leader after the old had stopped."""
     old = [at for at, leader, _ in answers if leader != this.leader and at < until]
     new = [at for at, leader, asked in answers if leader == this.leader and old and old[-1] <= asked < until]
     return min(new, default=None)

@@ -1,15 +1,17 @@
 """Latency while every leader moves twice under a steady load: KIP-951's micro-benchmark, scaled to one machine.
 
-``python -m benchmarks leader_move [--real HOST:PORT,...] [--runs 3]``: uses the embedded cluster, in a separate
-process, first without delays, then with Metadata responses that take 100 ms, as KIP-951 reports for brokers under load.
-With ``--real`` it also uses a real cluster. The clients take turns on the same cluster, each with its load in a
-separate process. Meanwhile a prober measures how long the brokers had no leader. The benchmark writes a table, JSON and
-an SVG. With ``--traces HOST:PORT`` records are also consumed, and their times are written to the topic ``traces`` there
-(see ``spark_traces``). franz-go is included if Go is installed, and the Java client if a JDK and Maven are.
+``python -m benchmarks leader_move [--real HOST:PORT,...] [--runs 3]`` uses the embedded cluster in a separate process.
+It runs first without delays, then with Metadata responses that take 100 ms, as KIP-951 reports for brokers under load.
+With ``--real``, it also uses a real cluster. The clients take turns on the same cluster, each with its load in a
+separate process. Meanwhile a prober measures the time in which the brokers had no leader. The benchmark writes a table,
+JSON and an SVG. With ``--traces HOST:PORT``, records are also consumed, and their times are written to the topic
+``traces`` of this cluster (see ``spark_traces``). franz-go is included if Go is installed, and the Java client if a JDK
+and Maven are installed.
 
-A real cluster should have quick followers (``replica.fetch.backoff.ms=20``, ``replica.fetch.wait.max.ms=20``). With
-Kafka's defaults, 1,000 and 500 ms, a follower that fetches from a leader just before its election waits that long
-before it fetches again. Every acknowledgement with ``acks=all`` waits for it, whatever the client does.
+The followers of a real cluster should fetch quickly (``replica.fetch.backoff.ms=20``,
+``replica.fetch.wait.max.ms=20``). With Kafka's defaults of 1,000 and 500 ms, a follower that fetches from a leader just
+before its election waits for this time before it fetches again. Every acknowledgement with ``acks=all`` waits for the
+follower, whatever the client does.
 """
 
 from __future__ import annotations
@@ -127,7 +129,7 @@ def traces(run: str, client: str, result: dict[str, Any]) -> Iterator[Trace]:
 
 async def compare(title: str, bootstrap: str, options: argparse.Namespace) -> None:
     """Run the clients in turn, as often as requested; print the results and write them to files and to a topic."""
-    began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())  # the topic may contain other runs
+    began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())  # identifies this run in the topic
     await measure("lead", bootstrap, argparse.Namespace(**{**vars(options), "seconds": 8}))  # warm up the brokers
     runs: dict[str, list[dict[str, Any]]] = {client: [] for client in options.clients}
     for number in range(options.runs):

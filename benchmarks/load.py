@@ -1,10 +1,10 @@
-"""A steady load from one client, in a separate process that writes every record's latency to standard output as JSON.
+"""Sends records at a steady rate with one client, and writes the latency of each record to standard output as JSON.
 
 ``python -m benchmarks.load CLIENT --bootstrap HOST:PORT --topic T --partitions N ...``: CLIENT is ``lead``,
-``lead-no-hints``, ``aiokafka`` or ``confluent``. A line ``ready`` is written to standard error when the load begins.
+``lead-no-hints``, ``aiokafka`` or ``confluent``. When the load begins, the line ``ready`` is written to standard error.
 Records are sent to the partitions in turn, each when it is due, even if earlier records are not acknowledged (an open
-loop). A record's value begins with its number, which is negative in the warm-up. Each client uses its default batch
-size.
+loop). The value of a record begins with its number, which is negative during the warm-up. Each client uses its default
+batch size.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from typing import Any
 NUMBER = struct.Struct(">q")
 
 Send = Callable[[int | None, bytes, Callable[[bool], None]], Awaitable[None]]
-"""Sends a value to a partition (None: the key's partition). Calls back with True if it is acknowledged, else False."""
+"""Function that sends a value to a partition (None: by key), and calls back with True if it is acknowledged."""
 
 
 def key_of(partition: int | None, value: bytes) -> bytes | None:
-    """Return the key of a record whose partition the client chooses."""
+    """Return a key if the client chooses the partition, otherwise None."""
     return None if partition is not None else value[: NUMBER.size]
 
 
@@ -145,7 +145,7 @@ async def run(options: argparse.Namespace) -> dict[str, object]:
     failed = 0
     padding = b"x" * (options.size - NUMBER.size)
     async with CLIENTS[options.client](options) as send:
-        # The first batches of a new topic are slow, for seconds in a real cluster, and would dominate the result.
+        # The first batches of a new topic are slow, in a real cluster for seconds, and would dominate the result.
         warm = asyncio.Event()
         loop = asyncio.get_running_loop()
         left = options.partitions * 3

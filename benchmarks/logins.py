@@ -2,13 +2,13 @@
 
 For each fault of an identity provider, and of a KDC if Kerberos is installed, a table shows
 
-- the error that a client's start raises, and the time until then;
+- the error that the client's start raises, and the time until then;
 - the longest time for which the event loop was blocked meanwhile;
 - the time from the end of the fault until a waiting client has logged in.
 
-Time for which this process's threads waited for a processor is excluded if the system reports it (Linux). The figure is
-the minimum of several runs, because delays by other programs vary, while the client's work is the same in each run. The
-broker runs on the same event loop.
+The time in which threads of this process waited for a processor is excluded if the system reports it (Linux). Figures
+are the minimum of several runs, because the delays by other programs vary, but the client's work is the same in each
+run. The broker runs on the same event loop.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Trouble = Callable[[], Any]
 
 
 def held(provider: IdentityProvider, seconds: float) -> Answer:
-    """Return an answer after a delay."""
+    """Return the provider's answer after a delay."""
     provider.released.wait(seconds)
     return provider.answer_now({"grant_type": "client_credentials", "client": "orders", "secret": SECRET})
 
@@ -68,9 +68,9 @@ def troubles(provider: IdentityProvider) -> dict[str, Callable[[], Answer] | Non
 
 
 def waits_ms() -> dict[str, float]:
-    """Return the time for which each thread was ready without a processor; empty if the system does not report it.
+    """Return the milliseconds for which each thread has waited for a processor. Empty if the system does not report it.
 
-    A waiting thread may hold the interpreter's lock, which blocks the event loop's thread.
+    A waiting thread may hold the interpreter's lock, and thus block the event loop's thread.
     """
     found: dict[str, float] = {}
     for place in Path("/proc/self/task").glob("*/schedstat"):
@@ -82,9 +82,9 @@ def waits_ms() -> dict[str, float]:
 
 
 class Gaps:
-    """Longest time between two turns of a task that wakes every millisecond, without waits for a processor.
+    """Measures the longest time between two steps of a task that wakes every millisecond.
 
-    The event loop thread's own work always counts.
+    Waits for a processor are subtracted, but the work of the event loop's thread always counts.
     """
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ async def log_in(cluster: EmbeddedCluster, options: dict[str, Any], request_time
 
 
 async def measure(cluster: EmbeddedCluster, new_options: Callable[[], dict[str, Any]], over: Trouble) -> list[object]:
-    """Measure the current fault: error, seconds until the error, the longest gap, milliseconds to recover."""
+    """Measure a fault. Return the error, the seconds until then, the longest gap, and the milliseconds to recover."""
     async with watched() as gaps:
         begun = time.monotonic()
         error = "none"
@@ -188,7 +188,7 @@ def realm_and_folder() -> Iterator[tuple[kerberos.Realm, Path]]:
 
 async def gssapi(rows: list[list[object]], realm: kerberos.Realm, folder: Path) -> None:
     """Measure the faults of a KDC."""
-    nowhere = realm.write_config("nowhere.conf", port=9)  # the port of the service "discard", on which nothing listens
+    nowhere = realm.write_config("nowhere.conf", port=9)  # port 9 is reserved for "discard", so no KDC listens on it
     made = 0
 
     def options() -> dict[str, Any]:
@@ -214,7 +214,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--backend", choices=["asyncio", "trio"], default="asyncio")
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args(arguments)
-    gc.freeze()  # a collection of all imported objects would block the loop for 20 ms
+    gc.freeze()  # otherwise garbage collection of all imported objects would block the loop for 20 ms
     wanting = kerberos.missing()
     runs: list[list[list[object]]] = []
     for _ in range(options.runs):

@@ -2,8 +2,8 @@
 
     python -m benchmarks.metadata [--partitions 9000]
 
-CPU time of this process, best of several rounds. A refresh reads the response and merges it, both in slices between
-which other tasks run, and then applies the result.
+Prints CPU time of this process, the best of several rounds. A refresh parses the response and merges it, both in slices
+between which other tasks can run, and then applies the result.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROUNDS = 9
 
 
 def answer(topics: int, partitions: int, epoch: int) -> MetadataResponse:
-    """Return metadata of ``topics`` topics with ``partitions`` partitions each, whose leaders depend on the epoch."""
+    """Return a response with this number of topics and partitions per topic, whose leaders depend on the epoch."""
     replicas = [[(index + step) % BROKERS for step in range(3)] for index in range(BROKERS)]
     return MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=n, host=f"broker-{n}.example.com", port=9092) for n in range(BROKERS)],
@@ -62,19 +62,19 @@ def answer(topics: int, partitions: int, epoch: int) -> MetadataResponse:
 
 
 class Refreshes:
-    """A client's metadata, and the times for which each refresh blocked the event loop."""
+    """Metadata of a client, and the times for which refreshes block the event loop."""
 
     def __init__(self) -> None:
         self.reader = MetadataReader()
         self.state = MetadataState([("localhost", 9092)])
         self.totals_ms: list[float] = []
-        """Times of reading and merging."""
+        """Total time of each refresh."""
         self.turns_ms: list[float] = []
-        """The longest uninterrupted part of each refresh."""
+        """Longest part of each refresh without an interruption."""
         self._slices: list[float] = []
 
     def take(self, frame: bytes) -> None:
-        """Process an answer: read it and prepare the merge in slices, then apply it in one turn."""
+        """Process a response: parse it and prepare the merge in slices, then apply it at once."""
         gc.collect()
         self._slices.clear()
         began = process_time()
@@ -87,7 +87,7 @@ class Refreshes:
         self.turns_ms.append(max(self._slices) * 1000)
 
     def _in_slices(self, steps: Generator[None, None, T]) -> T:
-        """Run the generator and return its value; record the time of each slice."""
+        """Run the generator, record the time of each slice, and return its value."""
         began = process_time()
         while True:
             try:
@@ -105,7 +105,7 @@ class Refreshes:
 
 
 def measure(topics: int, partitions: int) -> None:
-    """Print the figures for one shape."""
+    """Print the figures for a number of topics and partitions."""
     frames = [bytes(4) + b"\0" + encode(answer(topics, partitions, epoch), VERSION) for epoch in range(ROUNDS + 1)]
     first, same, moving = Refreshes(), Refreshes(), Refreshes()
     for _ in range(ROUNDS):

@@ -1,10 +1,10 @@
-"""Cost of one leader move, repeated on an embedded cluster in this process.
+"""Latency of a record after a leader move, on an embedded cluster in this process.
 
-``python -m benchmarks moves``: 100 moves with a retry backoff of one second. Prints the time from `send` to the
-acknowledgement, and from the acknowledgement to the consumer.
+``python -m benchmarks moves`` makes 100 moves, with a retry backoff of one second. It prints the time from `send` to
+the acknowledgement, and from the acknowledgement to the consumer.
 
-``python -m benchmarks moves storm [--seconds 60]``: a move every 50 ms under load. Checks that every record was written
-once, in order.
+``python -m benchmarks moves storm [--seconds 60]`` makes a move every 50 ms under load, and checks that every record
+was written once and in order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PAUSE_S = 0.02
 
 
 async def single_moves(hints: bool) -> list[list[object]]:
-    """Send single records, each as the first record after a move."""
+    """Send one record after each move, and return the rows of the table."""
     acknowledged: list[float] = []  # in ms
     consumed: list[float] = []
     caps: dict[Any, int] = {} if hints else {"Produce": 9, "Fetch": 15}
@@ -39,7 +39,7 @@ async def single_moves(hints: bool) -> list[list[object]]:
                 "t", bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest", **patience
             ) as consumer,
         ):
-            for _ in cluster.broker_ids:  # open connections to every broker
+            for _ in cluster.broker_ids:  # opens connections to all brokers
                 cluster.move_leader("t")
                 await producer.send_and_wait("t", b"", partition=0)
                 await consumer.getone()
@@ -60,7 +60,7 @@ async def single_moves(hints: bool) -> list[list[object]]:
 
 
 async def storm(seconds: float) -> str:
-    """Send with idempotence, five requests in flight and a move every 50 ms; return a sentence about the result."""
+    """Send with idempotence and five requests in flight, with a move every 50 ms. Return a sentence with the result."""
     deliveries: list[Delivery] = []
     async with EmbeddedCluster(brokers=3) as cluster:
         cluster.create_topic("t", replication_factor=3)

@@ -1,4 +1,4 @@
-"""Longest turn of the event loop under load, in milliseconds of CPU time: ``python -m benchmarks pauses``."""
+"""Longest iteration of the event loop under load, in ms of CPU time: ``python -m benchmarks pauses``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SPEEDS = {"lead": 1.0, "aiokafka": 0.2, "confluent_aio": 0.1}
 
 
 def case(name: str, records: int, contenders: list[Contender], topic: SinkTopic, work: str, **details: object) -> Case:
-    """Return a case that measures the turns of the event loop."""
+    """Return a case that measures iterations of the event loop."""
 
     def workload(contender: Contender, place: Brokers) -> Workload:
         return Workload(

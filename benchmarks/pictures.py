@@ -1,7 +1,7 @@
 """Draws the pictures of the documentation from the published results: ``python -m benchmarks pictures``.
 
-Costs and rates come from the tables in docs/benchmarks.md. The pictures of latencies while leaders move are drawn by
-the benchmark ``leader_move``.
+Costs and rates come from the tables in docs/benchmarks.md. The benchmark ``leader_move`` draws the pictures of
+latencies during leader moves.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 COSTS = ("produce, `await send()`", "produce, 1 KB with zstd", "consume, record objects", "consume, `async for`")
 RATES = ("produce, `await send()`", "produce, zstd", "produce, 1 KB with zstd", "consume, record objects")
-"""Beginnings of the names of the rows to draw."""
+"""Prefixes of the names of the rows to draw."""
 _WIDTH, _LEFT, _ROW = 760, 170, 46
 _DECADES = (0, 3)
-"""Exponents of the scale's ends: 1 and 1,000 ms."""
+"""Powers of ten at the ends of the scale, 1 and 1,000 ms."""
 
 
 def main(arguments: list[str]) -> None:
@@ -61,7 +61,7 @@ def pictures() -> dict[str, str]:
 
 
 def moves_of(path: Path) -> dict[str, list[float]]:
-    """Return each move's time beyond the leaderless time, by client, with idle brokers and the default backoff."""
+    """Return the time of each move without the leaderless time, by client, with idle brokers and default backoff."""
     found: dict[str, list[float]] = defaultdict(list)
     for move in read_csv(path.read_text()):
         if move["condition"] == IDLE and move["backoff_ms"] == 100:
@@ -70,7 +70,7 @@ def moves_of(path: Path) -> dict[str, list[float]]:
 
 
 def shown(section: str, beginnings: Sequence[str]) -> dict[tuple[str, str], Spread]:
-    """Return the figures of the first table in a section of the page, by row and client."""
+    """Return the figures in the first table of a section in docs/benchmarks.md, by row and client."""
     text = re.split(f"^#+ {section}$", PAGE.read_text(), maxsplit=1, flags=re.MULTILINE)[1]
     lines = takewhile(lambda line: line.startswith("|"), dropwhile(lambda line: line[:1] != "|", text.splitlines()))
     (_, *clients), _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
@@ -85,7 +85,7 @@ def shown(section: str, beginnings: Sequence[str]) -> dict[tuple[str, str], Spre
 
 
 def strips(title: str, series: Mapping[str, Sequence[float]]) -> str:
-    """Draw an SVG: a row for each client, with a dot for each value on a logarithmic scale, and p50 and p99."""
+    """Return an SVG with a row for each client: a dot for each value on a logarithmic scale, and p50 and p99."""
     bottom = 40 + _ROW * len(series)
     out = canvas(title, _WIDTH, bottom + 30)
 

@@ -1,15 +1,15 @@
-"""Time for which the brokers themselves had no leader: a lower bound for every client.
+"""Measures the time in which the brokers had no leader, which is a lower bound for every client.
 
-``python -m benchmarks.prober --bootstrap A,B,C --topic T --partitions N --seconds S`` asks each broker every two
-milliseconds if it leads the partitions, with ListOffsets, which only a leader answers. It uses ``--connections``
-connections in turn, since a busy broker takes long for each response. A gap is the time from the last response of the
-old leader to the first response of the new leader. The prober writes JSON to standard output: the gaps, or with
-``--every-answer`` the leaders of the first partition as [wall-clock second, the broker's index in ``--bootstrap``,
-second of the request].
+``python -m benchmarks.prober --bootstrap A,B,C --topic T --partitions N --seconds S`` sends a ListOffsets request,
+which only a leader answers, to each broker every two milliseconds. It uses ``--connections`` connections in turn,
+because a busy broker takes long for each response. A gap is the time from the last response of the old leader to the
+first response of the new leader. The prober writes the gaps to standard output as JSON. With ``--every-answer``, it
+writes the leaders of the first partition instead, as [time of the response, index of the broker in ``--bootstrap``,
+time of the request], with wall-clock times in seconds.
 
-With ``--writes`` the prober sends each broker a record every two milliseconds instead (Produce with ``acks=all``), and
-a response is an acknowledgement. This gap is longer, because a new leader acknowledges no record before its followers
-fetch from it. It is the gap that an ideal writer, which learns of every move at once, would see.
+With ``--writes``, the prober instead sends a record to each broker every two milliseconds (Produce with ``acks=all``).
+This gap is longer, because a new leader acknowledges no record before its followers fetch from it. An ideal producer,
+which learns of every move immediately, would have the same gap.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ LATEST = -1
 
 
 class Question(ABC):
-    """The request that is sent to every broker repeatedly. All brokers from 2.8 to 4.x support its version."""
+    """Request that the prober repeats. Brokers from 2.8 to 4.x support its version."""
 
     @abstractmethod
     def frame(self, correlation_id: int) -> bytes:
@@ -55,15 +55,15 @@ class Question(ABC):
 
     @abstractmethod
     def led(self, frame: memoryview) -> Iterable[int]:
-        """Return the partitions for which the response comes from a working leader."""
+        """Return the partitions for which the response comes from a leader that can serve requests."""
 
 
 class Leads(Question):
-    """Asks a broker if it leads the partitions."""
+    """ListOffsets request, which shows if a broker leads the partitions."""
 
     VERSION = 6
     LEADS = (0, OffsetNotAvailableError.code)
-    """Error codes that only a leader returns. The second means that it still waits for its followers."""
+    """Error codes that only a leader returns. The second means that the leader still waits for its followers."""
 
     def __init__(self, topic: str, partitions: Iterable[int]) -> None:
         asked = [ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in partitions]
@@ -78,7 +78,7 @@ class Leads(Question):
 
 
 class Writes(Question):
-    """Sends a broker a record to acknowledge. Readers ignore it, like a record of the load's warm-up."""
+    """Produce request with a record that readers ignore, like the records of a warm-up."""
 
     VERSION = 9
 
@@ -97,13 +97,13 @@ class Writes(Question):
 
 
 Seen = dict[int, list[tuple[float, int, float]]]
-"""Answers of leaders by partition: time, index of the broker among those asked, and time of the request."""
+"""Responses of leaders by partition: time of the response, index of the broker, and time of the request."""
 
 
 async def probe(
     index: int, server: str, question: Question, until: float, seen: Seen, every_s: float, offset_s: float
 ) -> None:
-    """Ask one broker until the end, or until it stops; record when it led each partition."""
+    """Send requests to one broker until the end, or until it stops, and record when it led each partition."""
     host, port = server.rsplit(":", 1)
     try:
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -127,7 +127,7 @@ async def ask(
     seen: Seen,
     every_s: float,
 ) -> None:
-    """Send the request repeatedly, and record the answers."""
+    """Send the request repeatedly, and record the responses."""
     correlation_id = 0
     while time.monotonic() < until:
         due = time.monotonic() + every_s
@@ -144,7 +144,7 @@ async def ask(
 async def leaders(
     bootstrap: str, kind: type[Any], topic: str, partitions: Sequence[int], seconds: float, connections: int
 ) -> Seen:
-    """Ask every broker for ``seconds``; return the answers sorted by time."""
+    """Send requests to all brokers for ``seconds``, and return the responses sorted by time."""
     seen: Seen = {index: [] for index in partitions}
     question: Question = kind(topic, partitions)
     until = time.monotonic() + seconds
@@ -159,7 +159,7 @@ async def leaders(
 
 
 def gaps_in(seen: Seen) -> list[tuple[float, float]]:
-    """Return every gap that is too long to be caused by the sampling, as (wall-clock second, milliseconds)."""
+    """Return the gaps that are too long to be caused by the sampling, as (wall-clock time in s, duration in ms)."""
     return sorted(
         (earlier, (later - earlier) * 1000)
         for answers in seen.values()

@@ -1,8 +1,8 @@
 """Cost of producing, by client: CPU time per record, and records/s.
 
-``python -m benchmarks produce``: records of 100 bytes and 1 KB, with and without compression and keys, with ``acks=1``
-and ``acks=all``, and with each of this client's methods for sending. It uses a sink broker, which is never the limit,
-and Apache Kafka.
+``python -m benchmarks produce`` sends records of 100 bytes and 1 KB, with and without compression and keys, with
+``acks=1`` and ``acks=all``, and with each of this client's methods for sending. It uses a sink broker, which is never
+the bottleneck, and Apache Kafka.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Times at which a consumer of one client receives the records of a load.
+"""Records when a consumer of any client receives the records of `benchmarks.load`.
 
 ``python -m benchmarks.reader CLIENT --bootstrap HOST:PORT --topic T`` reads partition 0 until SIGTERM. It then writes
-JSON to standard output: a pair [number of the record, wall-clock second of its first delivery] for each record. With
-``--group-protocol classic|consumer`` the consumer is the only member of a group that subscribes to the topic.
+JSON to standard output: [number of the record, wall-clock time of its first delivery in seconds] for each record. With
+``--group-protocol classic|consumer``, the consumer is the only member of a group that subscribes to the topic.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ async def confluent(options: argparse.Namespace, note: Note, **more: Any) -> Non
 
 
 def group_of(options: argparse.Namespace) -> str:
-    """Return the given group, or a group with the topic's name."""
+    """Return the given group id, or the name of the topic."""
     return str(getattr(options, "group", options.topic))
 
 

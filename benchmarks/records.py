@@ -1,7 +1,8 @@
-"""Cost of the record codec, compiled and pure, and of aiokafka's: ``python -m benchmarks records [--seconds 10]``.
+"""Cost of the record codec, compiled and in pure Python, and of aiokafka's codec.
 
-Prints nanoseconds per record, in batches of 1,000 records: the best of all turns in the given time. The codecs take
-turns in one process, so that a busy machine slows all of them equally.
+``python -m benchmarks records [--seconds 10]`` prints nanoseconds per record, in batches of 1,000 records. A figure is
+the best of all turns in the given time. The codecs take turns in one process, so a busy machine slows all of them
+equally.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ KINDS: dict[str, tuple[bytes | None, bytes, list[tuple[str, bytes | None]]]] = {
 
 
 def ours(codec: Any) -> dict[str, Job]:
-    """Return the timed operations of one variant of the codec."""
+    """Return the operations to measure with one variant of the codec."""
     jobs: dict[str, Job] = {}
     values = [b"x" * 100] * RECORDS
 
@@ -68,7 +69,7 @@ def ours(codec: Any) -> dict[str, Job]:
 
 
 def arrow(codec: Any) -> dict[str, Job]:
-    """Return the operation that decodes to Apache Arrow, if it is installed."""
+    """Return the operation that decodes to Apache Arrow, if pyarrow is installed."""
     try:
         import pyarrow  # noqa: F401
     except ImportError:
@@ -80,7 +81,7 @@ def arrow(codec: Any) -> dict[str, Job]:
 
 
 def aiokafkas() -> dict[str, Job]:
-    """Return the timed operations of aiokafka's compiled codec."""
+    """Return the operations to measure with aiokafka's compiled codec."""
     jobs: dict[str, Job] = {}
 
     def encode(key: bytes | None, value: bytes, headers: list[tuple[str, bytes | None]]) -> bytes:

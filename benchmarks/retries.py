@@ -1,10 +1,10 @@
 """Throughput of fresh records while other records wait in retry topics, compared with a run without failures.
 
 ``python -m benchmarks retries [--records 100000] [--rounds 3] [--scale 0.1] [--failing 0.05]``: a failing record fails
-for 1 to 60 seconds from its first attempt on, in units of ``--scale`` seconds. Each run is a process with one consumer,
-on an embedded broker in another process. A record is fresh at its first attempt. The table shows fresh records/s, and
-the CPU time of the consumer's process per fresh record in microseconds, from the first to the last fresh record. Both
-figures are from the round with the lowest CPU time.
+for 1 to 60 units of time after its first attempt, where ``--scale`` is the unit in seconds. Each run is a process with
+one consumer, on an embedded broker in another process. A record is fresh at its first attempt. The table shows fresh
+records/s, and CPU time of the consumer's process per fresh record in microseconds, from the first to the last fresh
+record. Both figures are from the round with the lowest CPU time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
 TOPIC, PARTITIONS = "orders", 6
 DELAYS_S = (10, 60, 600)
-"""Delays of the retry topics. In total, they exceed the time for which any record fails."""
+"""Delays of the retry topics. Their sum exceeds the time for which any record fails."""
 
 
 async def handle(servers: str, given: argparse.Namespace) -> None:

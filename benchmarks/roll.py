@@ -1,18 +1,18 @@
 """Latency while brokers are restarted one by one under load: KIP-951's roll simulation.
 
 ``python -m benchmarks roll [--real] [--shape high|low] [--per-second N] [--minutes M] [--acks all|1] [--linger-ms L]
-[--hints on|off] [--separate]``: uses the embedded cluster, in a separate process, or starts three brokers of Apache
-Kafka. The shapes are taken from the KIP:
+[--hints on|off] [--separate]`` uses the embedded cluster in a separate process, or starts three brokers of Apache
+Kafka. The shapes of the load are taken from the KIP:
 
 - ``high``: one topic of 9,000 partitions, 60 producers, three groups of 60 consumers, 23,400 records/s of 512 bytes;
 - ``low``: one topic of 108 partitions, 6 producers, three groups of 6 consumers, 234,000 records/s.
 
 All clients run in this process, and share connections and metadata unless ``--separate`` is given. Each shape runs with
-and without leader hints. Leaders move when a broker shuts down. Halfway to the next restart they move back to their
-preferred brokers. Latencies are counted from the time at which a record is due, so that a client that falls behind
-cannot hide it, until its acknowledgement (produce) or until a consumer has it (end to end). They cover the minutes in
-which brokers are restarted. No record may be lost or duplicated. With ``--traces HOST:PORT`` the times of every record
-are written to the topic ``traces`` there, from which ``spark_traces`` makes its tables and pictures.
+and without leader hints. Leaders move when a broker shuts down. Halfway to the next restart, they move back to their
+preferred brokers. A latency is the time from when a record is due to its acknowledgement (produce), or to its delivery
+by a consumer (end to end). A client that falls behind therefore cannot hide the delay. Latencies cover the minutes in
+which brokers are restarted. No record may be lost or duplicated. With ``--traces HOST:PORT``, the times of all records
+are written to the topic ``traces`` of this cluster, from which ``spark_traces`` makes its tables and pictures.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from .traces import TRACES, prepare_topic, write_traces
 
 WARM_UP_S = 5.0
 SETTLED_WITHIN_S = 120.0
-"""Time limit in seconds. Groups of 60 members need several rounds of heartbeats to assign all partitions."""
+"""Seconds within which groups must assign all partitions. Groups of 60 members need several rounds of heartbeats."""
 SETTLE_S = 1.0
-"""Minimum seconds between two events that move leaders."""
+"""Minimum number of seconds between two events that move leaders."""
 KEPT_BYTES = 2_000_000_000
-"""Maximum bytes of records kept in the topic."""
+"""Maximum number of bytes that the topic retains."""
 
 
 class Shape(NamedTuple):
-    """A topic, the clients that write to it and read from it, and the rate of records."""
+    """Shape of a load: a topic, the numbers of clients, and the rate of records."""
 
     partitions: int
     producers: int
     consumers: int
-    """Number of consumers of each subscription."""
+    """Number of consumers in each group."""
     per_second: float
 
 
@@ -114,7 +114,7 @@ async def roll(
             await settled(readers, shape.partitions)
             await asyncio.sleep(WARM_UP_S)
             gc.collect()
-            gc.disable()  # a collection would visit hundreds of clients for at least 0.1 s, and free nothing
+            gc.disable()  # a collection would visit hundreds of clients, which takes 0.1 s, and would free no memory
             load.measuring = True
             cpu_s, began = time.process_time(), time.monotonic()
             restarts = await restart_all(restart, admin, load, 60 * options.minutes)
@@ -154,14 +154,14 @@ async def roll(
 
 
 async def settled(readers: Sequence[tuple[Consumer, int]], partitions: int) -> None:
-    """Wait until each subscription's consumers own all partitions; raise TimeoutError."""
+    """Wait until the consumers of each group own all partitions. Raises TimeoutError."""
     async with asyncio.timeout(SETTLED_WITHIN_S):
         while set(owned(readers).values()) != {partitions}:  # noqa: ASYNC110 (no event announces an assignment)
             await asyncio.sleep(0.2)
 
 
 def owned(readers: Sequence[tuple[Consumer, int]]) -> Counter[int]:
-    """Return the number of partitions that each subscription's consumers own."""
+    """Return the number of partitions that the consumers of each group own."""
     found: Counter[int] = Counter()
     for consumer, number in readers:
         found[number] += len(consumer.assignment())
@@ -169,7 +169,7 @@ def owned(readers: Sequence[tuple[Consumer, int]]) -> Counter[int]:
 
 
 async def restart_all(restart: Restart, admin: AdminClient, load: Load, seconds: float) -> list[float]:
-    """Restart the brokers in turn within ``seconds``; return the times at which each began to shut down."""
+    """Restart the brokers one by one within ``seconds``. Return the time at which each began to shut down."""
     began = time.monotonic()
     each_s = seconds / BROKERS
     restarts = []

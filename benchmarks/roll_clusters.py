@@ -1,4 +1,7 @@
-"""Clusters whose brokers ``roll`` restarts. ``python -m benchmarks.roll_clusters`` serves the embedded cluster."""
+"""Clusters whose brokers the benchmark ``roll`` restarts.
+
+``python -m benchmarks.roll_clusters`` runs the embedded cluster.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 BROKERS = 3
 DOWN_S = 1.0
 DRAIN_MS = 300
-"""Time in milliseconds for which a broker that shuts down cleanly still answers after its leaders have moved."""
+"""Milliseconds for which a broker still responds during a clean shutdown, after its leaders have moved."""
 REAL_OPTIONS = {
     # With Kafka's defaults, a follower may wait for a second after a move, which delays every acknowledgement.
     "replica.fetch.backoff.ms": "20",
@@ -28,7 +31,7 @@ Restart = Callable[[int], Awaitable[None]]
 
 @asynccontextmanager
 async def embedded() -> AsyncIterator[tuple[str, Restart]]:
-    """Run an embedded cluster in a separate process, which takes commands line by line."""
+    """Run an embedded cluster in a separate process, which reads one command per line."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "benchmarks.roll_clusters", stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )

@@ -1,4 +1,4 @@
-"""Writers and readers of ``roll``, and their measurements."""
+"""Producers and consumers of the benchmark ``roll``, and their measurements."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ SUBSCRIPTIONS = 3
 VALUE_BYTES = 512
 DRAIN_S = 60.0
 RESTART_S = 10.0
-"""Records due within this many seconds after the beginning of a shutdown are traced as part of the restart."""
+"""Seconds after the beginning of a shutdown in which a record that is due is traced as part of the restart."""
 _HEAD = struct.Struct(">dq")
-"""The time at which a record was due, and its number, which is negative if the record does not count."""
+"""Start of a record's value: the time when it was due, and its number, which is negative if it does not count."""
 
 
 class Times:
@@ -57,7 +57,7 @@ class Subscription:
         self._seen = bytearray()
 
     def note(self, number: int) -> bool:
-        """Count a record; return True if it came for the first time."""
+        """Count a record. Return True if it was delivered for the first time."""
         if number >= len(self._seen):
             self._seen.extend(bytes(number + 1_000_000 - len(self._seen)))
         if self._seen[number]:
@@ -69,8 +69,7 @@ class Subscription:
 
 
 class Kept:
-    """Times at which each record was due, acknowledged, and read by one subscription, which changes with each
-    record."""
+    """Times at which each record was due, acknowledged, and read by one group, which changes from record to record."""
 
     def __init__(self) -> None:
         self._due, self._acked, self._read = array("d"), array("d"), array("d")
@@ -89,7 +88,7 @@ class Kept:
             self._read[number] = at
 
     def traces(self, run: str, client: str, restarts: Sequence[float]) -> Iterator[Trace]:
-        """Yield the times of every record; ``restarts`` are the times at which brokers began to shut down, in order."""
+        """Yield the times of all records. ``restarts`` are the times at which brokers began to shut down, in order."""
         for number, times in enumerate(zip(self._due, self._acked, self._read, strict=True)):
             due, *reached = times
             before = bisect_right(restarts, due)
@@ -103,7 +102,7 @@ class Load:
     """Writers and readers, and their measurements."""
 
     def __init__(self, topic: str, per_second: float, producers: Sequence[Producer], *, keep: bool = False) -> None:
-        """``keep``: store the times of every record in `kept`."""
+        """Create a load. With ``keep``, the times of all records are stored in `kept`."""
         self.produce, self.end_to_end = Times(), Times()
         self.subscriptions = [Subscription() for _ in range(SUBSCRIPTIONS)]
         self.sent = self.acknowledged = self.failed = 0
@@ -142,7 +141,7 @@ class Load:
             self.kept.acked(number, now)
 
     async def read(self, consumer: Consumer, number: int) -> None:
-        """Read until cancelled, as one consumer of a subscription."""
+        """Read as a member of a group until cancelled."""
         subscription = self.subscriptions[number]
         async for batch in consumer.batches():
             now = time.monotonic()
@@ -155,12 +154,12 @@ class Load:
             self._progress.set()
 
     def pending(self) -> tuple[int, int]:
-        """Return the number of unacknowledged records, and of records that a subscription has not read."""
+        """Return the number of unacknowledged records, and of records that some group has not read."""
         unread = self.sent - self.failed - min(each.read for each in self.subscriptions)
         return self.sent - self.acknowledged - self.failed, unread
 
     async def drain(self) -> None:
-        """Wait for pending records; records that take longer are not counted."""
+        """Wait for pending records, with a time limit. Records that take longer are not counted."""
         try:
             async with asyncio.timeout(DRAIN_S):
                 while any(self.pending()):

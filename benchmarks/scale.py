@@ -1,7 +1,7 @@
-"""Growth of the cost of a record with the number of partitions and clients: ``python -m benchmarks scale``.
+"""Cost of a record for different numbers of partitions and clients: ``python -m benchmarks scale``.
 
-Produces to 1, 100 and 9,000 partitions, which the client chooses or which change every 20 records, and produces from 1,
-10 and 100 clients in one process.
+Produces to 1, 100 and 9,000 partitions, which the client chooses or which change every 20 records. Also produces from
+1, 10 and 100 clients in one process.
 """
 
 from __future__ import annotations

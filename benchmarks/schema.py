@@ -1,8 +1,9 @@
-"""Cost of Avro with a schema registry, and with confluent-kafka: ``python -m benchmarks schema [--records 1000000]``.
+"""Cost of Avro with a schema registry, compared with confluent-kafka.
 
-Prints the CPU time per record in microseconds, in one process, and the number of requests to the registry. Records of
-five fields are serialized, deserialized one by one, and read in batches from a topic of an embedded cluster: as bytes,
-dicts, and columns for Arrow. The figures for batches include the CPU time of the cluster.
+``python -m benchmarks schema [--records 1000000]`` prints the CPU time per record in microseconds, in one process, and
+the number of requests to the registry. Records with five fields are serialized and deserialized one by one. They are
+also read in batches from a topic of an embedded cluster, as bytes, dicts, and Arrow columns. The figures for batches
+include the CPU time of the cluster.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ SCHEMA = {
 
 
 def order(number: int) -> dict[str, Any]:
-    """Return a value."""
+    """Return the value of a record."""
     note = "gift" if number % 2 else None
     return {"id": number, "customer": f"customer-{number}", "cents": number % 10_000, "note": note, "at": number}
 
@@ -57,7 +58,7 @@ def main(arguments: list[str]) -> None:
 
 
 async def measured(records: int) -> list[list[str]]:
-    """Measure the table's rows."""
+    """Measure, and return the rows of the table."""
     rows: list[list[str]] = []
 
     def note(what: str, seconds: float, count: int, asked: int) -> None:
@@ -85,7 +86,7 @@ async def measured(records: int) -> list[list[str]]:
 
 
 def best(work: Callable[[Any], Any], contents: list[Any]) -> float:
-    """Return the minimum processor time of ``work`` for all contents."""
+    """Return the minimum CPU time of ``work`` per item of ``contents``."""
     found: list[float] = []
     for _ in range(TRIES):
         began = time.process_time()
@@ -109,7 +110,7 @@ async def ours(url: str) -> Pair:
 
 
 async def theirs(url: str) -> Pair:
-    """Return confluent-kafka's counterparts."""
+    """Return the serializer and deserializer of confluent-kafka, ready to use."""
     client: Any = SchemaRegistryClient({"url": url})
     context = SerializationContext("orders", MessageField.VALUE)
     serializer: Any = AvroSerializer(client, json.dumps(SCHEMA))  # pyright: ignore[reportCallIssue]

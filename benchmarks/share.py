@@ -1,13 +1,13 @@
-"""Share groups: cost of a record, and of a leader move, by client.
+"""Cost of a record, and of a leader move, in share groups, by client.
 
-``python -m benchmarks share``: acquires and accepts records on Apache Kafka with this client, confluent-kafka's
+``python -m benchmarks share`` acquires and accepts records on Apache Kafka with this client, confluent-kafka's
 ShareConsumer and Java's KafkaShareConsumer. Acknowledgements are implicit or explicit. This client is also measured
 with its other methods.
 
-``python -m benchmarks share --moves 20``: moves a partition's leader this many times for each client, which takes ten
-records at a time and waits for their acknowledgements. A move's figure is the time from the last acknowledgement
-accepted by the former leader to the first accepted by the new leader, minus the brokers' own time. A prober measures
-the brokers' time with continuous requests to every broker.
+``python -m benchmarks share --moves 20`` moves the leader of a partition this many times for each client, which takes
+ten records at a time and waits for their acknowledgements. The figure of a move is the time from the last
+acknowledgement that the old leader accepts to the first that the new leader accepts, minus the brokers' own time. A
+prober measures the brokers' time with continuous requests to all brokers.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ SETTLE_S = 3.0
 EVERY_S = 1.5
 """Seconds from one move to the next."""
 MOVED_RECORDS = 20_000
-"""Number of records per move: more than a client takes between two moves."""
+"""Number of records per move, more than any client takes between two moves."""
 
 
 async def new_group(bootstrap: str) -> str:
-    """Create a share group that begins with a topic's first record."""
+    """Create a share group that starts at the beginning of topics, and return its name."""
     group = f"benchmark-{uuid.uuid4().hex}"
     resource = ConfigResource(ConfigResourceType.GROUP, group)
     async with AdminClient(bootstrap) as admin:
@@ -57,7 +57,7 @@ async def new_group(bootstrap: str) -> str:
 
 
 def case(name: str, contenders: list[Contender], records: int, method: str) -> Case:
-    """Return a case of records of three partitions."""
+    """Return a case with records of three partitions."""
     topic = SinkTopic(PARTITIONS, -(-records * 3 // 2 // PARTITIONS))
 
     def workload(contender: Contender, place: Brokers) -> Workload:
@@ -106,8 +106,8 @@ def gaps(
 ) -> list[tuple[float, float]]:
     """Return the gaps of the moves whose end both the client and the prober have seen.
 
-    The client's gap is its longest around the prober's time without acknowledgements, because a busy machine causes
-    unrelated gaps.
+    The client's gap is the longest gap that overlaps the prober's time without acknowledgements, because a busy machine
+    causes other gaps.
     """
     found = []
     for this, following in itertools.pairwise(moves):
@@ -124,7 +124,7 @@ def gaps(
 
 
 def compare_moves(place: Brokers, options: argparse.Namespace) -> None:
-    """Measure every client's moves in turn; the first turn warms the brokers up."""
+    """Measure the moves of all clients in turn. The first turn warms the brokers up."""
     topic = place.topic(SinkTopic(1, MOVED_RECORDS * (options.moves + 5), replicas=3))
     asyncio.run(moved("lead", place, topic, 2))
     rows: list[list[object]] = []

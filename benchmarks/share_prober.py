@@ -1,10 +1,10 @@
-"""Time without any acknowledgement while the leader moves: a lower bound for a member of a share group.
+"""Measures the time without acknowledgements during a leader move, a lower bound for members of a share group.
 
-``python -m benchmarks.share_prober --bootstrap A,B,C --topic-id UUID --group G --seconds S``: requests one record of
-the topic's only partition from each broker every few milliseconds, on a separate connection to each. The same request
+``python -m benchmarks.share_prober --bootstrap A,B,C --topic-id UUID --group G --seconds S`` requests one record of the
+topic's only partition from each broker every few milliseconds, on a separate connection to each. The same request
 acknowledges the previous record. A broker returns records and accepts acknowledgements only if it is the leader and has
-read the group's state. The prober writes the acknowledgements to standard output as JSON: [wall-clock second, the
-broker's index in ``--bootstrap``].
+read the group's state. The prober writes the acknowledgements to standard output as JSON: [wall-clock time in seconds,
+index of the broker in ``--bootstrap``].
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_BYTES = 1 << 16
 
 
 class Probe:
-    """One broker's share session."""
+    """Share session with one broker."""
 
     def __init__(self, group: str, topic_id: uuid.UUID) -> None:
         self._group = group
@@ -42,7 +42,7 @@ class Probe:
         self._topic_id = topic_id
         self._epoch = 0
         self._given: list[AcknowledgementBatch] = []
-        """Records of the previous answer, which the next request acknowledges."""
+        """Records of the previous response, which the next request acknowledges."""
 
     def frame(self, correlation_id: int) -> bytes:
         """Return the next encoded request."""
@@ -62,7 +62,7 @@ class Probe:
         return b"".join(encode_request(request, VERSION, correlation_id, "prober"))
 
     def took(self, frame: memoryview) -> bool:
-        """Return True if the answer confirms an acknowledgement."""
+        """Return True if the response confirms an acknowledgement."""
         _, answer = decode_response(ShareFetchResponse, VERSION, frame)
         asked, self._given = self._given, []
         if answer.error_code:
@@ -85,7 +85,7 @@ Seen = list[tuple[float, int]]
 
 
 async def probe(index: int, server: str, one: Probe, until: float, seen: Seen) -> None:
-    """Ask one broker until the end."""
+    """Send requests to one broker until the end."""
     host, port = server.rsplit(":", 1)
     reader, writer = await asyncio.open_connection(host, int(port))
     correlation_id = 0
@@ -101,7 +101,7 @@ async def probe(index: int, server: str, one: Probe, until: float, seen: Seen) -
 
 
 async def run(options: Any) -> Seen:
-    """Ask every broker; return the observations sorted by time."""
+    """Send requests to all brokers, and return the observations sorted by time."""
     seen: Seen = []
     until = time.monotonic() + options.seconds
     async with asyncio.TaskGroup() as tasks:

@@ -1,7 +1,8 @@
 """Cost of this package's Spark source and sink, and of Spark's own connector, which take turns in one session.
 
-    python -m benchmarks spark # starts a broker; Maven fetches the connector python -m benchmarks spark --partitions 6
-    --only read count --records 500000 python -m benchmarks spark --bootstrap HOST:9092 --alone # without the connector
+    python -m benchmarks spark                  # starts a broker; Maven fetches the connector
+    python -m benchmarks spark --partitions 6 --only read count --records 500000
+    python -m benchmarks spark --bootstrap HOST:9092 --alone    # without the connector
 
 The records of each topic have 100 bytes, and are spread evenly over its partitions. Compare ratios within one run, not
 figures of different runs. `tests.spark.beside_connector` compares the results of both formats.
@@ -43,7 +44,7 @@ _VALUE = StructType([StructField("value", BinaryType())])
 _TRIGGER_MS = 200
 _ROWS_PER_TRIGGER = 600
 _WARM_BATCHES = 10
-"""Number of first micro-batches that do not count."""
+"""Number of micro-batches at the beginning that do not count."""
 _SAMPLE_S = 0.2
 """Interval of samples of memory."""
 
@@ -117,7 +118,7 @@ class Cost(NamedTuple):
 
     seconds: float
     cpu_s: float
-    """Processor time of the JVM and all Python processes below it."""
+    """Processor time of the JVM and its Python processes in seconds."""
 
 
 Costs = Mapping[str, Sequence[Cost]]
@@ -157,7 +158,7 @@ def _stats() -> dict[int, tuple[int, float]]:
             try:
                 fields = (entry / "stat").read_text().rpartition(") ")[2].split()
             except OSError:
-                continue  # the process has ended meanwhile
+                continue  # the process has ended in the meantime
             found[int(entry.name)] = (int(fields[1]), sum(int(field) for field in fields[11:15]) / _TICKS)
     return found
 
@@ -222,7 +223,7 @@ def _reading(
 
     def run(kind: str) -> None:
         reader = spark.read.format(kind).option("kafka.bootstrap.servers", given.bootstrap).option("subscribe", topic)
-        # The connector does not accept a schema.
+        # Spark's connector does not accept a schema.
         found = query((reader.schema(schema) if schema is not None and kind == FORMAT else reader).load())
         assert found == expected, f"{found} of {expected} rows"
 
@@ -330,14 +331,14 @@ def _micro_batches(
 
 
 def _memory(spark: SparkSession, given: argparse.Namespace, partitions: int) -> Iterator[list[Any]]:
-    """Measure a separate session for each format, because a JVM keeps the memory of earlier queries."""
+    """Measure each format in a separate session, because a JVM keeps the memory of earlier queries."""
     _filled(given, partitions)
     found = [_peak_mib(given, kind, partitions) for kind in given.formats]
     yield ["memory of a read", partitions, *(f"{one:.0f} MiB" for one in found), f"{found[0] / found[-1]:.2f}", ""]
 
 
 def _peak_mib(given: argparse.Namespace, kind: str, partitions: int) -> float:
-    """Return a session's peak memory, of JVM and Python processes together, while it reads a topic twice."""
+    """Return the peak memory in MiB of a session that reads a topic twice, including JVM and Python processes."""
     command = [sys.executable, "-m", "benchmarks", "spark", "--bootstrap", given.bootstrap, "--formats", kind]
     command += ["--only", "read", "--repeat", "1", "--records", str(given.records), "--partitions", str(partitions)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=_ROOT) as child:
@@ -351,7 +352,7 @@ def _peak_mib(given: argparse.Namespace, kind: str, partitions: int) -> float:
 
 
 def _proportional_kib(pid: int) -> int:
-    """Return the memory of a process, with its proportion of shared memory; 0 if it has ended."""
+    """Return the memory of a process in KiB, including its share of shared memory; 0 if the process has ended."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:

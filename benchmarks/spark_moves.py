@@ -1,10 +1,10 @@
-"""Computes the tables of ``each_move`` from its traces with Spark: the cost of each leader move for each client.
+"""Computes the tables of ``each_move``, the cost of each leader move for each client, from its traces with Spark.
 
     python -m benchmarks spark_moves --bootstrap localhost:9092 [--csv FILE]
 
 Spark reads the times of all records and all moves, finds the gap at each move, and computes medians and percentiles
-with their 95 % confidence intervals. This needs Java 17+ and the ``spark`` extra. With ``--csv`` every move is also
-written to a file, from which ``pictures`` draws its picture, and which ``agree`` accepts as a run.
+with 95 % confidence intervals. This needs Java 17+ and the ``spark`` extra. With ``--csv``, every move is also written
+to a file, from which ``pictures`` draws its picture, and which ``agree`` accepts as a run.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _median(values: Sequence[float]) -> float:
 
 
 def rows(figures: DataFrame, condition: str, field: str) -> list[list[Any]]:
-    """Return one table of a condition's moves: client, number, the brokers' medians, and the field's estimates."""
+    """Return the rows of a table for a condition: client, number of moves, the brokers' medians, and the estimates."""
     estimates, median = (
         f.udf(function, kind, useArrow=False)  # Spark's conversion with Arrow would need pandas
         for function, kind in ((_estimates, "array<array<double>>"), (_median, "double"))

@@ -1,10 +1,10 @@
-"""Computes KIP-951's tables from traces: p50, p99, p99.9 and maximum of each phase for each client, hints on and off.
+"""Computes the tables of KIP-951 from traces: p50, p99, p99.9 and maximum for each phase and client.
 
     python -m benchmarks spark_traces --bootstrap localhost:9092 --topic traces
 
-Spark reads the topic that `benchmarks.traces.write_traces` has written, and reduces it to a few hundred figures,
-whatever its size. ``spark-submit --master ... -m benchmarks`` does the same on a cluster. Prints the tables, and draws
-pictures of latency over time. Needs Java 17+ and the ``spark`` extra.
+Spark reads a topic that `benchmarks.traces.write_traces` has written, and reduces it to a few hundred figures, whatever
+its size. ``spark-submit --master ... -m benchmarks`` does the same on a cluster. The program prints the tables, and
+draws pictures of latency over time. It needs Java 17+ and the ``spark`` extra.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from .traces import SCHEMA
 LATENCIES = {"acked": "send to acknowledgement", "consumed": "send to the consumer's hands"}
 _SHARES = (0.5, 0.99, 0.999)
 _ACCURACY = 100_000
-"""Accuracy of percentiles: ranks are exact to one in this number."""
+"""Accuracy of percentiles for Spark: the relative error of ranks is the reciprocal of this number."""
 _SLICES = 400
-"""Number of a run's time slices in a picture; each has three dots for every client."""
+"""Number of time slices of a run in a picture. Each slice has three dots for every client."""
 
 
 EVERYTHING = "the whole run"
@@ -52,7 +52,7 @@ def read_values(spark: SparkSession, bootstrap: str, topic: str, schema: str) ->
 
 
 def read_traces(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
-    """Return the topic's traces, with latencies in milliseconds and each record's second of the run."""
+    """Return the traces of a topic, with latencies in milliseconds and the time of each record since the start."""
     traces = read_values(spark, bootstrap, topic, SCHEMA)
     starts = traces.groupBy("run", "client").agg(f.min("sent_us").alias("start_us"))
     return traces.join(f.broadcast(starts), ["run", "client"]).select(
@@ -90,7 +90,7 @@ def latency_rows(traces: DataFrame, latency: str) -> list[list[Any]]:
 
 
 def picture(traces: DataFrame, latency: str, title: str) -> str:
-    """Draw an SVG of latency over time: p50, p99 and maximum of each slice of time, over all runs of a client."""
+    """Return an SVG of latency over time: p50, p99 and maximum in each slice of time, over all runs of a client."""
     reached = traces.where(f.col(latency).isNotNull())
     phases = reached.groupBy("phase").agg(f.min("second").alias("begin"), f.max("second").alias("end")).collect()
     width = max((row.end for row in phases), default=1.0) / _SLICES

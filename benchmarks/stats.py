@@ -1,4 +1,4 @@
-"""Statistics of samples, tables for terminals and Markdown, and a picture of latency over time."""
+"""Statistics of samples, Markdown tables, and a picture of latency over time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RESAMPLES = 2_000
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """Return the value below which ``share`` (0 to 1) of the ordered values lie; NaN if there are none."""
+    """Return the value below which a share (0 to 1) of the sorted values lies, or NaN if there are no values."""
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else math.nan
 
 
@@ -24,7 +24,7 @@ def latency_row(values: Sequence[float]) -> list[float]:
 
 
 class Estimate(NamedTuple):
-    """A figure with its 95 % confidence interval."""
+    """Figure with its 95 % confidence interval."""
 
     value: float
     low: float
@@ -36,33 +36,33 @@ class Estimate(NamedTuple):
 
 
 Statistic = Callable[[Sequence[float]], float]
-"""A statistic of sorted values."""
+"""Function that computes a statistic of sorted values."""
 
 
 def quantile(share: float) -> Statistic:
-    """Return the statistic for the percentile of a share from 0 to 1."""
+    """Return the statistic for a quantile from 0 to 1."""
     return lambda ordered: percentile(ordered, share)
 
 
 def resampled(values: Sequence[float], statistic: Statistic, seed: int = 1) -> list[float]:
-    """Return the statistic of each bootstrap resample of the values. Equal seeds draw the same resamples."""
+    """Return the statistic in each bootstrap resample of the values. The same seed gives the same resamples."""
     draw, ordered = random.Random(seed), sorted(values)
     return [statistic(sorted(draw.choices(ordered, k=len(ordered)))) for _ in range(RESAMPLES)]
 
 
 def estimate(values: Sequence[float], statistic: Statistic) -> Estimate:
-    """Return the statistic of the values, with the interval of a percentile bootstrap."""
+    """Return the statistic of the values, with its interval from a percentile bootstrap."""
     return within(statistic(sorted(values)), resampled(values, statistic))
 
 
 def within(value: float, resamples: Sequence[float]) -> Estimate:
-    """Return a figure with the interval that holds 95 % of its resamples."""
+    """Return a figure with the interval that contains 95 % of its resamples."""
     ordered = sorted(resamples)
     return Estimate(value, percentile(ordered, 0.025), percentile(ordered, 0.975))
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Format a Markdown table with aligned columns: the first column to the left, the rest to the right."""
+    """Format a Markdown table. The first column is left-aligned, and all other columns are right-aligned."""
     cells = [[_cell(value) for value in row] for row in (header, *rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
 
@@ -90,7 +90,7 @@ _WIDTH, _PANEL, _LEFT, _TOP = 920, 150, 70, 40
 
 
 def canvas(title: str, width: int, height: int, left: int = 16) -> list[str]:
-    """Return the first lines of an SVG, dark in the reader's dark mode; the caller ends it with ``</svg>``."""
+    """Return the first lines of an SVG that supports dark mode. The caller adds the closing ``</svg>``."""
     size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     return [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">',
@@ -102,9 +102,9 @@ def canvas(title: str, width: int, height: int, left: int = 16) -> list[str]:
 def latency_picture(
     title: str, series: Mapping[str, Sequence[tuple[float, float]]], marks: Sequence[float] = ()
 ) -> str:
-    """Draw an SVG: a panel for each client, with a dot for each sample (seconds, milliseconds), on a logarithmic scale.
+    """Return an SVG with a panel for each client, and a dot for each sample (seconds, ms) on a logarithmic scale.
 
-    ``marks`` are seconds of events; each is a thin vertical line in every panel.
+    ``marks`` are times of events in seconds, which become thin vertical lines in every panel.
     """
     seconds = max((at for samples in series.values() for at, _ in samples), default=1.0)
     highest = max((ms for samples in series.values() for _, ms in samples), default=1.0)
@@ -136,7 +136,7 @@ def latency_picture(
 
 
 def _dots(samples: Sequence[tuple[float, float]], x: Callable[[float], float], y: Callable[[float], float]) -> str:
-    """Return a path with a dot for every sample; dots that touch within a column two pixels wide become one stroke."""
+    """Return a path with a dot for every sample. Touching dots within a column of two pixels become one stroke."""
     columns: dict[int, set[int]] = {}
     for at, ms in samples:
         columns.setdefault(2 * round(x(at) / 2), set()).add(round(y(ms)))

@@ -1,7 +1,7 @@
 """Latency of acknowledgements at a steady rate of records: ``python -m benchmarks steady``.
 
-Sends to six partitions with three replicas on Apache Kafka, with ``acks=all``, each client's default batch size and a
-linger of 5 ms. Latencies are counted from when a record is due, so that a client that falls behind cannot hide it.
+Sends to six partitions with three replicas on Apache Kafka, with ``acks=all``, the default batch size of each client,
+and a linger of 5 ms. Latencies are measured from when a record is due, so a client that falls behind cannot hide it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from .suite.workload import Workload
 
 SECONDS = 5
 RATES = {1_000: 5, 20_000: 5, 100_000: 2}
-"""Number of contenders that can sustain each rate, by records/s."""
+"""Number of contenders that can sustain each rate in records/s."""
 CONTENDERS = [OURS[0], PEERS[2], OURS[1], PEERS[0], PEERS[1]]
 
 
 def case(rate: int, contenders: list[Contender]) -> Case:
-    """Return a case with this rate of records."""
+    """Return a case with this rate in records/s."""
 
     def workload(contender: Contender, place: Brokers) -> Workload:
         return Workload(

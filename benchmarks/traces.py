@@ -1,6 +1,6 @@
-"""Times of every record and every leader move of a benchmark, written to topics for Spark.
+"""Writes the times of all records and leader moves of a benchmark to topics.
 
-``python -m benchmarks spark_traces`` and ``spark_moves`` read them.
+``python -m benchmarks spark_traces`` and ``spark_moves`` read them with Spark.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from aiokafka_lead import AdminClient, Producer
 from aiokafka_lead.admin import NewTopic
 
 TRACES, MOVES = "traces", "moves"
-"""The topics' names."""
+"""Names of the topics."""
 SCHEMA = "run string, client string, phase string, record bigint, sent_us bigint, acked_us bigint, consumed_us bigint"
-"""A trace's fields in Spark's SQL; the topic's values are JSON objects with these fields."""
+"""Fields of a trace as a schema of Spark SQL. Values in the topic are JSON objects with these fields."""
 MOVE_SCHEMA = (
     "run string, client string, condition string, backoff_ms bigint, at_us bigint, until_us bigint, "
     "leaderless_us bigint, stopped_us bigint, started_us bigint, at_once_us bigint"
 )
-"""The fields of a move's trace."""
+"""Fields of a move's trace as a schema of Spark SQL."""
 _AT_ONCE = 5_000
 _PARTITIONS = 6
 
 
 class Trace(NamedTuple):
-    """A record's times, in microseconds of a single clock; None for a step that never happened."""
+    """Times of a record in microseconds of the same clock, or None for a step that never happened."""
 
     run: str
     client: str
@@ -41,7 +41,7 @@ class Trace(NamedTuple):
 
 
 class MoveTrace(NamedTuple):
-    """A leader move of the only partition that a run wrote to, in microseconds of the same clock as its records."""
+    """Leader move of the only partition of a run, with times in microseconds of the same clock as its records."""
 
     run: str
     client: str
@@ -62,15 +62,14 @@ class MoveTrace(NamedTuple):
 
 
 async def prepare_topic(bootstrap: str, topic: str) -> None:
-    """Create the topic if it does not exist. This is done before a measurement, whose results could otherwise be
-    lost."""
+    """Create the topic if it does not exist. Call this before a measurement, whose results could otherwise be lost."""
     async with AdminClient(bootstrap) as admin:
         if topic not in await admin.list_topics():
             await admin.create_topics([NewTopic(topic, _PARTITIONS)])
 
 
 async def write_traces(bootstrap: str, topic: str, traces: Iterable[Trace | MoveTrace]) -> int:
-    """Append traces to the topic in chunks, since they may not fit in memory; return their number."""
+    """Append traces to the topic in chunks, because they may not fit in memory. Return their number."""
     written = 0
     left = iter(traces)
     async with Producer(bootstrap, compression_type="zstd") as producer:

@@ -1,8 +1,9 @@
-"""Cost of tracing and metrics in microseconds of CPU time per record: off, not sampled, sampled at 1 %, and sampled.
+"""Cost of tracing and metrics in CPU time per record: off, not sampled, sampled at 1 %, and always sampled.
 
-``python -m benchmarks tracing [--records 50000] [--rounds 7]``: uses a broker that is never the limit. A request is a
-span of the application, with ten records. Spans are not exported, because the cost would depend on the exporter. The
-cases take turns. The figure is the minimum of a case's rounds, followed by the difference from the first case.
+``python -m benchmarks tracing [--records 50000] [--rounds 7]`` uses a broker that is never the bottleneck. A request is
+a span of the application with ten records. Spans are not exported, because the cost would depend on the exporter. The
+cases take turns. The figure of a case is the minimum of its rounds in microseconds, followed by the difference from the
+first case.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ VALUE = b"x" * 100
 
 
 class Case(NamedTuple):
-    """A way to trace records."""
+    """Way to trace records."""
 
     name: str
     sampler: Sampler | None
-    """The sampler, or None without tracing."""
+    """Sampler, or None without tracing."""
     requests: bool
-    """True if the records are sent within requests."""
+    """True to send the records within requests."""
     metrics: bool = False
 
 
@@ -90,7 +91,7 @@ async def produce(servers: str, case: Case, way: Way, records: int) -> float:
 
 
 async def consume(servers: str, case: Case, records: int) -> float:
-    """Return the microseconds per record in a loop over records that carry no trace context."""
+    """Return the microseconds per read record. The records have no trace context."""
     topic = SinkTopic(1, records).name
     async with Consumer(topic, bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
         left = records

@@ -1,14 +1,14 @@
 """Rate and cost of successive transactions on Apache Kafka, by client.
 
-    python -m benchmarks transactions --rounds 2 # all cases, in about nine minutes python -m benchmarks transactions
-    --case "1 partition" # one case python -m benchmarks transactions --client franz --join # one client, added to the
-    saved results
+    python -m benchmarks transactions --rounds 2                # all cases, in about nine minutes
+    python -m benchmarks transactions --case "1 partition"      # one case
+    python -m benchmarks transactions --client franz --join     # one client, added to the saved results
 
-The first cases measure transactions per second and the time of a commit, for 12 records to one partition and to six.
-The last case measures the cost of a record in transactions of 1,000 records, and without transactions, with a flush
-instead of each commit. Every client uses its defaults, except for idempotence and a linger of 5 ms. In a pipeline
-(`TransactionPipeline`) the time to leave a block counts as the commit, and the rate includes the response to the last
-commit.
+The first cases measure transactions per second and the time of a commit, with 12 records to one partition and to six.
+The last case measures the cost of a record in transactions of 1,000 records. For comparison it also measures records
+without transactions, with a flush in place of each commit. Every client uses its defaults, except for idempotence and a
+linger of 5 ms. In a pipeline (`TransactionPipeline`), the time to leave a block counts as the commit, and the rate
+includes the response to the last commit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CONTENDERS = [
 
 
 def case(name: str, contenders: list[Contender], partitions: int, count: int, records: int = RECORDS) -> Case:
-    """Return a case of this number of transactions; slower clients have fewer."""
+    """Return a case with this number of transactions. Slower clients have fewer transactions."""
 
     def workload(contender: Contender, place: Brokers) -> Workload:
         own_count = max(min(count, FEWEST), round(count * contender.speed))
@@ -78,7 +78,7 @@ def _names(cases: list[Case]) -> list[str]:
 
 
 def _rates(samples: list[Sample]) -> str:
-    """Return the table of rates. Ratios are this client's rate to the other's: above 1, this client is faster."""
+    """Return the table of rates. A ratio above 1 means that this client is faster than the other client."""
     per_second = spreads(samples, "transactions_per_second", max)
     p50, p99, cpu = spreads(samples, "p50"), spreads(samples, "p99"), spreads(samples, "cpu_us")
     rows = []

@@ -1,7 +1,7 @@
 """Gain from each module of `aiokafka_lead._cpython`: nanoseconds of CPU time for one use, with and without it.
 
-``python -m benchmarks tricks``: compiles a small module that uses all of them, and again without each of them. Needs
-Cython and a C compiler, and takes a minute of CPU time.
+``python -m benchmarks tricks`` compiles a small module that uses all of these modules, and again without each of them.
+This needs Cython and a C compiler, and takes a minute of CPU time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROUNDS = 60
 
 
 def compiled(folder: Path, without: str) -> Any:
-    """Compile the module in a build without ``without``."""
+    """Compile the small module without the module named ``without``, and import it."""
     package = folder / "aiokafka_lead"
     if not package.exists():
         shutil.copytree(ROOT / "aiokafka_lead/_cpython", package / "_cpython")
@@ -59,7 +59,7 @@ def run(coroutine: Coroutine[Any, Any, None]) -> None:
 
 
 Use = Callable[[Any, int], Callable[[], None]]
-"""Takes the module and a count, and returns a function that repeats the use ``count`` times."""
+"""Function that takes the small module and a count, and returns a function that repeats a use ``count`` times."""
 
 
 def copies(module: Any, count: int) -> Callable[[], None]:
@@ -184,7 +184,7 @@ def once_ns(work: Callable[[], None], count: int) -> float:
 
 
 def compare(name: str, text: str, works: list[Callable[[], None]], count: int) -> None:
-    """Print the best of several rounds, in which both builds take turns."""
+    """Measure both builds in turn for several rounds, and print the best of each."""
     best = [float("inf"), float("inf")]
     for _ in range(ROUNDS):
         gc.collect()

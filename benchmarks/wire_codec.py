@@ -1,8 +1,9 @@
-"""Cost of encoding and decoding: nanoseconds per partition for the large messages, and the first use of each codec.
+"""Cost of encoding and decoding messages: nanoseconds per partition for large messages, and the first use of a codec.
 
     python -m benchmarks.wire_codec [--seconds 0.3]
 
-CPU time of this process, best of several rounds. The first use is measured in a new process, as in a client's start.
+Prints CPU time of this process, the best of several rounds. The first use, which occurs when a client starts, is
+measured in a new process.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ FIRST_USES = [
 
 
 def first_use(key: int) -> None:
-    """Print the milliseconds to import the module, and to create the request's encoder and the response's decoder."""
+    """Print the milliseconds for the import of a module, and for creating its request encoder and response decoder."""
     start = perf_counter()
     request = request_class(key)
     imported = perf_counter()

@@ -25,7 +25,7 @@ LEDGER = os.environ.get("LEDGER", "ledger.db")
 
 
 def bill(order_id: str, customer: str, cents: int) -> str:
-    """Enter an order, and return a sentence about it."""
+    """Bill an order, and return a message about it."""
     with closing(sqlite3.connect(LEDGER, timeout=30)) as ledger, ledger:
         entered = ledger.execute("INSERT OR IGNORE INTO bills VALUES (?, ?, ?)", (order_id, customer, cents)).rowcount
         (total,) = ledger.execute("SELECT sum(cents) FROM bills WHERE customer = ?", (customer,)).fetchone()

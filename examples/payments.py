@@ -77,7 +77,7 @@ class Balances:
                 except KafkaError as error:
                     if not error.retriable:
                         raise
-                    print(f"balances of partition {partition}: {error}", flush=True)
+                    print(f"could not read the balances of partition {partition}: {error}", flush=True)
 
     def on_partitions_revoked(self, partitions: Iterable[TopicPartition]) -> None:
         for tp in partitions:
@@ -87,8 +87,8 @@ class Balances:
 async def read_latest(servers: str, topic: str, partition: int) -> dict[str, int]:
     """Return the latest value of each key.
 
-    Reads to the end of the log. If the previous worker left a transaction open, waits until it is committed or aborted,
-    because the balances before it may be outdated.
+    This reads up to the end of the log. If the previous worker left a transaction open, it waits until the transaction
+    is committed or aborted, because the balances before it may be outdated.
     """
     tp = TopicPartition(topic, partition)
     async with Consumer(bootstrap_servers=servers) as anything:
@@ -153,7 +153,7 @@ async def work(servers: str, prefix: str, number: int) -> None:
                 print(f"worker {number}: {error}", flush=True)
                 await learn_outcome(producer, txn)
             except (TransactionAbortedError, CommitFailedError) as error:
-                print(f"worker {number}: comes again: {error}", flush=True)
+                print(f"worker {number}: transaction aborted, its payments will be retried: {error}", flush=True)
             if txn.outcome == "committed":
                 for partition, accounts in changed.items():
                     balances.of(partition).update(accounts)
@@ -165,11 +165,11 @@ async def learn_outcome(producer: Producer[Any, Any], txn: Transaction[Any, Any]
         with suppress(CommitOutcomeUnknownError, TransactionAbortedError):
             await producer.commit_transaction()
     if txn.outcome == "unknown":
-        raise RuntimeError("the coordinator has forgotten the transaction: start again, which reads the balances")
+        raise RuntimeError("the transaction's outcome is unknown: restart the worker, which reads the balances")
 
 
 def credit(record: ConsumerRecord[Any, Any], now: dict[str, int], changed: dict[str, int]) -> None:
-    """Add received money to the payee's balance."""
+    """Add the received money to the payee's balance."""
     payment = json.loads(record.value)
     changed[payment["to"]] = now.get(payment["to"], 0) + payment["cents"]
 
@@ -314,7 +314,7 @@ async def be_away(cluster: EmbeddedCluster, after_s: float, for_s: float) -> Non
     await asyncio.sleep(for_s)
     for broker in cluster.broker_ids:
         await cluster.start_broker(broker)
-    print(f"the cluster was away for {for_s:g} s", flush=True)
+    print(f"the cluster was down for {for_s:g} s", flush=True)
 
 
 async def main(options: argparse.Namespace) -> bool:
@@ -332,12 +332,12 @@ async def main(options: argparse.Namespace) -> bool:
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bootstrap", help="HOST:PORT of a cluster; an embedded one without it")
-    parser.add_argument("--payments", type=int, default=1000)
-    parser.add_argument("--seconds", type=float, default=8, help="the time over which payments are sent")
-    parser.add_argument("--outage", type=float, default=0, help="seconds for which the embedded cluster is away")
-    parser.add_argument("--prefix", help="of the topics and ids; a new one without it")
-    parser.add_argument("--worker", type=int, help="be one of the workers")
+    parser.add_argument("--bootstrap", help="HOST:PORT of a cluster; default: an embedded one")
+    parser.add_argument("--payments", type=int, default=1000, help="number of payments")
+    parser.add_argument("--seconds", type=float, default=8, help="time in which payments are sent")
+    parser.add_argument("--outage", type=float, default=0, help="seconds for which the embedded cluster is down")
+    parser.add_argument("--prefix", help="prefix of topic names and ids; default: a new one")
+    parser.add_argument("--worker", type=int, help="run as the worker with this number; needs --bootstrap and --prefix")
     return parser.parse_args()
 
 

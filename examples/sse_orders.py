@@ -7,7 +7,7 @@
 Each instance waits for Kafka when it starts. From then on it reads all partitions of the topic, without a group, and
 the probes report if it is reading. At a signal, uvicorn ends open streams after its timeout, and the lifespan stops the
 consumer. A browser that does not keep up is disconnected, and reconnects by itself. It neither delays other browsers
-nor takes unbounded memory.
+nor uses unbounded memory.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ async def publish(record: ConsumerRecord[bytes | None, bytes | None]) -> None:
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Read while the app runs."""
+    """Consume orders while the app runs."""
     async with kafka.lifespan(app):
         try:
             yield
@@ -104,5 +104,5 @@ app.include_router(kafka.router())
 
 @app.get("/orders")
 async def orders() -> StreamingResponse:
-    """Stream the orders from now on."""
+    """Stream new orders."""
     return StreamingResponse(hub.listen(), media_type="text/event-stream", headers={"cache-control": "no-store"})

@@ -6,8 +6,8 @@ This needs Apache Kafka 4.2 or newer (share groups, KIP-932); ``python -m aiokaf
 such a cluster. Any worker may get any job, whatever the topic's number of partitions, and a slow job does not delay
 others. A failed job is tried again after a backoff, by this or another worker, and finally goes to ``images.failed``,
 with the cause in its headers. The lock of a long job is renewed. At the first signal, running jobs are finished within
-10 s, and other jobs go to other workers. A second signal gives the running jobs up, too. If HEALTH_PORT is set, the
-worker answers an orchestrator's probes at ``/health/live`` and ``/health/ready``.
+10 s, and other jobs go to other workers. At a second signal, the running jobs go to other workers, too. If HEALTH_PORT
+is set, the worker answers an orchestrator's probes at ``/health/live`` and ``/health/ready``.
 """
 
 from __future__ import annotations

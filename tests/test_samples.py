@@ -32,7 +32,7 @@ PAGES = [
 ]
 SAMPLE = re.compile(r"(?:^<!-- shown only: ([^>]+) -->\n+)?^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"# (\w+)\.py\n")
-SECONDS = 15
+SECONDS = 60
 
 
 class Sample(NamedTuple):

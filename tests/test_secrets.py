@@ -188,7 +188,7 @@ def test_a_variable_of_spark_that_cannot_be_read(tmp_path: Path) -> None:
     file.write_text(f"password={SECRET}")
     provider = {"kafka.config.providers": "file", "kafka.config.providers.file.class": "FileConfigProvider"}
     given = {**SPARK, **provider, "kafka.sasl.jaas.config": f"${{file:{file}:pasword}}"}
-    with pytest.raises(ValueError, match="there is no such entry") as caught:
+    with pytest.raises(ValueError, match="the entry does not exist") as caught:
         KafkaDataSource(CaseInsensitiveDict(given)).schema()
     assert SECRET not in everything(caught.value)
 

@@ -1,10 +1,10 @@
-"""Builds an sdist, and a wheel for every Python on this machine, and tests each of them: ``make dist``.
+"""Builds and tests an sdist, and a wheel for each Python on this machine: ``make dist``.
 
     python -m tools.dist [--python PATH ...]
 
-For each interpreter, in new environments: the wheel is built from the sdist and installed with its dependencies, and
-the tests of ``tests/wheel`` run on it. Then the sdist is installed without a working C compiler, and the tests run
-again. No installation may show output of a compiler. Wheels go to ``dist/``.
+For each interpreter, the wheel is built from the sdist and installed with its dependencies in a new environment, in
+which the tests in ``tests/wheel`` run. Then the sdist is installed without a working C compiler in another environment,
+and the tests run again. No installation may show output of a compiler. Wheels are written to ``dist/``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
 MINORS = range(11, 16)
 PLACES = ["~/.pyenv/versions/*/bin", "~/.local/share/uv/python/*/bin", "/opt/python/*/bin"]
-"""Folders with interpreters that may not be on the PATH."""
+"""Folders that may contain interpreters and need not be on the PATH."""
 ABOUT = (
     "import json, sys, sysconfig; print(json.dumps([sys.version_info[:2], sysconfig.get_config_var('EXT_SUFFIX'),"
     " sys.version.split()[0] + ('t' if sysconfig.get_config_var('Py_GIL_DISABLED') else '')]))"
@@ -32,7 +32,7 @@ MOST_BYTES = 4_000_000
 
 
 def interpreters() -> dict[str, str]:
-    """Return one interpreter of each supported ABI, by version, if C can be compiled for it."""
+    """Return an interpreter for each supported ABI, by version. Interpreters without C headers are left out."""
     names = [f"python3.{minor}{flag}" for minor in MINORS for flag in ("", "t")]
     found = [path for name in names if (path := shutil.which(name))]
     for place in PLACES:
@@ -41,7 +41,7 @@ def interpreters() -> dict[str, str]:
     by_abi: dict[str, tuple[str, str]] = {}
     for path in [sys.executable, *found]:
         said = subprocess.run([path, "-c", ABOUT], capture_output=True, text=True)
-        if said.returncode == 0:  # else a shim of an inactive version
+        if said.returncode == 0:  # a shim of an inactive pyenv version fails
             version, abi, name = json.loads(said.stdout)
             if tuple(version) >= (3, MINORS[0]):
                 by_abi.setdefault(abi, (name, path))
@@ -49,7 +49,7 @@ def interpreters() -> dict[str, str]:
 
 
 def run(*command: str | Path, **environment: str) -> str:
-    """Run a command and return its output. A failure ends this program."""
+    """Run a command, and return its output. If it fails, exit with its output."""
     done = subprocess.run(
         [*map(str, command)],
         env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", **environment},
@@ -71,13 +71,13 @@ def make_sdist() -> Path:
 
 
 def environment_of(python: str, own: Path) -> Path:
-    """Create an environment and return its interpreter. Uses venv, since a distribution's Python may lack pip."""
+    """Create a virtual environment, and return its interpreter. The Python of a distribution may lack pip."""
     run(python, "-m", "venv", own)
     return next(path for path in (own / "bin" / "python", own / "Scripts" / "python.exe") if path.exists())
 
 
 def tried(python: str, what: Path, folder: Path, accelerated: bool, **environment: str) -> str:
-    """Install the package in a new environment, and run the tests; return pytest's last line."""
+    """Install the package in a new environment, run the tests, and return the last line of pytest's output."""
     own = folder / ("compiled" if accelerated else "plain")
     bin_python = environment_of(python, own)
     said = run(bin_python, "-m", "pip", "install", "--no-cache-dir", what, **environment).lower()

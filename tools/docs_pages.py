@@ -1,8 +1,8 @@
-"""Generated pages: options and errors from the sources, Spark's page and the pictures from their folders.
+"""Generates pages of the documentation from docstrings, and checks links.
 
-``python -m tools.docs_pages`` writes ``docs/options.md`` and ``docs/errors.md``. With ``--check`` it fails if they
-differ from the sources, or if a link of any document leads nowhere. As a hook of mkdocs (``make docs``) it adds the
-pages, pictures and scripts from elsewhere in the repository, and fails if the site's search does not find its pages.
+``python -m tools.docs_pages`` writes ``docs/options.md`` and ``docs/errors.md``. With ``--check``, it fails if they
+differ from the sources, or if a document has a dead link. As a hook of mkdocs (``make docs``), this module adds pages,
+pictures and scripts from other folders of the repository, and fails if the search of the site does not find its pages.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ SCRIPTS = {
     "mermaid.tiny.js": ROOT / ".cache" / "mermaid" / "package" / "dist" / "mermaid.tiny.js",
     "iframe-worker.js": ROOT / ".cache" / "iframe-worker" / "package" / "shim" / "index.js",
 }
-"""Scripts for the reader's browser, fetched by `make docs`.
+"""Scripts for the browser, which `make docs` downloads.
 
-The first draws diagrams, the second makes the search work on pages that are opened from a folder.
+The first draws diagrams. The second makes the search work if pages are opened from a folder.
 """
 FOUND = {
     "SASL_SSL": "security.html",
@@ -57,11 +57,11 @@ FOUND = {
     "prometheus": "observability.html",
     "DeliveryTimeoutError": "errors.html",
 }
-"""Searches of readers, each with a page that must be among the first three results."""
+"""Typical searches, each with a page that must be among the first three results."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages, pictures and scripts from other folders."""
+    """Add pages, pictures and scripts from other folders to the site."""
     from mkdocs.structure.files import File  # pyright: ignore[reportMissingImports]
 
     files.append(File.generated(config, "spark.md", content=spark_page()))
@@ -75,14 +75,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Redirect links to files outside the documents to their copies in the site, and order the calls of clients."""
+    """Rewrite links to files outside of the documentation to their copies in the site, and order methods of clients."""
     markdown = markdown.replace("](../aiokafka_lead/spark/README.md", "](spark.md")
     markdown = markdown.replace("](../benchmarks/results/", "](pictures/")
     return re.sub(r"^::: (\S+)$", in_order, markdown, flags=re.MULTILINE)
 
 
 def in_order(reference: re.Match[str]) -> str:
-    """List a client's calls before the calls common to all clients, which mkdocstrings would mix."""
+    """List the methods of a client before the methods of all clients, which mkdocstrings would mix."""
     client = resolve_name(reference[1])
     if not issubclass(client, Facade):
         return reference[0]
@@ -92,7 +92,7 @@ def in_order(reference: re.Match[str]) -> str:
 
 
 def on_post_page(output: str, page: Page, **_: object) -> str:
-    """Add Mermaid to pages with diagrams: the theme would load it from another site. Break long names in tables."""
+    """Add Mermaid to pages with diagrams, which the theme would load from another site, and break long names."""
     output = re.sub(r"<code>(\w{12,})</code>(?=</td>)", with_breaks, output)
     if 'class="mermaid"' not in output:
         return output
@@ -101,12 +101,12 @@ def on_post_page(output: str, page: Page, **_: object) -> str:
 
 
 def with_breaks(name: re.Match[str]) -> str:
-    """Return a name that may break between its words, for a narrow table."""
+    """Return a name as HTML that may break between its words, for narrow tables."""
     return f"<code>{re.sub(r'(?<=_)(?=[a-z])|(?<=[a-z])(?=[A-Z])', '<wbr>', name[1])}</code>"
 
 
 def on_post_build(config: MkDocsConfig, **_: object) -> None:
-    """Fail if readers' searches do not find the pages that answer them. Node runs the theme's search."""
+    """Raise ValueError if typical searches do not find the right pages. Runs the search of the theme with Node."""
     environment = os.environ | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
     command = ["node", str(ROOT / "tools" / "site_search.mjs"), config.site_dir, *FOUND]
     pages = json.loads(subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE).stdout)
@@ -115,12 +115,12 @@ def on_post_build(config: MkDocsConfig, **_: object) -> None:
 
 
 def cell(text: str) -> str:
-    """Return a docstring as a table's cell: one line, with names in Markdown."""
+    """Return a docstring as the cell of a Markdown table, on one line."""
     return re.sub(r"\s+", " ", text.replace("``", "`").replace("|", "\\|")).strip()
 
 
 def code(text: str) -> str:
-    """Return a type as a table's cell, in HTML, because a bar in Markdown's code would end the cell."""
+    """Return a type as the cell of a table, in HTML because ``|`` in Markdown code would end the cell."""
     return f"<code>{html.escape(text, quote=False).replace('|', '&#124;')}</code>"
 
 
@@ -128,7 +128,7 @@ def code(text: str) -> str:
 
 
 class Option(NamedTuple):
-    """An option, as declared in its class."""
+    """Option, as declared in its class."""
 
     name: str
     kind: str
@@ -136,7 +136,7 @@ class Option(NamedTuple):
 
 
 def described() -> dict[str, list[Option]]:
-    """Return the options that each class of options adds."""
+    """Return the options by the class that declares them."""
     found: dict[str, list[Option]] = {}
     for path in (*PACKAGE.glob("config/*.py"), PACKAGE / "outbox" / "options.py"):
         for node in ast.parse(path.read_text()).body:
@@ -152,7 +152,7 @@ def documented(node: ast.ClassDef) -> Iterator[Option]:
 
 
 def options_page() -> str:
-    """Return the page of all options, with their defaults and meanings."""
+    """Return the page with all options, their defaults and meanings."""
     classes = described()
     lines = [
         "# Options",
@@ -228,7 +228,7 @@ ADVICE: dict[str, str] = {
     "UnsupportedVersionError": "upgrade the brokers: they are too old for this call",
     "WrongEventLoopError": "use the client only on the event loop that started it",
 }
-"""Advice beyond the general advice of the class."""
+"""Advice for single errors, in place of the general advice."""
 
 
 def advice(error: type[errors.KafkaError]) -> str:
@@ -244,7 +244,7 @@ def advice(error: type[errors.KafkaError]) -> str:
 
 
 def errors_page() -> str:
-    """Return the page of all errors, with their codes, permanence and advice."""
+    """Return the page with all errors, their codes and advice."""
     named = {name: value for name in errors.__all__ if isinstance(value := getattr(errors, name), type)}
     kinds = [error for error in named.values() if issubclass(error, errors.KafkaError)]
     if unknown := ADVICE.keys() - named.keys():
@@ -284,7 +284,7 @@ def errors_page() -> str:
 
 
 def spark_page() -> str:
-    """Return the README of the data source, with links to files of the source tree reduced to their names."""
+    """Return the README of the Spark package, without links to source files."""
     text = (PACKAGE / "spark" / "README.md").read_text()
     return re.sub(r"\[([^\]]+)\]\((?!https?:|#)([^)]+)\)", r"\1", text)
 
@@ -296,7 +296,7 @@ FENCED = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 
 
 def dead_links(documents: Iterator[Path]) -> Iterator[str]:
-    """Yield each link to a missing file or heading of the repository, with its document."""
+    """Yield a complaint for each link to a missing file or heading."""
     for document in documents:
         for target, anchor in LINK.findall(FENCED.sub("", document.read_text())):
             place = (document.parent / target).resolve() if target else document
@@ -308,7 +308,7 @@ def dead_links(documents: Iterator[Path]) -> Iterator[str]:
 
 @cache
 def anchors(document: Path) -> set[str]:
-    """Return the targets of links in a document: its headings, named as on the site and GitHub, and its ids."""
+    """Return the anchors of a document: its headings, named as on the site and on GitHub, and its ids."""
     text = FENCED.sub("", document.read_text())
     seen: Counter[str] = Counter()
     found = set(re.findall(r'<a id="([^"]+)"', text))
@@ -321,14 +321,14 @@ def anchors(document: Path) -> set[str]:
 
 
 def documents() -> Iterator[Path]:
-    """Yield every Markdown file that the project keeps."""
+    """Yield all Markdown files of the project."""
     yield from ROOT.glob("*.md")
     for folder in ("docs", "aiokafka_lead", "examples", ".github"):
         yield from (ROOT / folder).rglob("*.md")
 
 
 def main() -> int:
-    """Write the generated pages, or check them and all links."""
+    """Write the generated pages, or with ``--check`` compare them with the sources and check links."""
     pages = {DOCS / "errors.md": errors_page(), DOCS / "options.md": options_page()}
     parser = argparse.ArgumentParser("tools.docs_pages", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is old or a link is dead")

@@ -1,6 +1,6 @@
-"""Generates the docs' table, a dashboard for Grafana, and alert rules for Prometheus from the table of metrics.
+"""Generates a table in the documentation, a Grafana dashboard, and Prometheus alert rules from the table of metrics.
 
-python -m tools.monitoring [--check]
+Run it with ``python -m tools.monitoring``; ``--check`` reports outdated files instead of writing them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NAMES: Mapping[str, KafkaMetric] = {metric.name: metric for metric in chain.from
 
 
 def table() -> str:
-    """Return a row for every metric."""
+    """Return a Markdown table with a row for every metric."""
     lines = ["| metric | labels besides `client_id` | kind | unit | meaning |", "|---|---|---|---|---|"]
     for metric in NAMES.values():
         labels = ", ".join(f"`{label}`" for label in metric.labels[1:])
@@ -37,12 +37,12 @@ def table() -> str:
 
 
 def shown(metric: KafkaMetric) -> str:
-    """Return the metric's name in a scrape."""
+    """Return the name of a metric in a scrape of Prometheus."""
     return f"{metric.name}_total" if metric.kind == "counter" else metric.name
 
 
 def page() -> str:
-    """Return the docs' page with the current table."""
+    """Return the page of the documentation with the current table."""
     text = PAGE.read_text()
     made = f"<!-- made by tools/monitoring.py -->\n{table()}\n<!-- until here -->"
     return re.sub(r"<!-- made by tools/monitoring.py -->.*?<!-- until here -->", lambda _: made, text, flags=re.DOTALL)
@@ -52,7 +52,7 @@ def page() -> str:
 
 
 class Alert(NamedTuple):
-    """An alert rule; ``{NAME}`` in ``expr`` is a metric of the table."""
+    """Alert rule. ``{NAME}`` in ``expr`` stands for a metric of the table."""
 
     name: str
     severity: str
@@ -181,7 +181,10 @@ RULES = (
 
 
 def expression(rule: Alert) -> str:
-    """Return the expression with names of a scrape. A histogram becomes its buckets for a quantile, else its count."""
+    """Return the expression of a rule with the names of metrics in a scrape.
+
+    A histogram becomes its buckets if the expression computes a quantile, and otherwise its count.
+    """
 
     def name(match: re.Match[str]) -> str:
         metric = NAMES[match[1]]
@@ -193,7 +196,7 @@ def expression(rule: Alert) -> str:
 
 
 def alerts() -> str:
-    """Return the rules in YAML, with strings as in JSON."""
+    """Return the alert rules in YAML, with strings in the notation of JSON."""
     lines = ["groups:", "  - name: aiokafka-lead", "    rules:"]
     for rule in RULES:
         lines += [
@@ -223,7 +226,7 @@ UNITS = {"seconds": "s", "bytes": "bytes"}
 
 
 def dashboard() -> str:
-    """Return Grafana's JSON, with a row for each kind of client and a panel for each metric."""
+    """Return the dashboard in JSON, with a row for each kind of client, and a panel for each metric."""
     numbers = count(1)
     panels = list(overview(numbers))
     top = HEIGHT
@@ -255,7 +258,7 @@ def dashboard() -> str:
 
 
 def variables() -> Iterator[dict[str, Any]]:
-    """Yield the dashboard's variables, which are selected at the top."""
+    """Yield the variables of the dashboard, which users select at the top."""
     yield {"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Prometheus"}
     healthy = "|".join(f"{prefix}_healthy" for prefix in ROWS)
     for label in ("job", "client_id"):
@@ -276,7 +279,7 @@ def variables() -> Iterator[dict[str, Any]]:
 
 
 def overview(numbers: Iterator[int]) -> Iterator[dict[str, Any]]:
-    """Yield the most important panels."""
+    """Yield the panels with the most important figures."""
     healthy = " or ".join(f"{prefix}_healthy{CHOICE}" for prefix in ROWS)
     looks = (
         ("clients that are not healthy", f"count(({healthy}) == 0) or vector(0)", "short", 1),
@@ -308,7 +311,7 @@ def panel(
     asked: list[tuple[str, str]],
     measure: str,
 ) -> dict[str, Any]:
-    """Return a panel."""
+    """Return a panel with these queries."""
     return {
         "id": number,
         "type": kind,
@@ -326,7 +329,7 @@ def panel(
 
 
 def queries(metric: KafkaMetric) -> list[tuple[str, str]]:
-    """Return the queries of a panel, with the names of their lines."""
+    """Return the queries of a metric's panel, with the names of their lines."""
     labels = ", ".join(metric.labels)
     legend = " ".join(f"{{{{{label}}}}}" for label in metric.labels)
     match metric.kind:
@@ -342,7 +345,7 @@ def queries(metric: KafkaMetric) -> list[tuple[str, str]]:
 
 
 def unit(metric: KafkaMetric) -> str:
-    """Return Grafana's name of the unit."""
+    """Return the name of a metric's unit in Grafana."""
     if metric.kind == "counter":
         return "Bps" if metric.unit == "bytes" else "cps"
     return UNITS.get(metric.unit, "short")
@@ -352,12 +355,12 @@ def unit(metric: KafkaMetric) -> str:
 
 
 def made() -> dict[Path, str]:
-    """Return the expected content of each file."""
+    """Return the generated content of each file."""
     return {PAGE: page(), DASHBOARD: dashboard(), ALERTS: alerts()}
 
 
 def main() -> int:
-    """Write the files, or with ``--check`` only report outdated files."""
+    """Write the files, or with ``--check`` only report outdated files. Return the exit status."""
     stale = [path for path, text in made().items() if not path.exists() or path.read_text() != text]
     for path in stale:
         if "--check" in sys.argv:

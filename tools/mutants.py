@@ -1,8 +1,8 @@
-"""Change the policy in ``aiokafka_lead/_core`` at random places, one at a time, and count changes that no test notices.
+"""Mutation testing of ``aiokafka_lead/_core``: changes random places, one at a time, and lists undetected changes.
 
-``python -m tools.mutants --sample 60 --seed 1`` copies the checkout without compiled modules, runs the tests once under
-coverage.py to learn which tests run which lines, and then for each change those tests that run the changed line,
-quickest first. A change that makes a test fail or hang is killed. Those that survive are listed.
+``python -m tools.mutants --sample 60 --seed 1`` copies the checkout without compiled modules, and runs the tests once
+with coverage.py to find out which tests run which lines. For each change, it then runs the tests that run the changed
+line, the quickest first. A change with which a test fails or hangs is killed. Changes that survive are listed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "aiokafka_lead/_core"
 JUDGES = ("tests/core", "tests/leadership", "tests/sim", "tests/group/test_classic_member.py")
 TESTS_EACH = 150
-"""Maximum number of tests that judge a change."""
+"""Maximum number of tests to run for a change."""
 TIMEOUT_S = 300
 SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -36,7 +36,7 @@ SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
 
 
 class Mutant(NamedTuple):
-    """A change of a file."""
+    """Change of a file."""
 
     path: str
     line: int
@@ -47,7 +47,7 @@ class Mutant(NamedTuple):
 
 
 class Places(ast.NodeVisitor):
-    """Collects, for a module, each possible change as a function that makes it."""
+    """Collects all possible changes of a module, each with a function that makes it."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -58,7 +58,7 @@ class Places(ast.NodeVisitor):
         self.found.append((mutant, change))
 
     def visit(self, node: ast.AST) -> None:
-        """Collect the changes of a node, and of nodes in it unless they never affect decisions."""
+        """Collect the changes of a node and of its descendants, except parts that never affect decisions."""
         if isinstance(node, ast.Assert | ast.Raise) or getattr(node, "name", "") in ("__repr__", "__str__"):
             return
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
@@ -108,7 +108,7 @@ class Places(ast.NodeVisitor):
 
 
 def places(source: str, path: str) -> tuple[ast.Module, list[tuple[Mutant, Callable[[], None]]]]:
-    """Return a module's tree, and its changes."""
+    """Return the syntax tree of a module, and its possible changes."""
     tree = ast.parse(source)
     visitor = Places(path)
     visitor.visit(tree)
@@ -116,7 +116,7 @@ def places(source: str, path: str) -> tuple[ast.Module, list[tuple[Mutant, Calla
 
 
 class Recorder:
-    """pytest plugin that makes coverage.py record the running test, and writes the durations of passed tests."""
+    """pytest plugin that records the running test in coverage.py, and the durations of passed tests."""
 
     def __init__(self, coverage: Any, durations: Path) -> None:
         self._coverage = coverage
@@ -135,7 +135,7 @@ class Recorder:
 
 
 def record(checkout: Path) -> None:
-    """Run in the copy: write the coverage by test, and the tests' durations."""
+    """Run the tests in the copy, and write the coverage by test and the durations of tests."""
     import coverage
 
     measured = coverage.Coverage(str(checkout / ".coverage"), source=[str(checkout / PACKAGE)])
@@ -147,7 +147,7 @@ def record(checkout: Path) -> None:
 
 
 def judges(checkout: Path) -> Callable[[str, int], list[str]]:
-    """Return a function that returns the tests that run a line, quickest first."""
+    """Return a function that returns the tests for a line of a file, the quickest first."""
     import coverage
 
     data = coverage.CoverageData(str(checkout / ".coverage"))
@@ -162,7 +162,7 @@ def judges(checkout: Path) -> Callable[[str, int], list[str]]:
 
 
 def try_one(checkout: Path, mutant: Mutant, tests: list[str]) -> str:
-    """Return the outcome of a change: killed, hangs, survived, or not run (no test runs its line)."""
+    """Test a change, and return the outcome: killed, hangs, survived, or not run (no test runs the line)."""
     if not tests:
         return "not run"
     path = checkout / mutant.path

@@ -1,1 +1,1 @@
-"""Policy without I/O: every decision takes the time as an argument and returns the action."""
+"""Decisions without I/O. Each method takes the time as an argument, and returns the action for the caller to take."""

@@ -1,4 +1,4 @@
-"""Outcomes of the items of an admin call: the errors that allow another try, and the report of all outcomes."""
+"""Results of single items in admin calls: errors after which an item is tried again, and the report of all results."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ NOT_CONTROLLER = 41
 THROTTLING_QUOTA_EXCEEDED = 89
 
 ITEMS_NAMED = 20
-"""Maximum number of failed items in an error's note: a call may be about all partitions of a large cluster."""
+"""Maximum number of failed items to list in an error's note. A call may concern all partitions of a large cluster."""
 
 BRIEF_TRIES = 4
-"""Number of tries for something unknown: brokers learn of a new topic at different times."""
+"""Number of attempts if something is unknown, because brokers learn of a new topic at different times."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryRule:
-    """Errors about single items that are retried; all other errors are final."""
+    """The errors of single items that are retried. All other errors are final."""
 
     codes: Collection[int] | None = frozenset({NOT_CONTROLLER, THROTTLING_QUOTA_EXCEEDED})
-    """Errors retried until the deadline; None for all retriable errors."""
+    """Errors that are retried until the deadline. None stands for all retriable errors."""
     brief: Collection[int] = frozenset()
-    """Errors retried `BRIEF_TRIES` times at most, even if ``codes`` has them."""
+    """Errors that are retried for at most `BRIEF_TRIES` attempts, even if they are in ``codes``."""
     unexplained: bool = False
-    """True if UNKNOWN_SERVER_ERROR is retried until its broker has been in doubt for a while: another may succeed."""
+    """True if UNKNOWN_SERVER_ERROR is retried for some time, because another broker may succeed."""
 
     def allows(self, error: KafkaError, tries: int) -> bool:
-        """Return True if an item should be tried again after this number of tries."""
+        """Return True if an item should be tried again after this error and this number of attempts."""
         if isinstance(error, UnknownServerError):
             return self.unexplained and tries < 2 * DOUBT_AFTER
         if error.code in self.brief:
@@ -49,40 +49,43 @@ class RetryRule:
 BY_CONTROLLER = RetryRule()
 BY_LEADER = RetryRule(
     codes=None,
-    # Another leader may have the batch undamaged; the topic may be new.
+    # Another leader may have an undamaged copy of the batch, and the topic may be new.
     brief=frozenset({CORRUPT_MESSAGE, UNKNOWN_TOPIC_OR_PARTITION}),
     unexplained=True,
 )
 BY_COORDINATOR = RetryRule(
     # REQUEST_TIMED_OUT, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR,
-    # CONCURRENT_TRANSACTIONS, UNSTABLE_OFFSET_COMMIT, and a connection that was lost
+    # CONCURRENT_TRANSACTIONS, UNSTABLE_OFFSET_COMMIT, and a lost connection
     codes=frozenset({-1, 7, 14, 15, 16, 51, 88})
 )
 BY_ANYONE = RetryRule(codes=frozenset(), brief=frozenset({UNKNOWN_TOPIC_OR_PARTITION}))
 
 
 def failure(code: int, what: str, message: str | None = None) -> KafkaError:
-    """Return the error for a code about one item."""
+    """Return the error for an error code of one item."""
     kind = error_for_code(code)
     return kind(f"{what}: {shown(message or '') or kind().message}")
 
 
 def outcome(value: V, code: int, what: str, message: str | None = None) -> V | KafkaError:
-    """Return the value, or the error for a code other than 0."""
+    """Return the value if ``code`` is 0, else the error."""
     return value if code == 0 else failure(code, what, message)
 
 
 _READS = ("Describe", "FindCoordinator", "List", "Metadata", "OffsetFetch")
-"""Beginnings of the names of requests that change nothing."""
+"""Prefixes of the names of requests that change nothing."""
 
 
 def changes(api: str | None) -> bool:
-    """Return True if a request of this name may have changed the cluster."""
+    """Return True if a request with this name may have changed the cluster."""
     return api is not None and not api.startswith(_READS)
 
 
 def note_unanswered(error: KafkaError, unanswered: KafkaError | None) -> None:
-    """Add a note to a call's final error if an attempt, which ended with ``unanswered``, may have been executed."""
+    """Add a note to a call's final error if an earlier attempt may have been executed.
+
+    ``unanswered`` is the error with which that attempt ended.
+    """
     if unanswered is None or unanswered is error or unanswered is error.__cause__:
         return
     note = f"an earlier attempt got no response, and may have been executed: {unanswered}"
@@ -91,12 +94,12 @@ def note_unanswered(error: KafkaError, unanswered: KafkaError | None) -> None:
 
 
 def successes(outcomes: Mapping[K, V | KafkaError]) -> dict[K, V]:
-    """Return the values if no item failed; else raise the first error, which has all outcomes."""
+    """Return the values if no item has failed. Otherwise, raise the first error, with all results attached."""
     failed = [key for key, found in outcomes.items() if isinstance(found, KafkaError)]
     if failed:
         first = outcomes[failed[0]]
         assert isinstance(first, KafkaError)
-        error = own_copy(first)  # a copy: the outcomes hold the first error, which must not hold itself
+        error = own_copy(first)  # Raise a copy, because the results contain the error, which must not contain itself.
         error.outcomes = outcomes
         if len(outcomes) > 1:
             succeeded = len(outcomes) - len(failed)

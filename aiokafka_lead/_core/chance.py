@@ -1,8 +1,8 @@
-"""Random numbers for all clients of the process, from a separate generator.
+"""Random numbers for all clients of the process.
 
-Many programs call ``random.seed`` with the same number in each process. With the generator of the module ``random``,
-the backoffs of these processes would be equal, so that their retries coincide, and clients would change the program's
-own sequence of numbers.
+Many programs call ``random.seed`` with the same number in each process. If the clients used the generator of the module
+``random``, their backoffs would be equal in all these processes, so their retries would coincide. They would also
+change the program's own sequence of random numbers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from random import Random
 
 generator = Random()
-"""Seeded by the operating system. Simulations seed it to be repeatable."""
+"""Seeded by the operating system. Simulations seed it to make their results repeatable."""
 
 random = generator.random
 choice = generator.choice

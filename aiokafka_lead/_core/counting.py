@@ -1,4 +1,4 @@
-"""Builds the metrics for applications (`metrics`) from running counts."""
+"""Builds the application's metrics (see `metrics`) from running counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ M = TypeVar("M")
 
 
 def counts_of(metrics: type, *counters: object, **of_this_moment: Any) -> dict[str, Any]:
-    """Return a metrics class's values by field: given by name, or from a counter of the same name."""
+    """Return the values of a metrics class by field, from the arguments or from the counters of the same name."""
     counted = {
         field.name: getattr(each, field.name)
         for field in fields(metrics)
@@ -23,7 +23,7 @@ def counts_of(metrics: type, *counters: object, **of_this_moment: Any) -> dict[s
 
 
 def snapshot(metrics: type[M], values: Mapping[str, Any]) -> M:
-    """Return a copy of the current values; may be called from another thread than the counting thread."""
+    """Return a copy of the current values. May be called from a thread other than the event loop's."""
     from ..metrics import figures
 
     known = figures(metrics)

@@ -1,7 +1,8 @@
-"""Selects brokers for requests that any broker can answer; decides when to look up a coordinator again (rule 33).
+"""Selects the broker to ask when any broker can answer, and decides when to look up a coordinator again.
 
-Any broker can name the coordinator of a group or a transactional id, or a free producer id. A broker that is isolated
-from its cluster, or lags behind it, may be permanently wrong or never have the answer. So may the coordinator.
+Any broker can name the coordinator of a group or a transactional id, or assign a producer id. But a broker that is
+isolated from its cluster, or that lags behind it, may keep giving a wrong answer, or none at all. The same is true of a
+coordinator. Rule 33 of `_core.leadership` says when the client asks another broker.
 """
 
 from __future__ import annotations
@@ -21,29 +22,34 @@ from ..errors import (
 from .trust import Trust
 
 MOVED = (CoordinatorNotAvailableError, KafkaConnectionError, NotCoordinatorError, RequestTimedOutError)
-"""Errors after which another broker probably is the coordinator by now, or soon: look-ups may repeat quickly."""
+"""Errors after which another broker is probably the coordinator, or soon will be. Look-ups may repeat quickly."""
 
 REFUSALS = (*MOVED, CoordinatorLoadInProgressError, UnknownServerError)
-"""Errors of a coordinator that does not do its work. All other errors are part of its work: they concern the group, a
-member, a transaction, or single partitions."""
+"""Errors of a coordinator that does not do its work.
+
+All other errors are part of its work: they concern the group, a member, a transaction, or single partitions.
+"""
 
 IN_A_HURRY_S = 1.0
-"""A request with a shorter timeout than this says nothing about the coordinator if it times out."""
+"""If a request with a shorter timeout than this times out, the client draws no conclusion about the coordinator."""
 
 UNANSWERED_S = 5.0
-"""A coordinator that has not answered within this time may be frozen, or isolated. Other brokers are then asked
-whether it is still the coordinator, and again after each further period."""
+"""Seconds without an answer after which a coordinator may be frozen or isolated.
+
+Other brokers are then asked for the coordinator, and are asked again after each further period of this length.
+"""
 
 
 def evades(error: KafkaError) -> bool:
-    """Return True if another broker, or the same broker later, may have the answer."""
+    """Return True if another broker, or the same broker later, may answer instead."""
     return error.retriable or isinstance(error, UnknownServerError)
 
 
 class Inquiry:
-    """A question that any broker can answer, until an answer has proved right.
+    """A question that any broker can answer, kept until an answer has proved right.
 
-    At first the least loaded broker is asked. In doubt, each broker is asked once before any is asked again.
+    At first, the least loaded broker is asked. After repeated failures (see `Trust`), each broker is asked once before
+    any broker is asked a second time.
     """
 
     __slots__ = ("_asked", "_patience_s", "_trust", "said")
@@ -52,17 +58,17 @@ class Inquiry:
         self._patience_s = patience_s
         self._trust = Trust()
         self._asked: set[int] = set()
-        """Brokers whose answers did not help; cleared when all have been asked."""
+        """Brokers whose answers did not help. Cleared when every broker has been asked."""
         self.said: dict[int, str] = {}
-        """Latest error of each broker asked since the last right answer, and of each coordinator named since then."""
+        """For error messages: the latest error or answer of each broker asked since the last right answer."""
 
     def asks(self, node_id: int) -> None:
-        """Record that this broker is asked."""
+        """Record that a request is sent to this broker."""
         self._asked.add(node_id)
         self.said.setdefault(node_id, "no answer yet")
 
     def failed(self, node_id: int, error: KafkaError, asked_at: float, now: float) -> bool:
-        """Record that the broker did not help; return True if the question is in doubt now."""
+        """Record that the broker did not help. Return True if other brokers should be asked now."""
         self._asked.add(node_id)
         return self._refused(node_id, error, asked_at, now)
 
@@ -74,7 +80,7 @@ class Inquiry:
             self.said.clear()
 
     def doubted_since(self, now: float) -> float | None:
-        """Return the start of the events that led to the present doubt; None without doubt."""
+        """Return the time of the first failure if other brokers should be asked now, else None."""
         return self._trust.refused_since if self._trust.in_doubt(now, self._patience_s) else None
 
     def avoid(self, nodes: Collection[int], now: float) -> Collection[int]:
@@ -92,7 +98,10 @@ class Inquiry:
 
 
 class CoordinatorInquiry(Inquiry):
-    """Finds the coordinator of a group or transactional id. An answer is right once the named broker does its work."""
+    """Finds the coordinator of a group or a transactional id.
+
+    An answer has proved right when the broker that it names does a coordinator's work.
+    """
 
     __slots__ = ("_insists", "_suspect", "node_id")
 
@@ -101,9 +110,9 @@ class CoordinatorInquiry(Inquiry):
         self.node_id: int | None = None
         """The coordinator; None if it has to be looked up."""
         self._suspect: int | None = None
-        """The coordinator that refused last, or is silent. Other brokers are asked whether it is still responsible."""
+        """The coordinator that refused last, or did not answer. Other brokers are asked who the coordinator is."""
         self._insists = False
-        """True if the suspect may wrongly consider itself the coordinator: it is asked last, even without doubt."""
+        """True if the suspect may wrongly consider itself the coordinator. It is then the last broker to be asked."""
 
     def found(self, informant: int, node_id: int) -> None:
         """Record the coordinator that a broker has named."""
@@ -111,13 +120,16 @@ class CoordinatorInquiry(Inquiry):
         self.said[informant] = f"named broker {node_id}"
 
     def silent(self, node_id: int) -> None:
-        """Record that the coordinator is silent, perhaps waiting for all members: ask other brokers first."""
+        """Record that the coordinator does not answer, so other brokers are asked first.
+
+        It may be healthy and waiting for all members to join.
+        """
         self._suspect, self._insists = node_id, True
 
     def answered(self, node_id: int, error: KafkaError | None, asked_at: float, now: float) -> bool:
-        """Record the result of a request; return True if the coordinator is in doubt or has probably moved.
+        """Record the result of a request. Return True if the coordinator should be looked up quickly.
 
-        Each refusal leads to a look-up, which costs little compared with a wait for a coordinator that never stops
+        Every refusal leads to a look-up. A look-up is cheap compared with waiting for a coordinator that never finishes
         loading.
         """
         self._insists = False
@@ -134,7 +146,7 @@ class CoordinatorInquiry(Inquiry):
         return self._refused(node_id, error, asked_at, now) or not self._insists
 
     def avoid(self, nodes: Collection[int], now: float) -> Collection[int]:
-        """See `Inquiry.avoid`; each round ends with the suspect, which may be the only broker with the right answer."""
+        """See `Inquiry.avoid`. The suspect is asked last; it may be the only broker that knows."""
         if not self._insists and self.doubted_since(now) is None:
             return ()
         asked = self._asked_before(nodes)

@@ -1,6 +1,7 @@
-"""The interface between a tracer and the clients. `aiokafka_lead.otel` implements it; no code here needs its packages.
+"""The interface between a tracer and the clients.
 
-A client gets the tracer from `installed` when it starts. Without a tracer, it has None for each object of this module.
+`aiokafka_lead.otel` implements it with OpenTelemetry. A client takes the tracer from `installed` when it starts.
+Without a tracer, it has None in place of each object of this module.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ Handle = Callable[[Any], Awaitable[object]]
 
 
 class TracedClient(NamedTuple):
-    """Data about a client for a tracer."""
+    """Data about a client, for a tracer."""
 
     client_id: str
     host: str
     """The first bootstrap server."""
     port: int
     cluster_id: Callable[[], str | None]
-    """Returns the cluster's id, if known."""
+    """Returns the cluster's id, or None if it is unknown."""
     group_id: str | None = None
     consumed: Callable[[], Mapping[str, int]] = dict
-    """Returns each topic's number of records that a consumer has handed out."""
+    """Returns the number of records that a consumer has handed out, by topic."""
 
     @classmethod
     def of(
@@ -46,7 +47,7 @@ class SendSpan(Protocol):
     """One call of ``send`` or ``send_many``."""
 
     def carry(self, headers: Headers) -> Headers:
-        """Return a record's headers, with the context added."""
+        """Return the record's headers with the trace context added."""
         ...
 
     def taken(self, delivery: Any) -> None:
@@ -59,27 +60,30 @@ class SendSpan(Protocol):
 
 
 class SendTracing(Protocol):
-    """The tracer's side of one producer."""
+    """Traces one producer."""
 
     unsampled: Unsampled
 
     def send(self, topic: str, key: object, value: object, partition: int | None, headers: Headers) -> SendSpan:
-        """Begin the span of a record to be sent."""
+        """Start the span of one record."""
         ...
 
     def send_many(self, topic: str, count: int, partition: int | None) -> SendSpan:
-        """Begin the span of ``count`` records to be sent together."""
+        """Start the span of ``count`` records that are sent together."""
         ...
 
     def settled(self, topic: str, records: int, seconds: float, error: BaseException | None, /) -> None:
-        """Record that a batch was acknowledged, or given up with ``error``, ``seconds`` after its first record."""
+        """Record that a batch was acknowledged, or that it failed with ``error``.
+
+        ``seconds`` is the time since its first record was accepted.
+        """
         ...
 
 
 class RecordLoop(Protocol):
-    """A loop over records: called with each record handed out, and with None when the loop waits for more.
+    """Traces a loop over records. Called with each record handed out, and with None when the loop waits for more.
 
-    Calls for records without headers that ``unsampled`` covers may be omitted.
+    The call may be omitted for records without headers if ``unsampled`` covers them.
     """
 
     unsampled: Unsampled
@@ -88,20 +92,20 @@ class RecordLoop(Protocol):
 
 
 class BatchLoop(Protocol):
-    """A loop over batches; ``began`` is the time at which the batch was requested (``time.time_ns()``)."""
+    """Traces a loop over batches. ``began`` is the time at which the batch was requested (``time.time_ns()``)."""
 
     def __call__(self, batch: Any, began: int, /) -> None: ...
 
 
 class RunTracing(Protocol):
-    """The tracer's side of one `Consumer.run`, or `ShareConsumer.run`."""
+    """Traces one `Consumer.run` or `ShareConsumer.run`."""
 
     def around(self, handle: Handle) -> Handle:
-        """Return the handler wrapped in a span that is current while it runs."""
+        """Return the handler, wrapped in a span that is current while the handler runs."""
         ...
 
     def together(self, records: Sequence[Any]) -> AbstractContextManager[object]:
-        """Return a context manager for a call of a handler with several records, whose span is current inside it."""
+        """Return a context manager for one handler call with several records. Their span is current inside it."""
         ...
 
     def retried(self, record: Any, error: BaseException, attempts: int) -> None:
@@ -109,11 +113,11 @@ class RunTracing(Protocol):
         ...
 
     def within(self, record: Any) -> AbstractContextManager[object]:
-        """Return a context manager in which the span of a failed record is current again."""
+        """Return a context manager inside which the span of a failed record is current again."""
         ...
 
     def dead_letter(self, record: Any, error: BaseException, topic: str) -> None:
-        """Record that the record went to this dead-letter topic because of this error."""
+        """Record that the record was sent to this dead-letter topic because of this error."""
         ...
 
     def failed(self, record: Any, error: BaseException) -> None:
@@ -121,37 +125,40 @@ class RunTracing(Protocol):
         ...
 
     def drop(self, partitions: Collection[TopicPartition] | None = None) -> None:
-        """Drop the pending retries of these partitions; without partitions, the run has ended."""
+        """Drop the pending retries of these partitions, or all pending retries at the end of a run."""
         ...
 
 
 class ReadTracing(Protocol):
-    """The tracer's side of one consumer, or share consumer."""
+    """Traces one consumer or share consumer."""
 
     def received(self, began: int, records: Sequence[Any]) -> None:
         """Record that a call that began at this time (``time.time_ns()``) returns these records."""
         ...
 
     def records(self) -> RecordLoop:
-        """Begin a loop."""
+        """Start to trace a loop over records."""
         ...
 
     def batches(self) -> BatchLoop:
-        """Begin a loop over batches."""
+        """Start to trace a loop over batches."""
         ...
 
     def run(self) -> RunTracing:
-        """Begin `Consumer.run`."""
+        """Start to trace a call of `Consumer.run`."""
         ...
 
     def committed(
         self, began: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], error: BaseException | None
     ) -> None:
-        """Record the end of a commit that began at this time, successful or failed."""
+        """Record the end of a commit that began at this time. ``error`` is None if it succeeded."""
         ...
 
     def acknowledged(self, began: int, counts: Mapping[TopicPartition, int], error: BaseException | None) -> None:
-        """Record a share group member's request, sent at ``began``, that acknowledged these counts, or failed."""
+        """Record a share group member's request, sent at ``began``, that acknowledged these numbers of records.
+
+        If the request failed, ``error`` is set.
+        """
         ...
 
     def stopped(self) -> None:
@@ -160,19 +167,19 @@ class ReadTracing(Protocol):
 
 
 class Tracer(Protocol):
-    """The interface of an installed tracer."""
+    """The interface that a tracer implements."""
 
     def producer(self, client: TracedClient) -> SendTracing: ...
 
     def consumer(self, client: TracedClient) -> ReadTracing: ...
 
     def carry(self, headers: Headers) -> Headers:
-        """Return the headers of a record to be sent later by another task, with the current context added."""
+        """Return the headers of a record that another task will send later, with the current trace context added."""
         ...
 
 
 class Installed:
-    """The process's tracer, for clients that start from now on."""
+    """Holds the process's tracer. Clients that start later use it."""
 
     __slots__ = ("tracer",)
 

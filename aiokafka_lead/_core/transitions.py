@@ -1,4 +1,4 @@
-"""State machines as data: one table says which events are possible in each state, and which state follows."""
+"""State machines as tables. A table says which events are possible in each state, and which state follows."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ E = TypeVar("E", bound=Enum)
 
 
 class IllegalTransitionError(RuntimeError):
-    """An event came in a state that does not allow it: a defect of this package. Retrying is pointless."""
+    """An event occurred in a state that does not allow it. This is a bug in this package, so a retry is pointless."""
 
 
 class Transitions(Generic[S, E]):
-    """The table of one kind of machine. All machines of that kind share it, and each keeps its state."""
+    """The table for one kind of state machine. All machines of that kind share it, and each stores its own state."""
 
     __slots__ = ("first", "machine", "table")
 
     def __init__(self, machine: str, first: S, table: Mapping[S, Mapping[E, S]]) -> None:
         self.machine = machine
-        """The name of the machine, for errors."""
+        """Name of the machine, for error messages."""
         self.first = first
-        """The state in which a machine begins."""
+        """The initial state."""
         self.table = table
         """The next state, by state and event."""
 

@@ -1,6 +1,6 @@
 """Tracks the sends for which the tracer need not be called.
 
-Hot: compiled through ``unsampled.pxd`` if a compiler is available, else plain Python.
+This code runs for each record. If a compiler is available, it is compiled through ``unsampled.pxd``.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from ..types import Headers
 
 
 class Unsampled:
-    """The latest context in which a send was not sampled: further sends in it only need its headers.
+    """The latest context in which a send was not sampled. Further sends in that context only need its headers.
 
-    The tracer that created this object reports each context and topic once; a send only compares.
+    The tracer that created this object reports each context and topic once. After that, a send only compares.
     """
 
     __slots__ = ("_context", "_current", "_topics", "headers", "on")
 
     def __init__(self, current: Callable[[], object]) -> None:
-        """Begin empty; ``current`` returns the current context, always the same object for the same context."""
+        """Start without a context. ``current`` returns the current context, which must be the same object each time."""
         self._current = current
         self._context: object = None
         self._topics: set[str] = set()
         self.headers: Headers = ()
-        """Headers added to records in that context."""
+        """Headers to add to records in that context."""
         self.on = True
-        """True if there is a tracer; a tracer may be removed while clients run."""
+        """True if there is a tracer. A tracer may be removed while clients are running."""
 
     def note(self, context: object, topic: str, headers: Headers) -> None:
-        """Record that sends to the topic are not sampled in this context; its records get these headers."""
+        """Record that sends to the topic are not sampled in this context, and that records get these headers."""
         if context is not self._context:
             self._context = context
             self._topics.clear()

@@ -1,47 +1,48 @@
 """Optimisations that depend on CPython's internals: memory, reference counts, the garbage collector, type slots.
 
-Each module is a pair: the ``.py`` is plain Python; compiled modules get the functions of the same names from the
-``.pxd`` with ``cimport``. The environment variable ``AIOKAFKA_LEAD_WITHOUT`` (``slots,tuples``, or ``all``) names
-modules that a build omits: their C code then does the same as plain Python, without using internals. Behaviour is the
-same; ``tests/cpython`` compares the three.
+Each module consists of two files. The ``.py`` is plain Python. Compiled modules ``cimport`` the functions of the same
+names from the ``.pxd``. The environment variable ``AIOKAFKA_LEAD_WITHOUT`` (``slots,tuples``, or ``all``) names modules
+whose internals a build must not use. Their C code then does the same as plain Python. The behaviour is the same in all
+three cases, which ``tests/cpython`` compares.
 
-This list has the gain of each module, in nanoseconds of CPU time on Python 3.11 (``python -m benchmarks tricks``), and
-the steps to delete it: delete its two files, and make the changes described here.
+The list shows what each module saves, in nanoseconds of CPU time on Python 3.11 (``python -m benchmarks tricks``), and
+how to delete it: delete its two files, and make the changes described here.
 
 ``awaiting``
-    20 instead of 43 for ``await`` of an available result. Delete the calls of `awaiting.shorten_await`: the
+    ``await`` of an available result takes 20 instead of 43. Delete the calls of `awaiting.shorten_await`, because the
     ``__await__`` of these types does the same.
 ``calling``
-    51 instead of 512 for an awaited ``send`` that ends at its first step. Delete the calls of
-    `calling.call_by` and `calling.run_by`: ``__call__`` and ``send`` do the same. Delete
-    `_io.producer.send_methods` as well, which is then useless.
+    An awaited ``send`` that ends in its first step takes 51 instead of 512. Delete the calls of `calling.call_by` and
+    `calling.run_by`, because ``__call__`` and ``send`` do the same. Delete `_io.producer.send_methods` as well, which
+    then has no purpose.
 ``clock``
-    18 for each reading of a clock or of the thread's identity, three for each record. Call `time` and `threading`.
+    Saves 18 for each reading of a clock or of the thread's id, which happens three times for each record. Call `time`
+    and `threading` instead.
 ``collector``
-    42 instead of 57 for a tuple that is kept, because the garbage collector does not track it. Delete the calls of
-    `collector.untrack`, and ``TYPES`` in setup.py, which hides types as a whole.
+    A tuple that is kept takes 42 instead of 57, because the garbage collector does not track it. Delete the calls of
+    `collector.untrack`, and ``TYPES`` in setup.py, which hides whole types.
 ``naming``
-    Saves no time: compiled public classes in private modules show the module from which users import them. Delete the
+    Saves no time. Compiled public classes in private modules show the module from which users import them. Delete the
     calls of `naming.show_in`.
 ``raw``
-    4 for each buffer, 5 for each item of an array that is not cleared before it is filled. The numbers are plain C.
-    Replace direct access to memory (``of_bytes``, ``of_bytearray``, ``of_memoryview``, ``items.data``) with the buffer
-    protocol, as in ``memory``.
+    Saves 4 for each buffer, and 5 for each item of an array that is not cleared before it is filled. The numbers are
+    plain C. Replace direct access to memory (``of_bytes``, ``of_bytearray``, ``of_memoryview``, ``items.data``) by the
+    buffer protocol, as in ``memory``.
 ``references``
-    6,740 instead of 7,040 instructions for all work for a sent record, since the object of a call of ``send`` is reused
-    if no other object refers to it. Delete the code under `references.has_no_other_owner`.
+    All work for a sent record takes 6,740 instead of 7,040 instructions, because the object of a call of ``send`` is
+    used again if no other object refers to it. Delete the code under `references.has_no_other_owner`.
 ``running``
-    70 for each sent record: a running event loop is recognised without a call. It has no ``.pxd`` and no switch. For
-    event loops without asyncio's state, a method is called. Have `_io.loop.loop_thread` return None.
+    Saves 70 for each sent record, because a running event loop is recognised without a call. It has no ``.pxd`` and no
+    switch. For event loops without asyncio's state, a method is called. Let `_io.loop.loop_thread` return None instead.
 ``slots``
-    11 instead of 34 for three attributes of a record, read by Python code; 23 instead of 226 for a record that is
-    copied and dropped. Delete the call of `slots.expose`, and have `ConsumerRecord._copy` call ``with_content``.
+    Three attributes of a record that Python code reads take 11 instead of 34. A record that is copied and dropped takes
+    23 instead of 226. Delete the call of `slots.expose`, and let `ConsumerRecord._copy` call ``with_content``.
 ``tuples``
-    26 instead of 98 for a `RecordMetadata`. Delete the call of `tuples.recycle`, and call the class.
+    A `RecordMetadata` takes 26 instead of 98. Delete the call of `tuples.recycle`, and call the class.
 
-Without each, the client's work for a record of 100 bytes on Apache Kafka grows by about this much, computed from these
-figures and docs/benchmarks.md (0.76 us for an awaited ``send``, 0.38 us by ``async for``, 0.28 us by
-``getmany``):
+Without the module, the client's work for a record of 100 bytes on Apache Kafka increases by about this much. The
+numbers are computed from the list above and docs/benchmarks.md (0.76 us for an awaited ``send``, 0.38 us by ``async
+for``, 0.28 us by ``getmany``).
 
 ==============  ==========================================================================================
 ``calling``     60 % of a ``send``

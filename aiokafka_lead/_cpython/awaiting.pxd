@@ -1,8 +1,9 @@
-# Awaiting for types of compiled modules; awaiting.py has the same for plain Python.
+# Lets compiled types be awaited. awaiting.py is the plain Python version.
 #
-# `await` asks a type's am_await for an iterator, and then am_send of that for the result (PEP 492, and PyIter_Send of
-# Python 3.10). An object that is ready is its own iterator here; the type's `__await__` serves all others. An asyncio
-# task that runs such an object as its coroutine calls am_send without asking am_await before: then `take` may refuse.
+# `await` asks the type's am_await for an iterator, and then that iterator's am_send for the result (PEP 492, and
+# PyIter_Send of Python 3.10). Here, an object that is ready is its own iterator. All other objects use the type's
+# `__await__`. If an asyncio task runs such an object as its coroutine, it calls am_send without am_await, so `take` may
+# raise.
 
 from cpython.object cimport PyTypeObject
 
@@ -38,7 +39,7 @@ cdef extern from *:
         return *result == NULL ? PYGEN_ERROR : PYGEN_RETURN;
     }
 
-    /* What the interpreter calls instead while a debugger or profiler is at work, and what `yield from` calls. */
+    /* Called by `yield from`, and by the interpreter while a debugger or profiler is active. */
     static inline PyObject *aiokafka_lead_iternext(PyObject *self) {
         PyObject *result = aiokafka_lead_await.take(self);
         if (result != NULL) {

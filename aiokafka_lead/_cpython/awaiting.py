@@ -1,4 +1,4 @@
-"""Awaits an object that already has its result: through ``__await__`` in plain Python, immediately if compiled.
+"""Awaits an object that already has its result. Compiled types return it without a call of ``__await__``.
 
 A compiled module uses the function of the same name in ``awaiting.pxd``.
 """
@@ -10,8 +10,8 @@ from typing import Any
 
 
 def shorten_await(kind: type, ready: Callable[[Any], bool], take: Callable[[Any], Any]) -> None:
-    """Let ``await`` of an object of this type return ``take``'s result at once if it is ``ready``. One type per module.
+    """Let ``await`` of an object of this type return the result of ``take`` at once, if the object is ``ready``.
 
-    ``take`` raises if the object is not ready, which may be because it was run without being awaited. (Not possible in
-    plain Python.)
+    There can be one such type in a module. ``take`` raises if the object is not ready, which may be because it was run
+    without being awaited. In plain Python, this function does nothing.
     """

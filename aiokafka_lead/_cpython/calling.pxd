@@ -1,8 +1,8 @@
-# Calling and running objects of compiled modules; calling.py has the same for plain Python.
+# Calls and runs objects of compiled modules. calling.py is the plain Python version.
 #
-# A type with `__call__` packs the arguments of each call in a tuple, while a method takes them as the interpreter has them
-# (PEP 590): so a call becomes one of a method. And a coroutine's `send` hands its result over by StopIteration, where
-# am_send returns it (PyIter_Send of Python 3.10).
+# A type with `__call__` packs the arguments of each call into a tuple. A method takes them as the interpreter passes
+# them (PEP 590), so the call of an object is redirected to a method. The `send` of a coroutine returns its result by
+# raising StopIteration, and am_send returns it directly (PyIter_Send of Python 3.10).
 
 from cpython.object cimport PyTypeObject
 

@@ -1,4 +1,4 @@
-"""Calls an object, and runs it as a coroutine: through its class in plain Python, through type slots if compiled.
+"""Calls an object, and runs it as a coroutine. Compiled modules use type slots for this.
 
 A compiled module uses the functions of the same names in ``calling.pxd``.
 """
@@ -10,15 +10,18 @@ from typing import Any
 
 
 def call_by(one: object, slot: int, name: str) -> None:
-    """Make calls of the object call its method ``name``. All objects of a type need it; one type per module.
+    """Let calls of the object call its method ``name``.
 
-    ``slot`` is an attribute of the object, a C ``size_t``, that is not used otherwise. (Plain Python uses
-    ``__call__``.)
+    Must be called for all objects of a type, of one type in a module.
+
+    ``slot`` is an attribute of the object, a C ``size_t``, that has no other purpose. In plain Python, this function
+    does nothing, and ``__call__`` is used.
     """
 
 
 def run_by(kind: type, first_step: Callable[[Any], Any], rest: Callable[[Any], Any]) -> None:
-    """Let ``await`` of a coroutine of this type return ``first_step``'s result, or run ``rest`` if that is None.
+    """Let ``await`` of a coroutine of this type return the result of ``first_step``. If that is None, run ``rest``.
 
-    One type per module. (Plain Python calls its ``send``.)
+    There can be one such type in a module. In plain Python, this function does nothing, and the ``send`` of the type is
+    used.
     """

@@ -1,4 +1,4 @@
-# Clocks and the thread's identity for the compiled modules; clock.py has the same for plain Python.
+# Clocks and the thread's id for compiled modules. clock.py is the plain Python version.
 
 from libc.stdint cimport int64_t
 

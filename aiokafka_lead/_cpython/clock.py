@@ -1,4 +1,4 @@
-"""Clocks and the thread's identity, which are read for every record: from Python, or from C in compiled modules.
+"""Clocks, and the id of the thread, which are read for every record. Compiled modules read them from C.
 
 A compiled module uses the functions of the same names in ``clock.pxd``.
 """

@@ -1,4 +1,4 @@
-# The garbage collector for the compiled modules; collector.py has the same for plain Python.
+# Access to the garbage collector for compiled modules. collector.py is the plain Python version.
 
 
 cdef extern from *:

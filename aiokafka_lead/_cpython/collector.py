@@ -1,4 +1,4 @@
-"""Hides objects from the garbage collector, in compiled modules only.
+"""Hides objects from the garbage collector. Possible only in compiled modules.
 
 A compiled module uses the function of the same name in ``collector.pxd``.
 """
@@ -7,4 +7,4 @@ from __future__ import annotations
 
 
 def untrack(kept: object) -> None:
-    """Stop tracking an object that cannot be part of a cycle. (Not possible in plain Python.)"""
+    """Stop tracking an object that cannot be part of a cycle. In plain Python, this does nothing."""

@@ -1,6 +1,6 @@
-# The module that a compiled class shows; naming.py has the same for plain Python.
+# Sets the module that a compiled class shows. naming.py is the plain Python version.
 #
-# A static type has no attribute `__module__` to set: it is the beginning of the type's name.
+# A static type has no `__module__` that could be set. The module is the first part of the type's name.
 
 
 cdef extern from *:
@@ -22,7 +22,7 @@ cdef extern from *:
         shown = name == NULL ? NULL : PyUnicode_AsUTF8(name);
         if (shown == NULL)
             return -1;
-        type->tp_name = shown;  /* lives as long as the type, as the name does */
+        type->tp_name = shown;  /* never freed, because the type lives as long as the process */
         return 0;
     }
 

@@ -1,4 +1,4 @@
-"""The module that a class shows in its ``repr``, in tracebacks and in the reference.
+"""Sets the module that a class shows in its ``repr``, in tracebacks and in the reference documentation.
 
 A compiled module uses the function of the same name in ``naming.pxd``.
 """
@@ -7,5 +7,8 @@ from __future__ import annotations
 
 
 def show_in(module: str, kind: type) -> None:
-    """Let the class show this module, from which users import it, and not the private module that defines it."""
+    """Let the class show this public module, from which users import it, as its module.
+
+    Without this, it would show the private module that defines it.
+    """
     kind.__module__ = module

@@ -1,11 +1,11 @@
-# Raw memory for the compiled modules; raw.py tells what each function means.
+# Direct access to memory for compiled modules. raw.py defines what each function does.
 
 from cpython.array cimport array, clone
 from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 
-# Memory stays where it is for as long as its owner is kept, and its size.
+# The memory does not move while its owner is referenced and keeps its size.
 cdef extern from *:
     """
     #ifdef AIOKAFKA_LEAD_WITHOUT_RAW
@@ -50,7 +50,7 @@ cdef extern from "Python.h":
 cdef inline const unsigned char *readable(object data) except NULL:
     if type(data) is bytes:
         return <const unsigned char *> of_bytes(data)
-    # A released memoryview raises here.
+    # Raises if the memoryview was released.
     if type(data) is not memoryview or not data.c_contiguous or data.ndim != 1 or data.itemsize != 1:
         raise TypeError("the codec reads bytes and flat memoryviews of bytes only")
     return <const unsigned char *> of_memoryview(data)

@@ -1,7 +1,7 @@
-"""Access to bytes in the codec's hot loops: through Python objects here, through raw memory in compiled modules.
+"""Access to bytes in the hot loops of the codec.
 
-A compiled module uses the functions of the same names in ``raw.pxd``; this file defines their meaning without a
-compiler. The callers check positions and lengths.
+A compiled module uses the functions of the same names in ``raw.pxd``, which access memory directly. This file uses
+Python objects, and defines the meaning of the functions. The callers check positions and lengths.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from array import array
 
 
 def readable(data: bytes | memoryview) -> bytes:
-    """Return a buffer that the decoder can index and slice; slices are bytes."""
+    """Return a buffer that the decoder can index and slice. Its slices are bytes."""
     return bytes(data)
 
 
 def copy(target: bytearray, at: int, source: bytes, length: int) -> None:
-    """Write all ``length`` bytes of ``source`` at ``at``."""
+    """Write all ``length`` bytes of ``source`` at position ``at``."""
     target[at : at + length] = source
 
 
@@ -25,17 +25,17 @@ def writable(buffer: bytearray) -> bytearray:
 
 
 def copy_part(target: bytearray, at: int, source: bytes | bytearray, source_at: int, length: int) -> None:
-    """Write ``length`` bytes from ``source_at`` of a `readable` buffer."""
+    """Write ``length`` bytes of a `readable` buffer, from ``source_at`` on."""
     target[at : at + length] = source[source_at : source_at + length]
 
 
 def new_buffer(size: int) -> bytearray:
-    """Return a buffer to be written before it is read: when compiled, it is not cleared."""
+    """Return a buffer that must be written before it is read. In compiled form, its memory is not cleared."""
     return bytearray(size)
 
 
 def resize(buffer: bytearray, size: int) -> None:
-    """Resize ``buffer``; when compiled, the added part is not cleared."""
+    """Resize ``buffer``. In compiled form, the added part is not cleared."""
     del buffer[size:]
     buffer.extend(bytes(size - len(buffer)))
 
@@ -46,17 +46,17 @@ def utf8_size(text: str) -> int:
 
 
 def copy_utf8(target: bytearray, at: int, text: str, length: int) -> None:
-    """Write ``text``, which takes ``length`` bytes in UTF-8, at ``at``."""
+    """Write ``text`` at position ``at``. It takes ``length`` bytes in UTF-8."""
     target[at : at + length] = text.encode()
 
 
 def put_int16(buffer: bytearray, at: int, number: int) -> None:
-    """Write a number as two bytes, the most significant first."""
+    """Write a number as two bytes, most significant first."""
     buffer[at : at + 2] = number.to_bytes(2, "big", signed=True)
 
 
 def put_int32(buffer: bytearray, at: int, number: int) -> None:
-    """Write a number as four bytes."""
+    """Write a number as four bytes, most significant first."""
     buffer[at : at + 4] = number.to_bytes(4, "big", signed=True)
 
 
@@ -71,7 +71,7 @@ def append_int32(buffer: bytearray, number: int) -> None:
 
 
 def append_uvarint(buffer: bytearray, number: int) -> None:
-    """Append an unsigned varint: seven bits per byte, the least significant first."""
+    """Append an unsigned varint: seven bits per byte, least significant first."""
     while number > 127:
         buffer.append(number & 127 | 128)
         number >>= 7
@@ -89,35 +89,35 @@ def put_int64(buffer: bytearray, at: int, number: int) -> None:
 
 
 def int16_at(buffer: bytes, at: int) -> int:
-    """Read a number written by `put_int16`."""
+    """Read a number that `put_int16` has written."""
     return int.from_bytes(buffer[at : at + 2], "big", signed=True)
 
 
 def int32_at(buffer: bytes, at: int) -> int:
-    """Read a number written by `put_int32`."""
+    """Read a number that `put_int32` has written."""
     return int.from_bytes(buffer[at : at + 4], "big", signed=True)
 
 
 def int64_at(buffer: bytes, at: int) -> int:
-    """Read a number written by `put_int64`."""
+    """Read a number that `put_int64` has written."""
     return int.from_bytes(buffer[at : at + 8], "big", signed=True)
 
 
 def int32s(items: array[int]) -> array[int]:
-    """Return the 32-bit numbers of an array of type "i"."""
+    """Return the 32-bit numbers in an array of type "i"."""
     return items
 
 
 def int64s(items: array[int]) -> array[int]:
-    """Return the 64-bit numbers of an array of type "q"."""
+    """Return the 64-bit numbers in an array of type "q"."""
     return items
 
 
 def new_int32s(count: int) -> array[int]:
-    """Return an array of type "i"; when compiled, it is not cleared."""
+    """Return an array of type "i". In compiled form, it is not cleared."""
     return array("i", bytes(4 * count))
 
 
 def new_int64s(count: int) -> array[int]:
-    """Return an array of type "q"; when compiled, it is not cleared."""
+    """Return an array of type "q". In compiled form, it is not cleared."""
     return array("q", bytes(8 * count))

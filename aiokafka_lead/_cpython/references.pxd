@@ -1,6 +1,7 @@
-# Reference counts for the compiled modules; references.py has the same for plain Python.
+# Reference counts for compiled modules. references.py is the plain Python version.
 #
-# The caller's variable and one attribute or item make two. Without the GIL a count says nothing about other threads.
+# The caller's variable and one attribute or item are two references. Without the GIL, the count says nothing about the
+# references of other threads.
 
 
 cdef extern from *:

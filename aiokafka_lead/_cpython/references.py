@@ -1,4 +1,4 @@
-"""Recognises objects without another owner by the reference count, in compiled modules only.
+"""Finds out by the reference count if an object has no other owner. Possible only in compiled modules.
 
 A compiled module uses the function of the same name in ``references.pxd``.
 """
@@ -6,7 +6,10 @@ A compiled module uses the function of the same name in ``references.pxd``.
 from __future__ import annotations
 
 COUNTED = False
-"""True if `has_no_other_owner` can return True. If not, no object is kept for reuse: another thread might take it."""
+"""True if `has_no_other_owner` can return True.
+
+If it is False, no object is kept to be used again, because another thread might take it.
+"""
 
 
 def has_no_other_owner(kept: object) -> bool:

@@ -1,6 +1,6 @@
-"""The thread in which an event loop runs, from asyncio's internal state.
+"""Recognises the thread in which an event loop is running, from asyncio's internal state.
 
-It has no ``.pxd``: it is the same for compiled modules.
+There is no ``.pxd``, because compiled modules use the same code.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import threading
 
 
 def thread_entry(loop: asyncio.AbstractEventLoop) -> tuple[dict[str, object], str] | None:
-    """Return a dict, and the key under which it has this thread's identity while the event loop runs in it.
+    """Return a dict and a key. While the event loop is running in this thread, the key's value is the id of the thread.
 
-    This is the state behind asyncio's ``is_running``. Returns None for an event loop of another kind, or without that
-    state.
+    This is the state that asyncio's ``is_running`` reads. Returns None for an event loop of another kind, or without
+    that state.
     """
     if not isinstance(loop, asyncio.BaseEventLoop) or type(loop).is_running is not asyncio.BaseEventLoop.is_running:
         return None

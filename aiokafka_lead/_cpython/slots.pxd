@@ -1,11 +1,11 @@
-# Attributes and memory of a compiled type, one for each module; slots.py has the same for plain Python.
+# Attributes and memory of a compiled type, of which there can be one in a module. slots.py is the plain Python version.
 #
-# Cython gives each attribute a function that returns it. CPython reads a member descriptor of an object inline instead,
-# once the code that does so is warm (LOAD_ATTR_SLOT, PEP 659), as it does with `__slots__`. Where in the object an
-# attribute is, a sample tells.
+# Cython creates a function for each attribute that returns its value. With a member descriptor instead, as `__slots__`
+# has, CPython reads the object directly once the calling code is warm (LOAD_ATTR_SLOT, PEP 659). A sample object shows
+# where each attribute is stored.
 #
-# And Cython fills an object with None before its attributes are set, and shows it to the garbage collector: a fifth of
-# what reading records took. An object that is like another is a copy of its memory.
+# Moreover, Cython fills a new object with None before its attributes are set, and registers it with the garbage
+# collector, which took a fifth of the time of reading records. Here, a new object is a copy of another one's memory.
 
 
 cdef extern from *:
@@ -49,7 +49,7 @@ cdef extern from *:
         Py_DECREF(content);
         if (at >= kind->tp_basicsize || aiokafka_lead_place_count == AIOKAFKA_LEAD_PLACES)
             return PyErr_Format(PyExc_TypeError, "%R is no object in instances of %s", name, kind->tp_name);
-        member = (PyMemberDef *) PyMem_Calloc(1, sizeof(PyMemberDef));  /* for as long as the type lives, as the name */
+        member = (PyMemberDef *) PyMem_Calloc(1, sizeof(PyMemberDef));  /* never freed, like the type and the name */
         if (member == NULL)
             return PyErr_NoMemory();
         Py_INCREF(name);

@@ -1,6 +1,6 @@
-"""Makes attributes of a compiled type as quick to read as ``__slots__``, and its objects quick to create.
+"""Makes attributes of a compiled type as fast to read as ``__slots__``, and its objects fast to create.
 
-Types of plain Python do not need the former, and cannot have the latter. A compiled module uses the functions of the
+In plain Python, the first is not needed and the second is not possible. A compiled module uses the functions of the
 same names in ``slots.pxd``.
 """
 
@@ -11,13 +11,13 @@ from typing import Any
 
 
 def expose(sample: object, names: Sequence[str]) -> None:
-    """Let the interpreter read these attributes of the sample's type without a call.
+    """Let the interpreter read these attributes of the sample's type without a function call.
 
-    Their values in the sample must be unique. ``names`` must have all attributes that hold objects, and the type must
-    be final.
+    The sample's values must be unique objects. ``names`` must contain all attributes that hold objects, and the type
+    must be final.
     """
 
 
 def like(sample: Any) -> Any:
-    """Return another record with the same attributes; when compiled, not tracked by the garbage collector."""
+    """Return another record with the same attributes. In compiled form, the garbage collector does not track it."""
     return sample.with_content(sample.key, sample.value)

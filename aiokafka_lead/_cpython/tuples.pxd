@@ -1,7 +1,7 @@
-# Named tuples for the compiled modules; tuples.py has the same for plain Python.
+# Named tuples for compiled modules. tuples.py is the plain Python version.
 #
-# CPython makes and drops one as it does for any class: allocated anew each time, and let go of by way of its base, with
-# provisions for deep nesting and finalizers. Of plain values none of that is needed.
+# CPython allocates memory for each named tuple, and frees it through the base class, with provisions for deep nesting
+# and finalizers, as for any class. A tuple of plain values needs none of this.
 
 from cpython.object cimport PyTypeObject
 
@@ -32,7 +32,7 @@ cdef extern from *:
     static PyObject *aiokafka_lead_kept[AIOKAFKA_LEAD_KEPT];
     static Py_ssize_t aiokafka_lead_kept_count;
 
-    /* Of subclasses as well, which come here for what is left of them. */
+    /* Also called for subclasses, whose own parts were freed before. */
     static inline void aiokafka_lead_drop_tuple(PyObject *self) {
         PyTypeObject *kind = Py_TYPE(self);
         Py_ssize_t i;
@@ -54,7 +54,7 @@ cdef extern from *:
         kind->tp_dealloc = aiokafka_lead_drop_tuple;
     }
 
-    /* Unknown to the garbage collector. */
+    /* Creates a tuple that the garbage collector does not track. */
     static inline PyObject *aiokafka_lead_new_tuple(
         PyTypeObject *kind, PyObject *first, PyObject *second, PyObject *third, PyObject *fourth
     ) {

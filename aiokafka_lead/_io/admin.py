@@ -1,53 +1,39 @@
-"""Sends admin requests to the right broker, and retries them after retriable errors."""
+"""Sends admin requests to the right brokers, and retries them after retriable errors."""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import copy
-from enum import Enum
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
 import anyio
 
 from .._core.admin import (
-    BRIEF_TRIES,
     BY_CONTROLLER,
     BY_COORDINATOR,
     BY_LEADER,
-    UNKNOWN_TOPIC_OR_PARTITION,
     RetryRule,
     changes,
-    failure,
     note_unanswered,
     successes,
 )
-from .._core.backoff import Backoff
-from .._core.trust import DOUBT_AFTER, Trust, patience_of
-from .._options.arguments import TIMEOUT
+from .._core.trust import Trust
 from .._wire import Request, Response
-from .._wire.messages.describe_cluster import DescribeClusterRequest
-from .._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ..errors import (
-    BrokerIdNotRegisteredError,
-    ClusterAuthorizationFailedError,
     KafkaError,
-    LeaderNotAvailableError,
     RequestTimedOutError,
-    UnsupportedVersionError,
-    raise_for_code,
 )
 from ..errors.base import own_copy
-from ..errors.shown import shown
 from ..types import TopicPartition
-from .client import Client
+from .admin_requests import Requests, Route
 from .connection.connection import Connection
 from .deadline import Deadline
-from .group.coordinators import CoordinatorKind, Coordinators
+from .group.coordinators import CoordinatorKind
 
 FIND_WITHIN_MS = 1000.0
-"""Time for which keys with a coordinator wait for a key whose coordinator is not found or cannot be connected to."""
+"""Milliseconds for which keys with a known coordinator wait for a key whose coordinator is missing or unreachable."""
 
 K = TypeVar("K")
 I = TypeVar("I")  # noqa: E741 - the item to a K(ey) and V(alue)
@@ -55,121 +41,11 @@ V = TypeVar("V")
 R = TypeVar("R", bound=Response)
 
 
-class Route(Enum):
-    """Destination of a request that is not for a particular broker."""
-
-    CONTROLLER = "the controller"
-    ANY = "any broker"
-
-
 D = TypeVar("D", bound=Route | int)
 
 
-class Calls:
+class Calls(Requests):
     """Sends admin requests for one client."""
-
-    def __init__(self, client: Client, default_timeout_ms: float) -> None:
-        self._client = client
-        self._default_timeout_ms = default_timeout_ms
-        self._backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
-        self._patience_s = patience_of(client.config.retry_backoff_max_ms)
-        self._coordinators = Coordinators(client)
-
-    def deadline(self, timeout_ms: float | None) -> Deadline:
-        """Return the deadline of a call that begins now. Raises the errors of `Client.check`."""
-        checked: float | None = TIMEOUT("timeout_ms", timeout_ms)
-        self._client.check()
-        total_ms = self._default_timeout_ms if checked is None else checked
-        return Deadline(total_ms, self._client.config.request_timeout_ms)
-
-    async def call(self, to: Route | int, request: Request[R], deadline: Deadline, *, repeatable: bool = True) -> R:
-        """Return the response. Retries after retriable errors of the connection and of the response as a whole.
-
-        Waits for a broker that is down. Raises `BrokerIdNotRegisteredError` if no broker has this id; Java's admin
-        client waits for it until the deadline. Unless ``repeatable``, a request that may have been executed is not
-        sent again.
-        """
-        failures = 0
-        exists = not isinstance(to, int)
-        while True:
-            try:
-                return await self.once(to, request, deadline)
-            except KafkaError as error:
-                executed = error.api == request.NAME or isinstance(error, RequestTimedOutError)
-                if not error.retriable or (executed and not repeatable):
-                    note_unanswered(error, deadline.unanswered)
-                    raise
-                if error.api == request.NAME and changes(error.api):
-                    deadline.unanswered = deadline.unanswered or error  # the last may not even have been sent
-                failures += 1
-                if not exists and failures >= BRIEF_TRIES and to not in self._client.brokers.nodes:
-                    exists = await self._exists(cast(int, to), deadline)
-                await self.pause(failures, error, deadline)
-
-    async def once(self, to: Route | int, request: Request[R], deadline: Deadline, *, lowest: int | None = None) -> R:
-        """Make a single attempt; return the response. Also raises the error of the response as a whole.
-
-        Raises `UnsupportedVersionError` if a broker does not know version ``lowest`` of the request.
-        """
-        self._client.check()
-        timed: Any = request
-        if hasattr(timed, "timeout_ms"):
-            timed.timeout_ms = deadline.request_ms()
-        node_id = await self._node(to, deadline)
-        response = await self._client.request(node_id, request, timeout_ms=deadline.request_ms(), lowest=lowest)
-        raise_for_code(getattr(response, "error_code", 0), shown(getattr(response, "error_message", None) or ""))
-        return response
-
-    async def _node(self, to: Route | int, deadline: Deadline) -> int:
-        if to is Route.ANY:
-            return await self._client.any_node(Deadline(deadline.request_ms()))
-        if to is Route.CONTROLLER:
-            return await self._controller(deadline)
-        if max(self._client.brokers.nodes, default=-1) < 0:
-            # Only bootstrap servers are known, whose errors tell more than an unknown id.
-            metadata = self._client.metadata
-            await metadata.wait_newer(metadata.snapshot.generation, deadline.request_ms())
-        return to
-
-    async def _controller(self, deadline: Deadline) -> int:
-        """Return the controller according to metadata.
-
-        While that broker is in doubt, return another broker for every second attempt: with KRaft, any broker forwards
-        requests to the controller.
-        """
-        named = await self._client.controller(deadline.request_ms())
-        failures = deadline.failures
-        since_s = deadline.timeout_ms / 1000 - deadline.left_s()
-        in_doubt = failures >= DOUBT_AFTER or (failures > 0 and since_s >= self._patience_s)
-        if in_doubt and failures % 2:
-            return await self._client.any_node(Deadline(deadline.request_ms()), {named})
-        return named
-
-    async def _exists(self, broker_id: int, deadline: Deadline) -> bool:
-        """Return True if a broker missing from metadata exists but is down, False if that cannot be found out now.
-
-        Raises `BrokerIdNotRegisteredError` if it does not exist.
-        """
-        try:
-            try:
-                cluster = await self.once(Route.ANY, DescribeClusterRequest(include_fenced_brokers=True), deadline)
-                known = {broker.broker_id for broker in cluster.brokers}
-            except (UnsupportedVersionError, ClusterAuthorizationFailedError):
-                # Before Kafka 4.0 (KIP-1073), a broker that is down only appears among the replicas of partitions.
-                every = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-                found = await self.once(Route.ANY, every, deadline)
-                known = {broker.node_id for broker in found.brokers}
-                for topic in found.topics:
-                    for partition in topic.partitions:
-                        known.update(partition.replica_nodes)
-        except KafkaError as error:
-            if not error.retriable:
-                raise
-            return False
-        if broker_id not in known:
-            text = f"there is no broker {broker_id}: the cluster has {', '.join(map(str, sorted(known)))}"
-            raise BrokerIdNotRegisteredError(text)
-        return True
 
     async def settle(
         self,
@@ -178,9 +54,10 @@ class Calls:
         retry: RetryRule,
         deadline: Deadline,
     ) -> dict[K, V]:
-        """Return each item's outcome, retrying the items whose errors are retriable.
+        """Return the result of each item. Items with retriable errors are retried.
 
-        If any items have failed in the end, raise the first error, with all outcomes and a note about the failed items.
+        If any item has finally failed, raises the first error, with all results and a note about the items that have
+        failed.
         """
         pending = dict(items)
         settled: dict[K, V | KafkaError] = {}
@@ -205,7 +82,7 @@ class Calls:
                         unanswered.setdefault(key, outcome)
                     continue
                 if key not in outcomes:
-                    outcome = KafkaError(f"{key}: the broker's answer does not speak of it")
+                    outcome = KafkaError(f"the broker's response lacks {key}")
                 settled[key] = outcome  # type: ignore[assignment]
                 del pending[key]
             if again is not None:
@@ -228,9 +105,9 @@ class Calls:
         ask: Callable[[D, Mapping[K, I], Deadline], Awaitable[Mapping[K, V]]],
         deadline: Deadline,
     ) -> dict[K, V]:
-        """Ask each destination about its items, all concurrently. The failure of one does not affect the others' items.
+        """Ask each destination about its items, concurrently. If one fails, the others' items are not affected.
 
-        ``ask`` gets a separate deadline, which keeps the errors of this destination's attempts.
+        ``ask`` receives a deadline for each destination, which stores the errors of that destination's attempts.
         """
         routed: dict[D, dict[K, I]] = {}
         for key, item in items.items():
@@ -272,11 +149,12 @@ class Calls:
         deadline: Deadline,
         lowest: Callable[[I], int | None] = lambda _: None,
     ) -> dict[TopicPartition, V]:
-        """Send requests for partitions to their leaders concurrently, following partitions whose leaders change.
+        """Send requests for partitions to their leaders, concurrently. If leaders change, follow them.
 
-        Each attempt requests metadata from another broker, since a broker that lags behind would name the same leaders.
-        A leader that keeps refusing is asked for metadata last. ``lowest`` is the version of the request that an item
-        needs; items that need another version are sent in another request, so that they do not fail together.
+        Each attempt requests metadata from another broker, because a broker that lags behind would name the same
+        leaders again. A leader that keeps refusing is asked for metadata last. ``lowest`` is the lowest version of the
+        request that an item needs. Items that need different versions are sent in different requests, so that they do
+        not fail together.
         """
         trust = defaultdict[int, Trust](Trust)
         asked: set[int] = set()
@@ -286,7 +164,7 @@ class Calls:
             requests: dict[tuple[int, int | None], dict[TopicPartition, I]] = {}
             now = time.monotonic()
             doubted = {node_id for node_id, one in trust.items() if one.in_doubt(now, self._patience_s)}
-            for partition, leader in (await self._leaders(pending, asked, doubted, deadline)).items():
+            for partition, leader in (await self.leaders(pending, asked, doubted, deadline)).items():
                 if isinstance(leader, KafkaError):
                     outcomes[partition] = leader
                 else:
@@ -318,9 +196,9 @@ class Calls:
         deadline: Deadline,
         retry: RetryRule = BY_COORDINATOR,
     ) -> dict[str, V]:
-        """Send a request for each key to its coordinator, concurrently, following coordinators that change.
+        """Send a request for each key to its coordinator, concurrently. If coordinators change, follow them.
 
-        ``read`` is called with the key, the coordinator and its response.
+        ``read`` is called with the key, the coordinator and the response.
         """
 
         async def ask_each(connection: Connection, mine: Sequence[str]) -> Mapping[str, V | KafkaError]:
@@ -349,7 +227,7 @@ class Calls:
         deadline: Deadline,
         retry: RetryRule = BY_COORDINATOR,
     ) -> dict[str, V]:
-        """Send one request for all its keys to each coordinator, following coordinators that change."""
+        """Send one request with all its keys to each coordinator. If coordinators change, follow them."""
 
         async def ask_once(connection: Connection, mine: Sequence[str]) -> Mapping[str, V | KafkaError]:
             response = await connection.request(build(mine), timeout_ms=deadline.request_ms())
@@ -364,7 +242,7 @@ class Calls:
         items: Mapping[K, I],
         deadline: Deadline,
     ) -> dict[K, V]:
-        """Send a request for several items of a group to its coordinator."""
+        """Send a request for several items of a group to the group's coordinator."""
 
         async def ask_it(pending: Mapping[K, I]) -> Mapping[K, V | KafkaError]:
             connection = await self._coordinators.connection(CoordinatorKind.GROUP, key, deadline)
@@ -395,7 +273,7 @@ class Calls:
             await self._coordinators.find_together(kind, pending, deadline)
 
             async def find(key: str) -> None:
-                # Not until the deadline: `settle` tries again after the coordinators of other keys have been asked.
+                # Do not wait until the deadline: `settle` tries again after the coordinators of other keys were asked.
                 attempt = Deadline(min(deadline.left_ms(), FIND_WITHIN_MS))
                 try:
                     connection = await self._coordinators.connection(kind, key, attempt)
@@ -433,17 +311,19 @@ class Calls:
     async def by_broker(
         self, build: Callable[[], Request[R]], deadline: Deadline, retry: RetryRule = BY_COORDINATOR
     ) -> tuple[dict[int, R], KafkaError | None]:
-        """Send the same request to every broker concurrently; return the responses by broker, and the first failure.
+        """Send the same request to every broker, concurrently.
 
-        The failure's ``outcomes`` has the errors of all failed brokers. A broker that leaves the cluster meanwhile has
-        no response.
+        Return the responses by broker, and the first failure or None.
+
+        The failure's ``outcomes`` contain the errors of all brokers that have failed. A broker that leaves the cluster
+        in the meantime has no response.
         """
-        nodes = await self._broker_ids(deadline)
+        nodes = await self.broker_ids(deadline)
         again = False
 
         async def ask(pending: Mapping[int, None]) -> Mapping[int, R | KafkaError | None]:
             nonlocal again
-            present = await self._broker_ids(deadline) if again else nodes
+            present = await self.broker_ids(deadline) if again else nodes
             again = True
             outcomes: dict[int, R | KafkaError | None] = dict.fromkeys(pending.keys() - present)
 
@@ -471,67 +351,3 @@ class Calls:
             node_id: each for node_id, each in found.items() if each is not None and not isinstance(each, KafkaError)
         }
         return answers, failed
-
-    async def _broker_ids(self, deadline: Deadline) -> set[int]:
-        return {broker.node_id for broker in (await self.metadata([], deadline)).brokers}
-
-    async def metadata(self, topics: Iterable[str] | None, deadline: Deadline) -> MetadataResponse:
-        """Request the metadata of these topics, or of all, from any broker. Creates no topics."""
-        names = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
-        request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
-        return await self.call(Route.ANY, request, deadline)
-
-    async def metadata_of_another(
-        self, topics: Iterable[str], asked: set[int], deadline: Deadline, doubted: Set[int] = frozenset()
-    ) -> MetadataResponse:
-        """Request metadata from a broker that is not in ``asked``, and add the broker to ``asked``.
-
-        If all brokers are in ``asked``, it is cleared. Brokers in ``doubted`` are chosen last.
-        """
-        names = [MetadataRequestTopic(name=name) for name in topics]
-        request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
-        failures = 0
-        while True:
-            try:
-                if self._client.brokers.nodes.keys() <= asked | doubted:
-                    asked.clear()
-                node_id = await self._client.any_node(Deadline(deadline.request_ms()), asked | doubted)
-                asked.add(node_id)
-                return await self.once(node_id, request, deadline)
-            except KafkaError as error:
-                if not error.retriable:
-                    raise
-                failures += 1
-                await self.pause(failures, error, deadline)
-
-    async def _leaders(
-        self, partitions: Collection[TopicPartition], asked: set[int], doubted: Set[int], deadline: Deadline
-    ) -> dict[TopicPartition, int | KafkaError]:
-        response = await self.metadata_of_another({where.topic for where in partitions}, asked, deadline, doubted)
-        leaders: dict[TopicPartition, int | KafkaError] = {}
-        known = {broker.node_id for broker in response.brokers}
-        for topic in response.topics:
-            for partition in topic.partitions:
-                where = TopicPartition(topic.name or "", partition.partition_index)
-                lost = LeaderNotAvailableError(f"{where}: it has no leader at present")
-                leaders[where] = partition.leader_id if partition.leader_id in known else lost
-        errors = {topic.name: topic.error_code or UNKNOWN_TOPIC_OR_PARTITION for topic in response.topics}
-        for where in partitions:
-            if where not in leaders:
-                leaders[where] = failure(errors.get(where.topic, UNKNOWN_TOPIC_OR_PARTITION), str(where))
-        return {where: leaders[where] for where in partitions}
-
-    async def pause(self, failures: int, error: KafkaError, deadline: Deadline) -> None:
-        """Wait before the next attempt. Raises if no time would be left for it."""
-        pause_s = self._backoff.after_s(error, failures)
-        left_s = deadline.left_s()
-        deadline.failures += 1
-        deadline.note_failure(error)
-        if left_s <= pause_s:
-            text = f"not done within {deadline.timeout_ms:g} ms; the last try: {deadline.failure}"
-            late = RequestTimedOutError(text)
-            late.__cause__ = deadline.failure
-            note_unanswered(late, deadline.unanswered)
-            raise late
-        self._client.metadata.request_update()
-        await anyio.sleep(pause_s)

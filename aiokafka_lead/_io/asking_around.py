@@ -1,4 +1,4 @@
-"""Sends a request to brokers in turn until one has answered, so that a slow broker does not delay the answer."""
+"""Sends a request to one broker after another until one has answered. A slow broker does not delay the answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .loop import Signal, uninterrupted
 T = TypeVar("T")
 
 SECOND_AFTER_S = 1.0
-"""Time after which a second broker is asked if the first has not answered."""
+"""Seconds after which a second broker is asked if the first has not answered."""
 
 
 class _Asking(Protocol):
@@ -40,11 +40,12 @@ async def ask_in_turn(
     next_after_s: float,
     next_after_failure: bool,
 ) -> tuple[tuple[int, T] | None, dict[int, KafkaError]]:
-    """Ask nodes in turn: the next if a node is slow for ``next_after_s`` or, with ``next_after_failure``, has failed.
+    """Ask nodes one after another. The next is asked if a node is slow, or has failed.
 
-    ``following`` is called with the nodes asked so far, and returns the next node, or None if there is none at the
-    moment; it is called until all asked nodes have failed. Returns the first answer and its node, or None, and the
-    errors of other nodes.
+    A node is slow after ``next_after_s`` seconds. After a failure, the next node is asked only if
+    ``next_after_failure`` is True. ``following`` is called with the nodes that were asked so far, and returns the next
+    node, or None if there is none at the moment. It is called until all nodes that were asked have failed. Returns the
+    first answer and its node, or None, and the errors of other nodes.
     """
     deadline = Deadline(timeout_s * 1000)
     answers: list[tuple[int, T]] = []
@@ -67,7 +68,7 @@ async def ask_in_turn(
             if len(errors) == len(asked_at) and (next_id is None or (asked_at and not next_after_failure)):
                 break
             if next_id is None and next_after_failure:
-                # An unreachable node may have become reachable while another node does not answer.
+                # While one node does not answer, an unreachable one may have become reachable.
                 next_id = following([node_id for node_id in asked_at if not _is_out_of_reach(errors.get(node_id))])
             if next_id is not None:
                 errors.pop(next_id, None)
@@ -90,7 +91,7 @@ def _is_out_of_reach(error: KafkaError | None) -> bool:
 
 
 def in_order(nodes: Sequence[int]) -> Callable[[Container[int]], int | None]:
-    """Return the argument ``following`` of `ask_in_turn` that returns each of these nodes once."""
+    """Return a function for the argument ``following`` of `ask_in_turn`, which returns each of these nodes once."""
     following = iter(nodes)
     return lambda asked: next(following, None)
 
@@ -102,10 +103,10 @@ async def ask_anyone(
     timeout_ms: float | None = None,
     avoid: Collection[int] = (),
 ) -> tuple[int, T]:
-    """Ask the least loaded broker, and a second broker if it is slow; return the node and its answer.
+    """Ask the least loaded broker and, if it is slow, a second broker. Return the node and its answer.
 
-    The brokers to ``avoid`` are asked last, as are the brokers that ``inquiries`` avoid. ``inquiries`` are notified of
-    useless answers. Raises the error of ``ask``.
+    The brokers to ``avoid``, and those that ``inquiries`` avoid, are asked last. ``inquiries`` are notified of answers
+    that do not help. Raises the error of ``ask``.
     """
     brokers = client.brokers
     deadline = Deadline(client.config.request_timeout_ms if timeout_ms is None else timeout_ms)

@@ -1,6 +1,6 @@
-"""Helpers for cancellation by asyncio's ``Task.cancel`` and by scopes of anyio or trio.
+"""Helpers for cancellation by asyncio's ``Task.cancel``, and by cancel scopes of anyio or trio.
 
-A scope cancels at each await until it is left; ``Task.cancel`` cancels once. A shield protects only against scopes.
+A scope cancels at each await until it is left, and ``Task.cancel`` cancels once. A shield protects only against scopes.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ T = TypeVar("T")
 
 
 class Waits:
-    """Limited waits, which are shortened when the client is stopped."""
+    """Waits with a time limit. They are shortened when the client is stopped."""
 
     def __init__(self) -> None:
         self._scopes: list[anyio.CancelScope] = []
-        """Scopes of the current waits."""
+        """The scopes of the current waits."""
 
     @contextmanager
     def within(self, timeout_s: float, *, shield: bool = False) -> Iterator[anyio.CancelScope]:
-        """Limit a wait to ``timeout_s``. The scope's ``cancelled_caught`` is True if the time ran out.
+        """Limit a wait to ``timeout_s`` seconds. If the time runs out, the scope's ``cancelled_caught`` is True.
 
-        With ``shield``, outer scopes do not end it earlier.
+        If ``shield`` is True, outer scopes do not end the wait.
         """
         with anyio.move_on_after(timeout_s, shield=shield) as scope:
             self._scopes.append(scope)
@@ -42,7 +42,7 @@ class Waits:
                 self._scopes.remove(scope)
 
     def hurry(self, until: float) -> None:
-        """End current waits by ``until`` (``time.monotonic()``)."""
+        """End the current waits by ``until`` (``time.monotonic()``)."""
         for scope in self._scopes:
             scope.deadline = min(scope.deadline, anyio.current_time() + until - time.monotonic())
 
@@ -50,10 +50,11 @@ class Waits:
 async def to_the_end(
     work: Callable[[], Coroutine[Any, Any, T]], name: str, on_cancel: Callable[[], None] | None = None
 ) -> T:
-    """Run ``work`` to its end even if the caller is cancelled; return its result. Raises its error.
+    """Run ``work`` to its end even if the caller is cancelled. Return its result, or raise its error.
 
-    A cancellation of the caller is raised afterwards; ``on_cancel`` is called when it arrives. ``work`` has to have a
-    time limit. On asyncio it runs in a separate task, since a shield does not stop ``Task.cancel``.
+    When the caller is cancelled, ``on_cancel`` is called. The cancellation is raised when ``work`` has ended, so
+    ``work`` must have a time limit. On asyncio it runs in a separate task, because a shield does not stop
+    ``Task.cancel``.
     """
     if on_cancel is not None and cancelled_by_scope():
         on_cancel()
@@ -80,7 +81,7 @@ async def _watched(work: Callable[[], Coroutine[Any, Any, T]], on_cancel: Callab
         except anyio.get_cancelled_exc_class():
             if ended:
                 raise
-            on_cancel()  # the caller's next checkpoint raises this cancellation again
+            on_cancel()  # the caller's next checkpoint will raise this cancellation again
 
     outcome: Waiter[T] = Waiter()
     async with anyio.create_task_group() as tasks:
@@ -117,13 +118,13 @@ async def _in_own_task(
     try:
         raise cancellation from None if task.cancelled() else task.exception()
     finally:
-        del cancellation  # it holds this frame
+        del cancellation  # the variable refers to this frame
 
 
 async def outlast_cancellation(waiter: Waiter[None], timeout_s: float) -> bool:
-    """Wait for another task's work even if the caller is cancelled; return True if the waiter was done in time.
+    """Wait for another task's work even if the caller is cancelled. Return True if the waiter has finished in time.
 
-    A cancellation of the caller is raised afterwards. Raises the waiter's error.
+    If the caller is cancelled, the cancellation is raised afterwards. Raises the waiter's error.
     """
     deadline = Deadline(timeout_s * 1000)
     cancellation: asyncio.CancelledError | None = None
@@ -139,26 +140,26 @@ async def outlast_cancellation(waiter: Waiter[None], timeout_s: float) -> bool:
         if cancellation is not None:
             raise cancellation
     finally:
-        del cancellation  # it holds this frame
+        del cancellation  # the variable refers to this frame
     return waiter.done
 
 
 def cancelled_by_scope() -> bool:
-    """Return True if a scope around this task has been cancelled."""
+    """Return True if a cancel scope around this task was cancelled."""
     return anyio.current_effective_deadline() == -math.inf
 
 
 async def outlives_cancellation() -> bool:
-    """Return True if the ``CancelledError`` just caught does not come from a scope, so that the task may continue.
+    """Return True if the ``CancelledError`` that was just caught does not come from a scope, so the task may continue.
 
-    For tasks that run the application's code. Its awaitable was cancelled, or the application has cancelled the current
-    task, which was meant for its code and not for the task around it.
+    For tasks that run the application's code. Either its awaitable was cancelled, or the application has cancelled the
+    current task, and meant its own code instead of the task around it.
     """
     if cancelled_by_scope():
         return False
     _forget_cancellations()
     try:
-        # If all tasks were cancelled, the scope's task was, too, and needs this iteration to cancel the scope.
+        # If all tasks were cancelled, so was the task of the scope. It needs this iteration to cancel the scope.
         await asyncio.sleep(0)
     except asyncio.CancelledError:
         _forget_cancellations()
@@ -180,9 +181,9 @@ def _forget_cancellations() -> None:
 
 
 def cancellation_of_task() -> Callable[[], bool]:
-    """Return a function that returns True once the calling task has been cancelled.
+    """Return a function that returns True once the calling task was cancelled.
 
-    On trio, that means that the task has ended and the scope of its nursery was cancelled.
+    On trio, this means that the task has ended and the scope of its nursery was cancelled.
     """
     if in_trio():
         import trio

@@ -1,4 +1,4 @@
-"""The part of clients that is common to all kinds and may be shared: connections and metadata."""
+"""The part that all kinds of clients have in common, and can share: connections and metadata."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ R = TypeVar("R", bound=Response)
 C = TypeVar("C", bound=ClientConfig)
 
 LAST_PUSH_WITHIN_S = 1.0
-"""Time limit of the last push of metrics in a stop; half of the stop's remaining time if that is less."""
+"""Time limit of the last push of metrics in a stop. Half of the stop's remaining time, if that is less."""
 
 
 class Client(Life["Client"]):
-    """Connections and metadata of a public client. Internal.
+    """The connections and the metadata of a public client. Internal.
 
-    With a ``parent``, it uses the parent's connections and metadata, but has separate tasks and calls, and a separate
-    fatal error. A fatal error of the parent also applies to it.
+    With a ``parent``, it uses the parent's connections and metadata, but has its own tasks, calls and fatal error. A
+    fatal error of the parent also applies to it.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class Client(Life["Client"]):
         self.rebalance_lane: AnyLane = Lane.REBALANCE
         self.coordinator_lane: AnyLane = Lane.COORDINATOR
         self.asks_coordinators_apart = False
-        """True for a child with a separate lane for coordinators."""
+        """True if this client has a parent and its own lane for coordinators."""
         self.lookup_lane = Lane.CONTROL
-        """Lane of requests to leaders that look up positions."""
+        """The lane for requests to leaders that look up positions."""
         self.share_lane: AnyLane = Lane.DATA
         if parent is None:
             calls: OwnCalls | None = None
@@ -76,12 +76,12 @@ class Client(Life["Client"]):
             self._shared_metadata = SharedMetadata(parent.metadata, calls)
             self.brokers = cast(Brokers, SharedBrokers(parent.brokers, calls))
             self.metadata = cast(MetadataActor, self._shared_metadata)
-            self.lookup_lane = Lane.DATA  # connected to all leaders in use, while CONTROL is connected to few brokers
+            self.lookup_lane = Lane.DATA  # DATA is connected to all leaders in use, and CONTROL to few brokers
         self.application_metrics = ApplicationMetrics(self, self._metrics_push, self._log)
         self._calls = calls
-        """Calls that wait for shared objects; None without a parent."""
+        """Calls that wait for shared objects. None without a parent."""
         self.commons: dict[type, Any] = {}
-        """Further objects shared by all children, by class."""
+        """Further objects that all children share, by class."""
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ class Client(Life["Client"]):
             self._metrics_push.close(error)
 
     def adopt(self, child: Client) -> None:
-        """Share connections and metadata with this client. Raises the errors of `check`."""
+        """Let the child share this client's connections and metadata. Raises the same errors as `check`."""
         try:
             self.check()
         except NotStartedError:
@@ -142,13 +142,13 @@ class Client(Life["Client"]):
     # --- metrics for brokers -----------------------------------------------------------------------------------------
 
     def measure(self, make: Callable[[], Source]) -> None:
-        """Add a source of metrics for brokers (KIP-714); ``make`` is called if a broker subscribes to metrics."""
+        """Add a source of metrics for brokers (KIP-714). ``make`` is called if a broker subscribes to metrics."""
         if self._metrics_push is not None and self._tasks is not None:
             self._metrics_push.add(self, make)
 
     @property
     def own_connections(self) -> Callable[[], int] | None:
-        """Function that returns the number of connections made by this client; None if they are shared."""
+        """A function that returns the number of connections that this client has made. None if they are shared."""
         return None if self.parent is not None else lambda: self.brokers.connections_made
 
     async def client_instance_id(self, timeout_ms: float | None) -> UUID:
@@ -176,9 +176,10 @@ class Client(Life["Client"]):
         timeout_ms: float | None = None,
         lowest: int | None = None,
     ) -> R:
-        """Return the node's response to a request; ``timeout_ms`` (``request_timeout_ms``) includes connecting.
+        """Send a request to a node and return the response. ``timeout_ms`` includes connecting.
 
-        Raises `UnsupportedVersionError` if the node does not know version ``lowest`` of the request.
+        The default is ``request_timeout_ms``. Raises `UnsupportedVersionError` if the node does not support version
+        ``lowest`` of the request.
         """
         deadline = self._deadline(timeout_ms)
         connection = await self.brokers.get(node_id, lane, timeout_ms=deadline.left_ms())
@@ -186,12 +187,12 @@ class Client(Life["Client"]):
         return await connection.request(request, timeout_ms=deadline.left_ms(), version=version)
 
     async def request_any(self, request: Request[R], *, timeout_ms: float | None = None) -> R:
-        """Return the least loaded broker's response to a request."""
+        """Send a request to the least loaded broker and return the response."""
         deadline = self._deadline(timeout_ms)
         return await self.request(await self.any_node(deadline), request, timeout_ms=deadline.left_ms())
 
     async def any_node(self, deadline: Deadline, avoid: Container[int] = ()) -> int:
-        """Return the least loaded broker. If no broker is reachable, wait for a bootstrap. See `least_loaded`."""
+        """Return the least loaded broker; see `least_loaded`. If no broker can be reached, wait for a bootstrap."""
         while True:
             node_id = self.brokers.least_loaded(avoid=avoid)
             if node_id is not None:
@@ -201,7 +202,10 @@ class Client(Life["Client"]):
             await self.metadata.wait_newer(generation, deadline.left_ms())
 
     async def controller(self, timeout_ms: float | None = None) -> int:
-        """Return the node for requests to the controller. With KRaft it is any broker, which forwards them."""
+        """Return the node to which to send requests for the controller.
+
+        In KRaft it is any broker, which forwards them.
+        """
         deadline = self._deadline(timeout_ms)
         while True:
             snapshot = self.metadata.snapshot
@@ -241,7 +245,7 @@ def configured(
 
 
 class _Tasks:
-    """Adapts the client's task group for connections."""
+    """Adapts the client's task group for use by connections."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

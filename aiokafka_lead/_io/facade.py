@@ -1,4 +1,4 @@
-"""Base of all public clients."""
+"""Base class of all public clients."""
 
 from __future__ import annotations
 
@@ -16,16 +16,20 @@ if TYPE_CHECKING:
 
 
 class Facade:
-    """Implements ``async with``, the client's name, and metrics pushed to brokers."""
+    """Implements ``async with``, the client's id, and the metrics that are pushed to brokers."""
 
     _client: Client
 
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
-        """Connect to the cluster within ``timeout_ms`` (``request_timeout_ms``); without ``wait`` in the background."""
+        """Connect to the cluster.
+
+        With ``wait`` set to False, return at once and connect in the background. ``timeout_ms`` limits the call, by
+        default to ``request_timeout_ms``.
+        """
         await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
 
     async def stop(self, timeout_ms: float | None = None) -> None:
-        """Disconnect, within ``timeout_ms``."""
+        """Close all connections, within ``timeout_ms``."""
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
     async def __aenter__(self) -> Self:
@@ -41,15 +45,17 @@ class Facade:
 
     @property
     def client_id(self) -> str:
-        """Name of this client in brokers' logs and quotas."""
+        """Name of this client in the brokers' logs and quotas."""
         return self._client.config.client_id
 
     async def client_instance_id(self, timeout_ms: float | None = None) -> UUID:
         """Return the id under which brokers store or forward this client's metrics (KIP-714).
 
-        A broker assigns the id once; wait for it up to ``timeout_ms`` (``request_timeout_ms``). Clients with the
-        connections of the same `Client` share the id. Raises `IllegalStateError` without ``enable_metrics_push``,
-        `UnsupportedVersionError` if the brokers do not accept metrics, and `RequestTimedOutError`.
+        A broker assigns the id once. The call waits for it up to ``timeout_ms``, by default ``request_timeout_ms``.
+        Clients that use the connections of the same `Client` have the same id.
+
+        Raises `IllegalStateError` without ``enable_metrics_push``, `UnsupportedVersionError` if the brokers do not
+        accept metrics, and `RequestTimedOutError`.
         """
         return await self._client.client_instance_id(TIMEOUT("timeout_ms", timeout_ms))
 
@@ -61,16 +67,20 @@ class Facade:
         is_sum: bool = False,
         attributes: Mapping[str, str | int] | None = None,
     ) -> None:
-        """Push a metric of the application to brokers that subscribe to it (KIP-1076), until the client is stopped.
+        """Push a metric of the application to brokers that subscribe to it (KIP-1076).
 
-        Its name there is ``org.apache.kafka.`` followed by ``name``. ``measure`` is called for each push and returns
-        the value; it must return quickly, and if it raises, the push goes without this metric. ``measure`` is not
-        called if no broker subscribes, or without ``enable_metrics_push``. With ``is_sum`` the value is a count that
-        never falls, otherwise a gauge. A metric with the same ``name`` and ``attributes`` is replaced.
+        The brokers see it as ``org.apache.kafka.`` followed by ``name``. ``measure`` is called for each push and
+        returns the value. It must return quickly. If it raises an exception, the push does not include this metric. It
+        is not called if no broker subscribes to the metric, or without ``enable_metrics_push``. With ``is_sum``, the
+        value is a count that never decreases, otherwise a gauge. ``attributes`` distinguish metrics of the same name.
+        For example::
 
-        The client must have been started. Raises `ConfigError` or `ConfigTypeError` for invalid arguments.
+            consumer.register_metric_for_subscription("orders.waiting", queue.qsize)
+
+        The client must have been started, and pushes the metric until it is stopped. Another metric with the same
+        ``name`` and ``attributes`` replaces it. Raises `ConfigError` or `ConfigTypeError` for invalid arguments.
         """
-        from .._core.telemetry.measures import metric_measure  # only here: most applications have none
+        from .._core.telemetry.measures import metric_measure  # imported here because most applications have no metrics
 
         key = _key(name, attributes)
         measure, is_sum = metric_measure("measure", measure), boolean("is_sum", is_sum)
@@ -80,7 +90,7 @@ class Facade:
     def unregister_metric_from_subscription(
         self, name: str, *, attributes: Mapping[str, str | int] | None = None
     ) -> None:
-        """Stop pushing a metric, after at most one more call of its function. An unknown metric is ignored."""
+        """Stop pushing a metric. Its function may be called one last time. An unknown metric is ignored."""
         key = _key(name, attributes)
         self._client.check()
         self._client.application_metrics.unregister(key)

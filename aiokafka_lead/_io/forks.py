@@ -1,7 +1,7 @@
-"""Protects clients and their sockets from child processes of ``os.fork``.
+"""Protects clients and their sockets from child processes that ``os.fork`` creates.
 
-An event loop does not work after a fork, but the child has copies of all its objects, and must not use them. Each
-client and connection costs one entry.
+An event loop does not work after a fork. The child has copies of all objects of the event loop, and must not use them.
+There is one entry for each client and connection.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from weakref import WeakSet
 
 
 class Inherited(Protocol):
-    """An object that a child process cannot use."""
+    """An object that a child process must not use."""
 
     def forked(self) -> None:
-        """Handle the fork, in the child process, outside of tasks and event loops."""
+        """Handle the fork. Called in the child process, outside of tasks and event loops."""
 
 
 _sockets: WeakSet[socket.socket] = WeakSet()
@@ -24,16 +24,17 @@ _inherited: WeakSet[Inherited] = WeakSet()
 
 
 def detach_in_children(sock: socket.socket) -> None:
-    """Separate a child's copy of this socket from the parent's connection, so that the child cannot write or close it.
+    """Separate a child's copy of this socket from the parent's connection.
 
-    The file descriptor stays in use, by a socket without a peer. Otherwise the child's event loop could close its copy
-    and remove the entry from the epoll object that it shares with the parent.
+    The child can then neither write to the connection nor close it. The file descriptor stays in use, for a socket
+    without a peer. Otherwise, the child's event loop could close its copy, which would remove the entry from the epoll
+    object that it shares with the parent.
     """
     _sockets.add(sock)
 
 
 def tell_in_children(inherited: Inherited) -> None:
-    """Call the object's `forked` in each child process, as long as the object exists."""
+    """Call the object's `forked` in each child process, while the object exists."""
     _inherited.add(inherited)
 
 

@@ -1,21 +1,22 @@
 """Start, stop, fatal errors and background tasks of clients of all kinds.
 
-All kinds follow the same rules. tests/io/test_life.py and tests/service/test_lifecycle.py test each rule for each kind:
+All kinds of clients follow the same rules. tests/io/test_life.py and tests/service/test_lifecycle.py test each rule for
+each kind.
 
-- A client starts once. A second `Life.start` has no effect and raises `IllegalStateError`. After a stop, even if the
-  client had not been started, it raises `ClientClosedError`.
-- A start that fails or is cancelled stops the client.
-- A stop has two parts. In the orderly part, handlers end, records are sent and groups are left. Then connections are
-  closed, which always happens. A stop of a client that has failed or is still starting skips the orderly part; the
-  pending start raises `ClientClosedError`.
-- A second stop waits for the first within the ``timeout_ms`` of the second. It does not shorten the first stop, which
-  still sends its records.
-- A cancelled stop limits the orderly part to `CANCELLED_WITHIN_MS`, closes all connections, and then raises the
-  cancellation.
-- A stop called by a handler, which would wait for the handler itself, begins, and the call returns at once. The run
-  returns when the stop has ended.
-- A stop on another event loop raises `WrongEventLoopError` without effect. If the client's event loop has ended, or
-  this process is a child of the client's, a stop does nothing.
+- A client starts once. Another call of `Life.start` raises `IllegalStateError`. After a stop, even of a client that was
+  never started, it raises `ClientClosedError`.
+- If a start fails or is cancelled, the client is stopped.
+- A stop has two parts. In the *orderly* part, handlers end, records are sent, and groups are left. Then connections are
+  closed, which always happens. If a client has failed, or is still starting, a stop skips the orderly part, and the
+  start that is in progress raises `ClientClosedError`.
+- A second stop waits for the first one, within its own ``timeout_ms``. It does not shorten the first stop, which still
+  sends its records.
+- If a stop is cancelled, the orderly part is limited to `CANCELLED_WITHIN_MS`. Then all connections are closed, and the
+  cancellation is raised.
+- A stop that is called by a handler returns at once, because it would otherwise wait for the handler that has called
+  it. The run returns when the stop has ended.
+- A stop on another event loop raises `WrongEventLoopError` and has no effect. If the client's event loop has ended, or
+  this process is a child of the client's process, a stop does nothing.
 """
 
 from __future__ import annotations
@@ -56,43 +57,50 @@ if TYPE_CHECKING:
 L = TypeVar("L", bound="Life[Any]")
 
 CANCELLED_WITHIN_MS = 2000.0
-"""Time limit of the orderly part of a cancelled stop or a failed start, for example to commit and to leave a group."""
+"""Time limit in milliseconds of the orderly part of a stop that is cancelled, or that follows a failed start."""
 
 _waiting: ContextVar[tuple[set[Life[Any]], ...]] = ContextVar("kafka_clients_whose_stop_waits", default=())
-"""Clients whose stop waits for the code that runs in this context, as it does for handlers: a set for each block of
-`Life.handling`, empty after its end, since tasks that a handler has started keep the context."""
+"""The clients whose stop would wait for the code that runs in this context, such as a handler.
+
+There is a set for each block of `Life.handling`. It is cleared when the block ends, because tasks that a handler has
+started keep the context.
+"""
 
 CLOSE_WITHIN_MS = 100.0
-"""Minimum time for cancelled tasks to end, even if the stop has no time left."""
+"""Minimum time in milliseconds for cancelled tasks to end, even if the stop's time is up."""
 
 
 class Kind:
-    """The parts of start and stop that differ between kinds of clients. This base is the kind of an admin client."""
+    """The parts of start and stop that differ between kinds of clients. This base class is for an admin client."""
 
     stop_within_ms = 10_000.0
-    """Time limit of a stop without a timeout."""
+    """Time limit in milliseconds of a stop without a timeout."""
     begin_within_ms: float | None = None
-    """Time limit of `begin` in a start without a timeout; None is the rest of ``request_timeout_ms``."""
+    """Time limit in milliseconds of `begin` in a start without a timeout.
+
+    None is the rest of ``request_timeout_ms``.
+    """
     closing_share, closing_ms = 0.1, 500.0
-    """Share of a stop's time reserved for closing connections, and the maximum of that time."""
+    """Share of a stop's time that is reserved for closing connections, and the maximum of that time in milliseconds."""
 
     async def begin(self, deadline: Deadline, *, wait: bool) -> None:
-        """Start background work. With ``wait``, the client is connected, otherwise still connecting.
+        """Start background work. If ``wait`` is True, the client is connected; otherwise it is still connecting.
 
-        With ``wait``, return when the client is ready, or at the deadline; the rest happens in the background.
+        If ``wait`` is True, return when the client is ready, or at the deadline. Everything else happens in the
+        background.
         """
 
     def block_done(self) -> None:
-        """Count all records as done, since the ``async with`` block has ended without an error."""
+        """Count all records as done, because the ``async with`` block has ended without an error."""
 
     def check_stop(self) -> None:
-        """Raise if the caller must not stop the client."""
+        """Raise an error if the caller must not stop the client."""
 
     def refuse(self) -> None:
-        """Accept no more calls, since a stop begins."""
+        """Accept no more calls, because a stop has begun."""
 
     async def finish(self, deadline: Deadline) -> None:
-        """End the application's work in an orderly way. Cancelled if that takes too long.
+        """Finish the application's work in an orderly way. Cancelled if that takes too long.
 
         Runs in the task that stops the client.
         """
@@ -101,50 +109,50 @@ class Kind:
         """Send the last messages to brokers, however `finish` has ended. Not cancelled before the deadline."""
 
     def dependents(self) -> Collection[Life[Any]]:
-        """Return the clients that must stop before this client. Those that `finish` did not stop are stopped later."""
+        """Return the clients that must stop before this one. Those that `finish` has not stopped are stopped later."""
         return ()
 
     def release(self) -> None:
-        """Raise `ClientClosedError` from waiting calls; called before connections are closed."""
+        """Raise `ClientClosedError` from waiting calls. Called before connections are closed."""
 
 
 class Life(Generic[L]):
-    """Base of `Client`: start, stop, and the background tasks in between.
+    """Base class of `Client`: start, stop, and background tasks.
 
-    All tasks run in one task group, which a host task keeps open, so that `start` and `stop` may be called from
-    different tasks. The first error that escapes a task is fatal: from then on `check` raises it.
+    All tasks run in one task group. A host task keeps it open, so `start` and `stop` may be called from different
+    tasks. The first error that a task does not catch is fatal. From then on, `check` raises it.
     """
 
     parent: L | None
-    """Client whose connections this client uses; None if it does not share connections."""
+    """The client whose connections this client uses, or None."""
     children: set[L]
     """Started clients that use the connections of this client."""
 
     def __init__(self, config: ClientConfig) -> None:
         self.config = config
         self.kind = Kind()
-        """Behaviour of this kind of client; replaced by clients other than admin clients."""
+        """The behaviour of this kind of client. Clients other than admin clients replace it."""
         self.facade = "Client"
-        """Name of the class created by the application."""
+        """Name of the class that the application has used."""
         self.records_left: Callable[[], int] = int
         """Returns the number of records that are neither acknowledged nor given up."""
         self.fatal: KafkaError | None = None
-        """Error that ended the client; None unless it has failed."""
+        """The error that has ended the client, or None."""
         self.left_behind = False
-        """True in a child of the process that started the client, where a stop does nothing."""
+        """True in a child of the process that started the client. A stop does nothing there."""
         self.beginnings = Waits()
-        """Work that begins with the client, such as a run; abandoned if the client is stopped."""
+        """Work that begins with the client, such as a run. Abandoned if the client is stopped."""
         self.owner: Life[Any] | None = None
-        """Client that starts and stops this client; None if the application does."""
+        """The client that starts and stops this one. None if the application does."""
         self._log = client_log("client", config.client_id)
         self._told_unstopped = False
         self._loop: object | None = None
-        """Event loop that started the client."""
+        """The event loop on which the client was started."""
         self._host: Host | None = None
         self._tasks: TaskGroup | None = None
         """Open while the host task runs."""
         self._unspawned: deque[tuple[Callable[..., Awaitable[object]], tuple[Any, ...], str]] = deque()
-        """Tasks that callbacks have requested and `_spawn_for_callbacks` starts."""
+        """Tasks that callbacks have requested. `_spawn_for_callbacks` starts them."""
         self._spawn_wanted = Signal()
         self._started: Waiter[None] = Waiter()
         self._running = False
@@ -152,22 +160,22 @@ class Life(Generic[L]):
         self._stop_by = Deadline(math.inf)
         """Deadline of the current stop."""
         self._stopped: Waiter[None] | None = None
-        """Created by the first `stop`, and done when it has ended."""
+        """Created by the first `stop`, and completed when the stop has ended."""
         self._stopped_aside = False
-        """True if the stop runs in a separate task, since a handler has called it."""
+        """True if the stop runs in its own task, because a handler has called it."""
         self._orderly = Waits()
-        """Orderly parts of current stops."""
+        """The orderly parts of current stops."""
         self._fatal_listeners: list[Callable[[BaseException], None]] = []
         self._fork_listeners: list[Callable[[], None]] = []
 
-    # --- methods of a concrete client --------------------------------------------------------------------------------
+    # --- implemented by concrete clients -----------------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        """Raise if the client cannot be started now."""
+        """Raise an error if the client cannot be started now."""
         raise NotImplementedError
 
     async def _connect(self, deadline: Deadline | None, *, wait: bool) -> None:
-        """Connect to the cluster by the deadline (``request_timeout_ms``); without ``wait`` in the background."""
+        """Connect to the cluster by the deadline, or in the background if ``wait`` is False."""
         raise NotImplementedError
 
     async def _say_goodbye(self, within_s: float) -> None:
@@ -179,23 +187,25 @@ class Life(Generic[L]):
         raise NotImplementedError
 
     def _failed(self, error: KafkaError) -> None:
-        """Raise this error from all waiting calls, since the client has failed."""
+        """Raise this error from all waiting calls, because the client has failed."""
         raise NotImplementedError
 
     def _refuse(self, error: KafkaError) -> None:
-        """Make no more connections, since this process is a child."""
+        """Make no more connections, because this process is a child."""
         raise NotImplementedError
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
-        """Connect to the cluster and begin; with ``wait``, return when the client is ready.
+        """Connect to the cluster and start the client's work. If ``wait`` is True, return when the client is ready.
 
-        ``timeout_ms`` limits the whole call. Without it, connecting is limited to ``request_timeout_ms`` and beginning
-        to `Kind.begin_within_ms`. Raises `KafkaConnectionError` with the reason for each bootstrap server if none could
-        be used in time, authentication and TLS errors unchanged, and errors of the kind of client. After an error or a
-        cancellation, the client is stopped. Without ``wait``, no broker is needed: later calls wait for a broker within
-        their timeouts, and then raise these errors.
+        ``timeout_ms`` limits the whole call. By default, connecting is limited to ``request_timeout_ms``, and the start
+        of the work to `Kind.begin_within_ms`. Raises `KafkaConnectionError` with the reason for each bootstrap server
+        if none could be used in time. Raises errors of authentication and TLS unchanged, and errors of the kind of
+        client. After an error or a cancellation, the client is stopped.
+
+        If ``wait`` is False, no broker is needed. Later calls wait for a broker within their own timeouts, and then
+        raise these errors.
         """
         if self._closed:
             raise ClientClosedError
@@ -211,7 +221,7 @@ class Life(Generic[L]):
             if self._closed:
                 raise ClientClosedError
             if self.parent is None:
-                atexit.register(self._warn_if_unstopped)  # for an event loop that is left as it is, or closed
+                atexit.register(self._warn_if_unstopped)  # for an event loop that is abandoned or closed
             run = partial(self._run, None if timeout_ms is None else deadline, wait)
             self._host = spawn_host(run, name=f"kafka client {self.config.client_id}")
             await self._started.wait()
@@ -228,10 +238,10 @@ class Life(Generic[L]):
             raise
 
     async def stop(self, timeout_ms: float | None = None) -> None:
-        """End the client's work in an orderly way, then all tasks and connections. May be called again.
+        """Finish the client's work in an orderly way, and then end all tasks and connections. May be called repeatedly.
 
-        Returns within ``timeout_ms`` (`Kind.stop_within_ms`); in a block of `handling`, at once. Waiting calls raise
-        `ClientClosedError`.
+        Returns within ``timeout_ms``, by default `Kind.stop_within_ms`. In a block of `handling`, it returns at once.
+        Waiting calls raise `ClientClosedError`.
         """
         if self.left_behind:
             return
@@ -249,9 +259,10 @@ class Life(Generic[L]):
 
     @asynccontextmanager
     async def handling(self) -> AsyncIterator[None]:
-        """Let calls of `stop` return at once in this block, and in tasks that it starts, as a stop waits for its end.
+        """Let calls of `stop` return at once in the block, because the stop waits for the end of the block.
 
-        After the block wait for the end of a stop that was begun so.
+        This also applies to tasks that are started in the block. If the client was stopped in this way, the end of the
+        block waits until the stop has ended.
         """
         clients = [client for client in (self, self.parent, self.owner) if client is not None]
         waiting = set(clients)
@@ -281,7 +292,7 @@ class Life(Generic[L]):
 
     async def _end_stop(self, stopped: Waiter[None]) -> None:
         try:
-            if self._host is not None and self._here:  # else it was not started, or has ended with its event loop
+            if self._host is not None and self._here:  # otherwise it was not started, or its event loop has ended
                 await self._end_orderly()
         finally:
             try:
@@ -308,7 +319,7 @@ class Life(Generic[L]):
         await self.stop_all(self.kind.dependents(), self._stop_by.left_ms() * (1 - Kind.closing_share))
 
     async def stop_all(self, clients: Collection[Life[Any]], timeout_ms: float) -> None:
-        """Stop dependent clients concurrently. With an infinite timeout, their default timeouts apply."""
+        """Stop dependent clients concurrently. With an infinite timeout, each uses its default timeout."""
 
         async def stop(client: Life[Any]) -> None:
             try:
@@ -329,14 +340,14 @@ class Life(Generic[L]):
         return max(0.0, self._stop_by.left_s() - kept_ms / 1000)
 
     def hurry(self, timeout_ms: float) -> None:
-        """Shorten the current stop, if any, to end within this time."""
+        """Limit the current stop, if there is one, to this time."""
         if self._stopped is not None and self._stop_by.bring_forward(timeout_ms):
             self._orderly.hurry(time.monotonic() + self._orderly_left_s())
             for client in self.kind.dependents():
                 client.hurry(timeout_ms)
 
     async def _end(self) -> None:
-        """End all tasks and connections. If the caller is cancelled, it still waits for that."""
+        """End all tasks and connections. If the caller is cancelled, it still waits until that is done."""
         self._closed = True
         self._running = False
         self.kind.release()
@@ -370,11 +381,14 @@ class Life(Generic[L]):
 
     @property
     def at_work(self) -> bool:
-        """True while the client's tasks run: it has neither stopped nor failed, and its event loop has not ended."""
+        """True while the client's tasks are running.
+
+        That is, the client has neither stopped nor failed, and its event loop has not ended.
+        """
         return self._running and self.fatal is None
 
     def check(self) -> None:
-        """Raise an error if the client cannot be used now, from this task. Cheap.
+        """Raise an error if the client cannot be used now from this task. The check is cheap.
 
         Raises `NotStartedError`, `ClientClosedError`, `WrongEventLoopError`, or the fatal error.
         """
@@ -386,12 +400,12 @@ class Life(Generic[L]):
             raise WrongEventLoopError
 
     def check_loop(self) -> None:
-        """Raise `WrongEventLoopError` if the client runs, or is starting, on another event loop."""
+        """Raise `WrongEventLoopError` if the client is running or starting on another event loop."""
         if self._host is not None and not self._host.ended and not self._here:
             raise WrongEventLoopError
 
     def _warn_if_unstopped(self) -> None:
-        """Warn if `stop` was not called before the end of the event loop or process; once for shared connections."""
+        """Warn if `stop` was not called before the end of the event loop or process. Shared connections warn once."""
         if not self._running or self.stopping or self.left_behind or self._told_unstopped:
             return
         self._told_unstopped = True
@@ -400,21 +414,22 @@ class Life(Generic[L]):
         lost = f"{count} records were not sent, or not acknowledged: " if count else ""
         text = f"unclosed {self.facade} (client_id={self.config.client_id!r}): {lost}call stop(), or use async with"
         if lost:
-            self._log.warning("%s", text)  # Python shows no ResourceWarning by default, and these records are lost
+            # By default, Python does not show a ResourceWarning, and these records are lost.
+            self._log.warning("%s", text)
         warnings.warn(text, ResourceWarning, source=self, stacklevel=2)
 
     @property
     def _here(self) -> bool:
-        """True if called on the event loop that started the client."""
+        """True if called on the event loop on which the client was started."""
         try:
             return loop_token() is self._loop
-        except RuntimeError:  # a thread without an event loop
+        except RuntimeError:  # this thread has no event loop
             return False
 
     # --- background tasks --------------------------------------------------------------------------------------------
 
     async def _run(self, deadline: Deadline | None, wait: bool) -> None:
-        """Run the host task, the parent of all background tasks."""
+        """Run the host task, which is the parent of all background tasks."""
         try:
             async with anyio.create_task_group() as self._tasks:
                 self.spawn(self._spawn_for_callbacks, name="kafka spawner")
@@ -429,7 +444,7 @@ class Life(Generic[L]):
                     self._started.set_result(None)
                 await anyio.sleep_forever()
         finally:
-            # The tasks have ended in some way, perhaps with the event loop.
+            # The tasks have ended for some reason, perhaps together with the event loop.
             try:
                 if not self.stopping:
                     (self.parent or self)._warn_if_unstopped()
@@ -442,13 +457,13 @@ class Life(Generic[L]):
                 self._let_go(ClientClosedError())
 
     def spawn(self, fn: Callable[..., Awaitable[object]], *args: Any, name: str) -> None:
-        """Run a task until the client stops; an error that escapes it becomes the client's fatal error."""
+        """Run a task until the client stops. An error that it does not catch becomes the client's fatal error."""
         if self._tasks is None:
             raise ClientClosedError if self._closed else NotStartedError
         if in_task():
             self._tasks.start_soon(uninterrupted(self._supervise), fn, args, name, name=name)
         else:
-            # A protocol's callback runs outside of tasks, where anyio cannot find the event loop.
+            # Callbacks of a protocol run outside of tasks, and there anyio cannot find the event loop.
             self._unspawned.append((fn, args, name))
             self._spawn_wanted.set()
 
@@ -461,11 +476,11 @@ class Life(Generic[L]):
                 self.spawn(fn, *args, name=name)
 
     def on_fork(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` in each later child process made by ``os.fork``. It must only set flags."""
+        """Call ``listener`` in each later child process that ``os.fork`` makes. It must only set flags."""
         self._fork_listeners.append(listener)
 
     def forked(self) -> None:
-        """Make all calls raise in a child process, and make no connections there."""
+        """Make all calls raise an error in a child process, and make no connections there."""
         if not self._closed:
             self.left_behind = True
             self.fatal = IllegalStateError(
@@ -480,7 +495,7 @@ class Life(Generic[L]):
         self._fatal_listeners.append(listener)
 
     def fail(self, error: KafkaError) -> None:
-        """Set the fatal error, unless there is one already. All later calls raise it."""
+        """Set the fatal error, unless there is one. All later calls raise it."""
         if self.fatal is None and not self._closed:
             self._log.error("the client has failed: %s", error)
             self.fatal = error
@@ -501,7 +516,7 @@ class Life(Generic[L]):
         except BaseException as error:
             self.fail(_unexpected(name, error))
             if not isinstance(error, Exception):
-                raise  # the application's code ends the process
+                raise  # the application's own code ends the process
 
 
 def _unexpected(name: str, error: BaseException) -> BackgroundTaskError:

@@ -1,8 +1,8 @@
 """Waiting, waking and background tasks, on asyncio and on trio.
 
-Objects of this module belong to one event loop and are not thread-safe. Waking is synchronous, so that protocol
-callbacks can do it; waits can be cancelled and have a timeout. On asyncio a wait costs a single future, since anyio's
-events are too slow to be used for each request.
+The objects of this module belong to one event loop and are not thread-safe. Waking is synchronous, so callbacks of
+protocols can do it. Waits can be cancelled and have a timeout. On asyncio, a wait takes a single future, because
+anyio's events are too slow to be used for each request.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Spawn(Protocol):
-    """Runs a task until the client stops. An error that escapes the task is fatal for the client."""
+    """Runs a task until the client stops. An error that the task does not catch is fatal for the client."""
 
     def __call__(self, fn: Callable[..., Awaitable[object]], *args: Any, name: str) -> None: ...
 
@@ -45,7 +45,7 @@ class Spawner(Protocol):
 
 
 class _Parked(Protocol):
-    """A suspended task; the interface common to asyncio.Future and `_TrioParked`."""
+    """A suspended task. The interface that asyncio.Future and `_TrioParked` have in common."""
 
     def done(self) -> bool: ...
 
@@ -53,7 +53,7 @@ class _Parked(Protocol):
 
 
 class _TrioParked:
-    """A suspended trio task. One flag is enough, since trio does not abort a task that has been rescheduled."""
+    """A suspended trio task. One flag is enough, because trio does not abort a task that was rescheduled."""
 
     __slots__ = ("_done", "_scope", "_task")
 
@@ -79,7 +79,7 @@ class _TrioParked:
 
 
 def in_trio() -> bool:
-    """Return True if trio runs this code. asyncio may run, too, because trio may be its guest."""
+    """Return True if trio runs this code. asyncio may be running as well, because trio may be its guest."""
     module = sys.modules.get("trio")
     return module is not None and bool(module.lowlevel.in_trio_run())
 
@@ -90,7 +90,7 @@ def _expire(parked: _Parked) -> None:
 
 
 async def _park(queue: list[_Parked], timeout_s: float | None) -> bool:
-    """Suspend until `_wake_all` takes the queue (True), or the timeout passes (False)."""
+    """Suspend until `_wake_all` takes the queue (return True), or until the timeout passes (return False)."""
     if in_trio():
         return await _park_trio(queue, timeout_s)
     loop = asyncio.get_running_loop()
@@ -133,9 +133,9 @@ def _wake_all(queue: list[_Parked]) -> None:
 
 
 class Waiter(Generic[T]):
-    """A result or an error for which tasks wait. It is set once; later results and errors are ignored.
+    """A result or an error for which tasks can wait. It is set once, and later results and errors are ignored.
 
-    An error for which no task waits is dropped silently.
+    An error for which no task waits is dropped without a warning.
     """
 
     __slots__ = ("_error", "_queue", "_value", "done")
@@ -147,7 +147,7 @@ class Waiter(Generic[T]):
         self._queue: list[_Parked] = []
 
     def set_result(self, value: T) -> None:
-        """Complete with a value, and wake all waiting tasks."""
+        """Set the value, and wake all tasks that are waiting."""
         if not self.done:
             self.done = True
             self._value = value
@@ -155,7 +155,7 @@ class Waiter(Generic[T]):
                 _wake_all(self._queue)
 
     def set_error(self, error: BaseException) -> None:
-        """Complete with an error, which each `wait` and `result` raises."""
+        """Set the error, which each `wait` and `result` raises."""
         if not self.done:
             self.done = True
             self._error = error
@@ -172,17 +172,17 @@ class Waiter(Generic[T]):
         return value
 
     async def wait(self, timeout_s: float | None = None) -> T:
-        """Wait for the value or the error. Raises TimeoutError. Does not suspend if already done.
+        """Wait for the value, or raise the error. Raises TimeoutError. Does not suspend if there is already a result.
 
-        Any number of tasks may wait; a wait that is cancelled or times out does not affect the others. On a busy loop,
-        a result may arrive between the timeout and the task's next step; it is returned.
+        Any number of tasks may wait. If one of them is cancelled or times out, the others are not affected. On a busy
+        event loop, a result may arrive after the timeout and before the task runs again. It is then returned.
         """
         if not self.done and not await _park(self._queue, timeout_s) and not self.done:
             raise TimeoutError
         return self.result()
 
     async def done_within(self, timeout_s: float | None) -> bool:
-        """Wait for the result; return True if it arrived within the timeout. Raises the error."""
+        """Wait for the result. Return True if it has arrived within the timeout. Raises the error."""
         try:
             await self.wait(timeout_s)
         except TimeoutError:
@@ -191,10 +191,10 @@ class Waiter(Generic[T]):
 
 
 class Signal:
-    """Wakes the task that waits for it. Setting it several times before a wait has the effect of setting it once.
+    """Wakes the task that waits for it. Setting it several times before a wait is the same as setting it once.
 
-    A wait does not suspend if the signal is set. A loop that may set the signal itself each time must let other tasks
-    run elsewhere.
+    A wait does not suspend if the signal is set. A loop that may set its own signal each time must let other tasks run
+    elsewhere.
     """
 
     __slots__ = ("_queue", "_set", "_timer")
@@ -202,10 +202,10 @@ class Signal:
     def __init__(self) -> None:
         self._set = False
         self._queue: list[_Parked] = []
-        self._timer: asyncio.TimerHandle | None = None  # of `wake_by`, on asyncio
+        self._timer: asyncio.TimerHandle | None = None  # set by `wake_by`, on asyncio
 
     def set(self) -> None:
-        """Wake the waiting task. If no task waits, the next wait returns at once."""
+        """Wake the task that is waiting. If there is none, the next wait returns at once."""
         self._set = True
         if self._queue:
             _wake_all(self._queue)
@@ -218,7 +218,7 @@ class Signal:
             finally:
                 if self._timer is not None:
                     self._timer.cancel()
-        # A wait that is cancelled while it is being woken leaves the signal set for the next wait.
+        # If a wait is cancelled while it is being woken, the signal stays set for the next wait.
         was_set, self._set = self._set, False
         return was_set
 
@@ -235,7 +235,7 @@ class Signal:
 
 
 class News:
-    """Wakes all tasks that wait for the next event. Costs little if no task waits."""
+    """Wakes all tasks that wait for the next event. It takes little time if there are none."""
 
     __slots__ = ("_next",)
 
@@ -256,12 +256,12 @@ class News:
 
 
 def in_task() -> bool:
-    """Return True if called by a task, and False if called by a callback of asyncio's event loop."""
+    """Return True if called by a task. Return False if called by a callback of asyncio's event loop."""
     return in_trio() or asyncio.current_task() is not None
 
 
 def loop_token() -> object:
-    """Return an object that identifies the running event loop. Raises RuntimeError without a loop."""
+    """Return an object that identifies the running event loop. Raises RuntimeError if no loop is running."""
     if in_trio():
         import trio
 
@@ -270,9 +270,9 @@ def loop_token() -> object:
 
 
 def loop_probe() -> tuple[Callable[[], object], object]:
-    """Return a function, and its result while this event loop runs in this thread; faster than `loop_token`.
+    """Return a function, and its result while this event loop is running in this thread. Faster than `loop_token`.
 
-    In another event loop the function returns another object or raises RuntimeError. `loop_token` is slower on Python
+    In another event loop, the function returns another object or raises RuntimeError. `loop_token` is slower on Python
     3.11, where asyncio requests the process id from the operating system.
     """
     if in_trio():
@@ -283,9 +283,9 @@ def loop_probe() -> tuple[Callable[[], object], object]:
 
 
 def loop_thread() -> tuple[dict[str, object], str] | None:
-    """Return a dict and a key whose value is this thread's identity while this event loop runs in it.
+    """Return a dict and a key. While this event loop is running in this thread, the key's value is the thread's id.
 
-    asyncio's ``is_running`` reads the same value at ten times the cost. Returns None for other event loops.
+    asyncio's ``is_running`` reads the same value, but takes ten times as long. Returns None for other event loops.
     """
     if in_trio():
         return None
@@ -316,11 +316,11 @@ async def sleep_until(deadline: float) -> None:
 
 
 SLICE_S = 0.004
-"""Time after which `in_slices` lets other tasks run."""
+"""Seconds after which `in_slices` lets other tasks run."""
 
 
 async def in_slices(work: Generator[None, None, T]) -> T:
-    """Run a generator to its end, letting other tasks run every `SLICE_S`; return its result."""
+    """Run a generator to its end and return its result. Other tasks run every `SLICE_S`."""
     until = time.perf_counter() + SLICE_S
     while True:
         try:
@@ -336,9 +336,9 @@ _ANYIO_PARTS = ("CancelScope", "Event", "TypedAttributeSet", "create_memory_obje
 
 
 async def import_anyio() -> None:
-    """Import the modules of anyio one by one, letting other tasks run in between.
+    """Import the modules of anyio one by one, and let other tasks run in between.
 
-    anyio imports them on first use, and importing all of them would block the event loop for 25 ms.
+    anyio imports them when they are first used. Importing all at once would block the event loop for 25 ms.
     """
     for part in _ANYIO_PARTS:
         getattr(anyio, part)
@@ -352,15 +352,15 @@ async def import_anyio() -> None:
 
 
 class Host:
-    """A task that outlives the call that spawned it: an asyncio task, or a trio system task.
+    """A task that outlives the call that has started it: an asyncio task, or a trio system task.
 
-    An exception of a system task would end the whole trio run, so it is stored in ``error`` instead of raised.
+    An exception of a system task would end the whole trio run, so it is stored in ``error`` instead.
     """
 
     def __init__(self, fn: Callable[[], Awaitable[object]], name: str) -> None:
         self.name = name
         self.error: BaseException | None = None
-        """Error raised by ``fn``, except its cancellation."""
+        """The error that ``fn`` has raised, or None. Cancellation is not stored."""
         self._fn = fn
         self._ended: Waiter[None] = Waiter()
         self._scope = anyio.CancelScope()
@@ -372,11 +372,11 @@ class Host:
         return self._ended.done
 
     async def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end of the task; return False if the timeout passes first."""
+        """Wait for the end of the task. Return False if the timeout passes first."""
         return await self._ended.done_within(timeout_s)
 
     def cancel(self) -> None:
-        """Cancel the task, at each of its awaits."""
+        """Cancel the task at each of its awaits."""
         self._scope.cancel()
 
     def _start(self) -> None:
@@ -396,7 +396,8 @@ class Host:
                 await self._fn()
         except BaseExceptionGroup as group:
             foreign, self.error = group.split(cancelled)
-            if foreign is not None:  # the end of the event loop has cancelled this task, and expects the cancellation
+            # The end of the event loop has cancelled this task, and expects the cancellation to be raised.
+            if foreign is not None:
                 raise foreign from None
         except Exception as error:
             self.error = error
@@ -411,7 +412,7 @@ class Host:
 
 
 _hosts: set[Host] = set()
-"""Running hosts, kept alive because asyncio has only weak references to tasks."""
+"""The running hosts. They are kept here because asyncio has only weak references to tasks."""
 
 
 async def _uninterrupted(fn: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -421,8 +422,9 @@ async def _uninterrupted(fn: Callable[P, Awaitable[T]], *args: P.args, **kwargs:
 class _LateCoroutine(Coroutine[Any, Any, T]):
     """A coroutine that calls the coroutine function in its first step.
 
-    When ``asyncio.run`` ends, it cancels all remaining tasks, even those that have not begun. anyio drops the coroutine
-    of such a task, and Python would warn that it "was never awaited". With this class there is no coroutine yet.
+    When ``asyncio.run`` ends, it cancels all remaining tasks, even those that have not started. anyio drops the
+    coroutine of such a task, and Python would warn that it "was never awaited". This class creates the coroutine only
+    when it starts.
     """
 
     __slots__ = ("_begin", "_begun")
@@ -451,10 +453,11 @@ class _LateCoroutine(Coroutine[Any, Any, T]):
 
 
 def uninterrupted(fn: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Wrap the function of a background task, so that it is not disturbed by KeyboardInterrupt or the loop's end.
+    """Wrap the function of a background task, so that neither KeyboardInterrupt nor the end of the loop disturbs it.
 
-    trio raises KeyboardInterrupt in the running task. In a background task it would end the task and be lost; this
-    wrapper defers it to the main task, where asyncio also raises it. For asyncio see `_LateCoroutine`.
+    trio raises KeyboardInterrupt in whichever task is running. In a background task, it would end that task and be
+    lost. With this wrapper, it is raised in the main task, as on asyncio. For the end of the loop, see
+    `_LateCoroutine`.
     """
     if not in_trio():
         return partial(_LateCoroutine, fn)
@@ -475,9 +478,9 @@ PROCESSORS = os.cpu_count() or 1
 
 
 class CodecThreads:
-    """Threads for compression or decompression, one per processor, shared by all clients of an event loop.
+    """Threads for compression or decompression, one per processor. All clients of an event loop share them.
 
-    They have a separate limiter. anyio's default limiter is also used by the application, whose threads may wait for a
+    They have their own limiter. The application also uses anyio's default limiter, and its threads may be waiting for a
     client.
     """
 
@@ -485,7 +488,7 @@ class CodecThreads:
         self._limiter: RunVar[anyio.CapacityLimiter] = RunVar(f"aiokafka_lead {work}")
 
     async def run(self, call: Callable[..., None], *args: object) -> None:
-        """Make the call in a thread. A cancelled caller still waits for its end."""
+        """Make the call in a thread. If the caller is cancelled, it still waits for the end of the call."""
         try:
             limiter = self._limiter.get()
         except LookupError:

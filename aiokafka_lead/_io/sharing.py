@@ -1,6 +1,6 @@
-"""Proxies of shared connections and metadata, which keep the listeners, topics and calls of one client.
+"""Proxies for shared connections and metadata, which keep track of the listeners, topics and calls of one client.
 
-When the client stops, these end; the connections, the metadata and the other clients continue.
+When that client stops, these are ended. The connections, the metadata and the other clients continue.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ T = TypeVar("T")
 
 
 class OwnCalls:
-    """Calls of one client that wait for a shared object. The end of the client ends them with an error."""
+    """The calls of one client that wait for a shared object. When the client stops, they end with an error."""
 
     def __init__(self) -> None:
         self._closed_by: KafkaError | None = None
         self._scopes: set[anyio.CancelScope] = set()
 
     async def wait(self, fn: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return the result of a call. Raises the error of the call or of `close`."""
+        """Return the result of a call. Raises the call's error, or the error that was passed to `close`."""
         if self._closed_by is None:
             with anyio.CancelScope() as scope:
                 self._scopes.add(scope)
@@ -50,14 +50,14 @@ class OwnCalls:
             self._closed_by = error
 
     def close(self, error: KafkaError) -> None:
-        """Raise this error from all waiting and later calls."""
+        """Raise this error from all calls that are waiting, and from all later calls."""
         self.refuse(error)
         for scope in self._scopes:
             scope.cancel()
 
 
 class _SharedConnection:
-    """A connection, for the calls of one client."""
+    """A connection for the calls of one client."""
 
     def __init__(self, connection: Connection, calls: OwnCalls) -> None:
         self._connection = connection
@@ -80,7 +80,7 @@ class _SharedConnection:
 
 
 class SharedBrokers:
-    """`Brokers` for one of several clients. Its other attributes come from `Brokers`."""
+    """Stands for `Brokers` in one of several clients. All other attributes come from `Brokers`."""
 
     def __init__(self, brokers: Brokers, calls: OwnCalls) -> None:
         self._brokers = brokers
@@ -99,7 +99,7 @@ class SharedBrokers:
         self._brokers.add_listener(listener)
 
     def remove_listener(self, listener: Callable[[int], None]) -> None:
-        """Undo `add_listener`, unless `stop` has."""
+        """Undo `add_listener`. After `stop`, this does nothing."""
         if listener in self._listeners:
             self._listeners.remove(listener)
             self._brokers.remove_listener(listener)
@@ -125,9 +125,9 @@ def _no_connection(node_id: int, lane: AnyLane = Lane.DATA) -> None:
 
 
 class SharedMetadata:
-    """`MetadataActor` for one of several clients. Its other attributes come from `MetadataActor`.
+    """Stands for `MetadataActor` in one of several clients. All other attributes come from `MetadataActor`.
 
-    After `open`, its topics are kept in the metadata, together with the other clients' topics.
+    After `open`, the topics of this client are kept in the metadata, together with the topics of the other clients.
     """
 
     def __init__(self, actor: MetadataActor, calls: OwnCalls) -> None:
@@ -140,11 +140,11 @@ class SharedMetadata:
 
     @property
     def snapshot(self) -> ClusterSnapshot:
-        """Latest snapshot."""
+        """The latest snapshot."""
         return self._actor.snapshot
 
     def open(self) -> None:
-        """Begin to keep metadata of the client's topics."""
+        """Start to keep the metadata of this client's topics."""
         self._open = True
         self._actor.add_topics(self._topics.elements())
         self._actor.set_all_topics(self._everything, self)
@@ -185,7 +185,7 @@ class SharedMetadata:
         self._actor.add_listener(listener)
 
     def remove_listener(self, listener: MetadataListener) -> None:
-        """Undo `add_listener`, unless `close` has."""
+        """Undo `add_listener`. After `close`, this does nothing."""
         if listener in self._listeners:
             self._listeners.remove(listener)
             self._actor.remove_listener(listener)

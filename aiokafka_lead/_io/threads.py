@@ -1,4 +1,4 @@
-"""Runs blocking calls in daemon threads, for which the process does not wait when it exits."""
+"""Runs blocking calls in daemon threads. The process does not wait for them when it exits."""
 
 from __future__ import annotations
 
@@ -17,30 +17,32 @@ from .loop import Waiter, loop_caller
 T = TypeVar("T")
 
 MAX_LOST = 16
-"""Maximum number of abandoned calls that still run; beyond it, new calls are refused."""
+"""Maximum number of abandoned calls that are still running. Beyond it, new calls are refused."""
 
 IDLE_S = 60.0
-"""Time for which an idle thread waits for the next call before it ends."""
+"""Seconds for which an idle thread waits for another call before it ends."""
 
 
 class BlockingCalls:
-    """Runs a few calls at a time, and refuses calls while too many have not returned. Belongs to one event loop.
+    """Runs a few calls at a time, and refuses calls while too many abandoned ones are running.
 
-    anyio's threads do not fit: an asyncio program could not exit while one of them is stuck, and abandoned calls would
-    not be counted.
+    Belongs to one event loop.
+
+    anyio's threads are not suitable: an asyncio program could not exit while one of them is stuck, and abandoned calls
+    would not be counted.
     """
 
     def __init__(self, called: str, at_once: int, max_lost: int = MAX_LOST) -> None:
-        """``called`` describes the calls in thread names and in the error."""
+        """Create the threads on demand. ``called`` describes the calls in thread names and in the error."""
         self._called = called
         self._turn = anyio.Semaphore(at_once)
         self._most = at_once + max_lost
         self._threads = _Threads(f"kafka {called}")
         self.running = 0
-        """Number of calls that have not returned, including abandoned calls."""
+        """Number of calls that have not returned, including abandoned ones."""
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Return the result of a call. Raises its error. If the caller is cancelled, the call is abandoned.
+        """Return the result of a call, or raise its error. If the caller is cancelled, the call is abandoned.
 
         Raises `KafkaConnectionError` if too many earlier calls are still running, or no thread can be started.
         """
@@ -57,7 +59,7 @@ class BlockingCalls:
             context = contextvars.copy_context()
             try:
                 self._threads.do(partial(context.run, call), partial(call_in_loop, settle))
-            except RuntimeError as refusal:  # for example, because the container has a limit
+            except RuntimeError as refusal:  # for example because the container limits the number of threads
                 raise KafkaConnectionError(f"no thread can be started: {self._called} ({refusal})") from refusal
             self.running += 1
             result, error = await outcome.wait()
@@ -67,14 +69,14 @@ class BlockingCalls:
 
 
 _Outcome = tuple[Any, BaseException | None]
-"""Result or exception of a call."""
+"""The result of a call, or its exception."""
 
 
 class _Threads:
-    """Threads that wait for further calls after a call, one for each concurrent call.
+    """Threads that wait for another call after each call. There is one for each concurrent call.
 
-    `threading.Thread.start` waits until the thread runs. On a busy machine, a new thread for each call would block the
-    event loop for tens of milliseconds.
+    `threading.Thread.start` waits until the thread is running. On a busy machine, starting a thread for each call would
+    block the event loop for tens of milliseconds.
     """
 
     def __init__(self, name: str) -> None:
@@ -85,7 +87,7 @@ class _Threads:
         self._lock = threading.Lock()
 
     def do(self, call: Callable[[], Any], report: Callable[[_Outcome], None]) -> None:
-        """Make the call and report its outcome in a waiting thread, or in a new thread if none waits."""
+        """Make the call and report its outcome. Uses a waiting thread, or starts a new one."""
         with self._lock:
             one_waits = self._idle > 0
             self._idle -= one_waits
@@ -98,15 +100,15 @@ class _Threads:
             pass
 
     def _do_next(self) -> bool:
-        """Make the next call; return False after `IDLE_S` without a call.
+        """Make the next call. Return False after `IDLE_S` without a call.
 
-        This is not part of a loop, whose variables would keep the last call and its outcome alive.
+        This is a separate function because a loop's variables would keep the last call and its outcome alive.
         """
         try:
             call, report = self._work.get(timeout=IDLE_S)
         except Empty:
             with self._lock:
-                leaves = self._idle > 0  # otherwise a call for this thread is being queued
+                leaves = self._idle > 0  # otherwise, a call is just being queued for this thread
                 self._idle -= leaves
             return not leaves
         found: _Outcome
@@ -115,6 +117,6 @@ class _Threads:
         except BaseException as error:
             found = (None, error)
         with self._lock:
-            self._idle += 1  # before the report, whose receiver may make the next call at once
+            self._idle += 1  # before the report, because its receiver may make the next call at once
         report(found)
         return True

@@ -1,3 +1,5 @@
-"""Package below all others: checks of options and arguments, inspection of the application's callables, log lines that
-name their client, and the package's version.
+"""The lowest package, which all others may use.
+
+It contains checks of options and arguments, inspection of the application's functions, logs that name their client, and
+the package's version.
 """

@@ -1,9 +1,9 @@
-"""Chooses the addresses of a host name to try, their order, and the time after which a silent address is abandoned.
+"""Decides which addresses of a host to try, in which order, and when to give up an address that does not answer.
 
-A name may have an address that does not answer, or that belongs to another service. Java tries the next address with
-each connect (``client.dns.lookup=use_all_dns_ips``), and librdkafka tries all of them without a backoff. Here, an
-address that has not failed since the last success is tried immediately. An address that has failed comes last until the
-failure is forgotten. Connections to brokers and HTTP connections share this code.
+A host name may have an address that does not answer, or that belongs to another service. Java tries the next address
+with each attempt to connect (``client.dns.lookup=use_all_dns_ips``), and librdkafka tries all of them without a
+backoff. Here, an address that has not failed since the last success is tried at once. An address that has failed comes
+last until its failure is forgotten. Connections to brokers and HTTP connections both use this code.
 """
 
 from __future__ import annotations
@@ -17,61 +17,61 @@ E = TypeVar("E")
 T = TypeVar("T")
 
 PATIENCE_S = 0.5
-"""Initial time that a silent address delays the next address.
+"""Seconds for which an address that does not answer first delays the next address.
 
-A shorter time would abandon addresses that are merely distant.
+With a shorter time, addresses that are merely distant would be given up.
 """
 
 _MOST_DOUBLINGS = 10
 _REMEMBERED = 64
-"""Number of failures remembered per name; a name has few addresses at a time."""
+"""Number of failures to remember for each host. A host has only a few addresses at a time."""
 
 
 def without_root(host: str) -> str:
-    """Return a host name without a dot at its end, as certificates, TLS and Kerberos have it.
+    """Return a host name without the dot at its end. Certificates, TLS and Kerberos use names without it.
 
-    With the dot, a resolver does not try the name in its search domains. It is common in Kubernetes.
+    With the dot, which is common in Kubernetes, a resolver does not try the name in its search domains.
     """
     return host.removesuffix(".")
 
 
 class _Rank(IntEnum):
-    """Order of addresses: lower ranks are tried first."""
+    """The rank of an address. Addresses with lower ranks are tried first."""
 
     FRESH = 0
     """No failure is remembered."""
     FAILED_BEFORE = 1
-    """Failed, but not since the name's last success."""
+    """The address has failed, but not since the last success of the host."""
     FAILED = 2
-    """Failed since the name's last success."""
+    """The address has failed since the last success of the host."""
 
 
 class _Failure(Generic[E]):
     def __init__(self, error: E, after: int, silences: int) -> None:
         self.error = error
         self.after = after
-        """Number of the name's successes before the failure."""
+        """Number of successes of the host before the failure."""
         self.silences = silences
-        """Number of consecutive times that the address was silent."""
+        """Number of consecutive times that the address did not answer."""
 
 
 class Addresses(Generic[E]):
-    """Remembers which addresses of a name have failed, until they succeed. May be shared by threads."""
+    """Remembers which addresses of a host have failed, until they succeed. Threads may share it."""
 
     def __init__(self) -> None:
         self.failures: dict[str, _Failure[E]] = {}
-        """Failures by address, oldest first."""
+        """The failure of each address, oldest first."""
         self.successes = 0
         """Number of connections that became ready."""
         self._latest: str | None = None
-        """The address of the latest ready connection."""
+        """The address of the latest connection that became ready."""
         self.known: Collection[str] = ()
-        """The addresses to which the name resolved last."""
+        """The addresses to which the host was last resolved."""
         self._left: dict[str, int] = {}
-        """Times that each address was left since it last led to the right peer."""
+        """Number of times that each address was left, since it last led to the right peer."""
 
     def failed(self, address: str, error: E, *, silent: bool = False) -> None:
-        """Record that no connection to the address became ready; ``silent`` if it did not answer."""
+        """Record that no connection to the address became ready. ``silent`` is True if the address did not answer."""
         known = self.failures.pop(address, None)
         silences = 0 if not silent else 1 if known is None else known.silences + 1
         self.failures[address] = _Failure(error, self.successes, silences)
@@ -79,16 +79,19 @@ class Addresses(Generic[E]):
             self.failures.pop(next(iter(self.failures)), None)
 
     def succeeded(self, address: str) -> None:
-        """Record a ready connection: forget the address's failure, and let other addresses be retried later."""
+        """Record a connection that became ready.
+
+        The failure of its address is forgotten, and other addresses may be retried.
+        """
         self.failures.pop(address, None)
         self.successes += 1
         self._latest = address
 
     def leave(self, error: E) -> bool:
-        """Try other addresses before the latest address, which has led to a wrong peer.
+        """Prefer the other addresses, because the latest one has led to the wrong peer.
 
-        Return True if another address has not been left yet and this address is left for the first time. An address
-        left before is tried again only if no other address leads to the right peer.
+        Returns True if this address is left for the first time, and another address was not left yet. An address that
+        was left before is tried again only if no other address leads to the right peer.
         """
         latest = self._latest
         if latest is None:
@@ -99,26 +102,26 @@ class Addresses(Generic[E]):
 
     @property
     def all_left(self) -> bool:
-        """True if each address has led to a wrong peer, and not to the right peer since."""
+        """True if each address has led to the wrong peer, and not to the right one since."""
         return self._left.keys() >= {*self.known}
 
     def stayed(self) -> None:
-        """Record that the latest connection led to the right peer."""
+        """Record that the latest connection has led to the right peer."""
         if self._latest is not None:
             self._left.pop(self._latest, None)
 
     @property
     def patience_s(self) -> float:
-        """Time for the latest address to answer before it is left; infinity if the name has no other address.
+        """Seconds that the latest address has to answer before it is left. Infinity if the host has no other address.
 
-        It doubles each time that the address is left, so that a slow address eventually has enough time.
+        The time doubles whenever the address is left, so a slow address will eventually have enough time.
         """
         if self._latest is None or len(self.known) < 2:
             return math.inf
         return PATIENCE_S * float(2 ** min(self._left.get(self._latest, 0), _MOST_DOUBLINGS))
 
     def rank(self, address: str) -> _Rank:
-        """Return the address's place in the order of attempts."""
+        """Return the rank of the address in the order of attempts."""
         failure = self.failures.get(address)
         if failure is None:
             return _Rank.FRESH
@@ -126,30 +129,33 @@ class Addresses(Generic[E]):
 
 
 class Search(Generic[E, T]):
-    """An attempt to connect to a name, trying its addresses until a connection is ready.
+    """An attempt to connect to a host. It tries the host's addresses until a connection is ready.
 
-    Call `candidates`, then `begin` for each address that is tried, then `refused` or `reached`, then `failed` or
+    Call `candidates`, then `begin` for each address that is tried, then `refused` or `reached`, and then `failed` or
     `succeeded`.
     """
 
     def __init__(self, addresses: Addresses[E], shared_s: float = 0) -> None:
-        """Begin a search in which a silent address gets its share of ``shared_s``, but at least `PATIENCE_S`."""
+        """Start an attempt.
+
+        An address that does not answer gets its share of ``shared_s``, but at least `PATIENCE_S`.
+        """
         self.found: Mapping[str, T] = {}
-        """The addresses to which the name resolves now."""
+        """The addresses to which the host is resolved now."""
         self._addresses = addresses
         self._shared_s = shared_s
         self._trying: list[str] = []
         self._begun: list[str] = []
         self._done: set[str] = set()
-        """Addresses that failed in this search and are not tried again."""
+        """Addresses that have failed in this attempt, and are not tried again in it."""
         self._reached = self._silent = False
-        """True if an address has accepted a connection, or did not answer, respectively."""
+        """The first is True if an address has accepted a connection, the second if one has not answered."""
 
     def candidates(self, most: int | None = None) -> dict[str, T]:
-        """Return the addresses to connect to now, in order, at most ``most``; the first that accepts is used.
+        """Return up to ``most`` addresses to which to connect now, in order. The first one that accepts is used.
 
-        Addresses that failed before are returned one at a time: in a race, an address that accepts and then fails would
-        win.
+        Addresses that have failed before are returned one at a time. In a race, an address that accepts and then fails
+        would win.
         """
         self._addresses.known = list(self.found)
         fresh = [address for address in self.found if self._rank(address) is _Rank.FRESH]
@@ -168,32 +174,32 @@ class Search(Generic[E, T]):
         self._addresses.failed(address, error)
 
     def reached(self, address: str) -> None:
-        """Record that the address accepted a connection. From now on only its answers count."""
+        """Record that the address has accepted a connection. From now on, only its answers count."""
         self._trying, self._begun = [address], [address]
         self._reached = True
 
     def failed(self, error: E, *, silent: bool) -> bool:
-        """Record that the current addresses failed, or were only ``silent``. Return True if that is new."""
+        """Record that the current addresses have failed, or were only ``silent``. Return True if that is new."""
         news = not self._addresses.failures.keys() >= set(self._begun)
         for address in self._begun:
             self._addresses.failed(address, error, silent=silent)
         if silent:
             self._silent = True
-            self._done.clear()  # other addresses may have recovered, and this one may be slow
+            self._done.clear()  # other addresses may have recovered, and this one may only be slow
         else:
             self._done.update(self._begun)
         self._begun = []
         return news
 
     def succeeded(self) -> None:
-        """Record that the address that accepted is ready."""
+        """Record that the connection to the address that has accepted is ready."""
         self._addresses.succeeded(self._trying[0])
 
     def left(self) -> bool:
-        """Return True if another address should be tried immediately.
+        """Return True if another address should be tried at once.
 
-        Addresses that have not failed since the last success come first, then addresses that refuse connections or are
-        silent. An address that accepts a connection and then fails is retried only after a backoff.
+        Addresses that have not failed since the last success come first, and then addresses that refuse connections or
+        do not answer. An address that accepts a connection and then fails is retried only after a backoff.
         """
         if any(self._rank(address) is not _Rank.FAILED and self._may_try(address) for address in self.found):
             return True
@@ -201,9 +207,9 @@ class Search(Generic[E, T]):
 
     @property
     def patience_s(self) -> float:
-        """Time to wait for the next answer; infinity if only the search's timeout applies.
+        """Seconds to wait for the next answer. Infinity if only the time limit of the attempt applies.
 
-        It doubles with each silence of the address, so that a slow address eventually has enough time.
+        The time doubles whenever the address does not answer, so a slow address will eventually have enough time.
         """
         if len(self.found) < 2:
             return math.inf
@@ -213,13 +219,13 @@ class Search(Generic[E, T]):
 
     @property
     def errors(self) -> dict[str, E]:
-        """Errors of the name's addresses since its last success."""
+        """The errors of the host's addresses since its last success."""
         failures = self._failures()
         failed = [address for address in self.found if self._rank(address) is _Rank.FAILED and address in failures]
         return {address: failures[address].error for address in failed}
 
     def _failures(self) -> dict[str, _Failure[E]]:
-        """Return a copy of the failures, in order, which other threads do not change."""
+        """Return a copy of the failures in order, which other threads do not change."""
         return dict(self._addresses.failures)
 
     def _rank(self, address: str) -> _Rank:

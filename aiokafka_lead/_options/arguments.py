@@ -1,7 +1,8 @@
-"""Checks of the arguments of calls, before any request is sent: functions of (name, value), as for options.
+"""Checks of the arguments of calls, before any request is sent. As for options, they are functions of (name, value).
 
-Every check raises `ConfigTypeError` for a value of the wrong type and `ConfigError` for an invalid value. Both messages
-begin with the argument's name. A part of an argument is named ``topics[1]`` or ``offsets[events-0]``.
+Every check raises `ConfigTypeError` for a value of the wrong type, and `ConfigError` for an invalid value. Both
+messages begin with the name of the argument. A part of an argument has a name such as ``topics[1]`` or
+``offsets[events-0]``.
 """
 
 from __future__ import annotations
@@ -15,31 +16,31 @@ from ..types import OffsetAndMetadata, TopicPartition
 from .checks import INT64_MAX, Check, encodable, integer, milliseconds, optional
 
 TIMEOUT = optional(milliseconds())
-"""A ``timeout_ms`` that may be None."""
+"""Check of a ``timeout_ms``, which may be None."""
 
 
 def timeout_s(timeout_ms: float | None) -> float | None:
-    """Return a call's ``timeout_ms``, which may be None, in seconds."""
+    """Return the ``timeout_ms`` of a call, which may be None, in seconds."""
     given: float | None = TIMEOUT("timeout_ms", timeout_ms)
     return None if given is None else given / 1000
 
 
 TIME_MS = integer(0, INT64_MAX)
-"""A time in milliseconds since 1970."""
+"""Check of a time in milliseconds since 1970."""
 
 _LEGAL_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
-"""Java: ``org.apache.kafka.common.internals.Topic``."""
+"""The syntax of topic names. Java: ``org.apache.kafka.common.internals.Topic``."""
 
 
 def string(name: str, value: Any) -> str:
-    """Return a string that UTF-8 can encode, possibly empty."""
+    """Return a string that UTF-8 can encode. It may be empty."""
     if not isinstance(value, str):
         raise ConfigTypeError(f"{name} must be a str, not {type(value).__name__}")
     return exact_str(encodable(name, value))
 
 
 def topic_name(name: str, value: Any) -> str:
-    """Return a legal topic name."""
+    """Return a valid topic name."""
     if not isinstance(value, str):
         raise ConfigTypeError(f"{name} must be a str, not {type(value).__name__}")
     if not value:
@@ -50,12 +51,12 @@ def topic_name(name: str, value: Any) -> str:
 
 
 def exact_str(value: str) -> str:
-    """Return a plain `str` with these characters. ``str()`` would call a method of a subclass."""
+    """Return a plain `str` with the same characters. ``str()`` would call a method of a subclass."""
     return value if type(value) is str else str.__str__(value)
 
 
 def topic_partition(name: str, value: Any) -> TopicPartition:
-    """Return a `TopicPartition`, given one or a plain pair."""
+    """Return a `TopicPartition`. The value may also be a pair."""
     match value:
         case (str() as topic, int() as number) if not isinstance(number, bool):
             return TopicPartition(topic_name(f"{name}.topic", topic), _NUMBER(f"{name}.partition", number))
@@ -68,7 +69,10 @@ _LEADER_EPOCH = optional(integer(0))
 
 
 def offset(name: str, value: Any) -> OffsetAndMetadata:
-    """Return a position in a partition, given an offset, a pair of offset and metadata, or an `OffsetAndMetadata`."""
+    """Return a position in a partition as `OffsetAndMetadata`.
+
+    The value may also be an offset, or a pair of offset and metadata.
+    """
     match value:
         case OffsetAndMetadata():
             found = value
@@ -85,7 +89,10 @@ def offset(name: str, value: Any) -> OffsetAndMetadata:
 
 
 def entries(name: str, value: Any, called: str) -> list[Any]:
-    """Return the items of an iterable other than a string or mapping; a mapping by partition yields its partitions."""
+    """Return the items of an iterable that is not a string or a mapping.
+
+    A mapping by partition yields its partitions.
+    """
     if (
         not isinstance(value, Iterable)
         or isinstance(value, (str, bytes, bytearray, memoryview))
@@ -96,7 +103,7 @@ def entries(name: str, value: Any, called: str) -> list[Any]:
 
 
 def list_of(called: str, item: Check) -> Check:
-    """Make a check for a list (see `entries`) whose items ``item`` accepts."""
+    """Return a check for a list (see `entries`) whose items ``item`` accepts."""
 
     def check(name: str, value: Any) -> list[Any]:
         return [item(f"{name}[{index}]", each) for index, each in enumerate(entries(name, value, called))]
@@ -105,7 +112,7 @@ def list_of(called: str, item: Check) -> Check:
 
 
 def map_of(called: str, key: Check, item: Check) -> Check:
-    """Make a check for a mapping whose keys ``key`` accepts and whose values ``item`` accepts."""
+    """Return a check for a mapping whose keys ``key`` accepts, and whose values ``item`` accepts."""
 
     def check(name: str, value: Any) -> dict[Any, Any]:
         if not isinstance(value, Mapping):
@@ -129,7 +136,7 @@ def byte_string(name: str, value: Any, *, hint: str = "") -> bytes | None:
 
 
 def record_headers(name: str, value: Any) -> tuple[tuple[str, bytes | None], ...]:
-    """Return a record's headers, as pairs of a name and a value in the given order; an empty tuple for None."""
+    """Return the headers of a record as pairs of a name and a value, in the given order. Empty for None."""
     if value is None:
         return ()
     if not isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Inspection of the application's callables."""
+"""Inspection of the application's functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def function_of(given: Any) -> Any:
-    """Return the function behind a partial, a bound method, or an object with ``__call__``."""
+    """Return the function behind a partial object, a bound method, or an object with ``__call__``."""
     while not isinstance(given, (FunctionType, type)):
         if isinstance(given, partial):
             given = given.func

@@ -1,7 +1,7 @@
-"""Checks of options: functions from an option's name and the given value to the value to keep.
+"""Checks of options. A check is a function of the option's name and value that returns the value to store.
 
-Every check raises `ConfigError` for an invalid value and `ConfigTypeError` for a value of the wrong type. Both messages
-begin with the option's name.
+Every check raises `ConfigError` for an invalid value, and `ConfigTypeError` for a value of the wrong type. Both
+messages begin with the name of the option.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ INT64_MAX = 2**63 - 1
 
 
 class Checked(Frozen):
-    """Frozen options by keyword, checked together."""
+    """A set of options, which are passed by keyword and checked together. Frozen."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -41,7 +41,7 @@ class Checked(Frozen):
 
 
 class Secret(str):
-    """The text of a secret option, hidden from ``repr``."""
+    """The text of a secret option. ``repr`` does not show it."""
 
     __slots__ = ()
 
@@ -50,14 +50,15 @@ class Secret(str):
 
 
 def option(default: Any, check: Check, *, secret: bool = False) -> Any:
-    """Declare a dataclass field with a default and a check. A secret field does not show in ``repr``; see
-    `hide_secrets`.
+    """Declare a dataclass field with a default and a check.
+
+    ``repr`` does not show a secret field; see `hide_secrets`.
     """
     return dataclasses.field(default=default, repr=not secret, metadata={"check": check})
 
 
 def build(cls: type[_C], given: Mapping[str, Any]) -> _C:
-    """Return an instance of the frozen dataclass ``cls`` from the given options, after their checks."""
+    """Return an instance of the frozen dataclass ``cls`` with the given options, after checking them."""
     fields = {field.name: field for field in dataclasses.fields(cls)}
     for name in given:
         if name not in fields:
@@ -76,9 +77,9 @@ def build(cls: type[_C], given: Mapping[str, Any]) -> _C:
 
 
 def hide_secrets(cls: type[Checked], given: Mapping[str, Any]) -> None:
-    """Replace the texts of secret options by `Secret`, in place, because tracebacks show arguments.
+    """Replace the texts of secret options in the dict by `Secret`, because tracebacks show arguments.
 
-    Texts of unknown options are replaced, too, since an unknown name may be a misspelt secret option.
+    Texts of unknown options are also replaced, because an unknown name may be the misspelt name of a secret option.
     """
     if isinstance(given, dict):
         public = {field.name for field in dataclasses.fields(cls) if field.repr}
@@ -96,9 +97,9 @@ def hidden(value: Any) -> Any:
 
 
 def discreet(call: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Wrap a constructor or similar function so that the frames of its option errors keep no arguments.
+    """Wrap a constructor or a similar function, so that the frames of its option errors contain no arguments.
 
-    Error collectors keep the variables of each frame that an error passed through.
+    Error collectors store the variables of all frames through which an error has passed.
     """
 
     @functools.wraps(call)
@@ -113,7 +114,7 @@ def discreet(call: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def integer(low: int, high: int = INT32_MAX) -> Check:
-    """Make a check for an integer from ``low`` to ``high``."""
+    """Return a check for an integer from ``low`` to ``high``."""
 
     def check(name: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
@@ -126,7 +127,7 @@ def integer(low: int, high: int = INT32_MAX) -> Check:
 
 
 def milliseconds(low: float = 0, high: float = INT64_MAX) -> Check:
-    """Make a check for milliseconds from ``low`` to ``high``; `INT32_MAX` for 32-bit fields of requests."""
+    """Return a check for milliseconds from ``low`` to ``high``. `INT32_MAX` is for requests with 32-bit fields."""
     return _time("milliseconds", low, high)
 
 
@@ -144,7 +145,7 @@ def _time(unit: str, low: float, high: float = INT64_MAX) -> Check:
 
 
 def number(low: float, high: float) -> Check:
-    """Make a check for a number from ``low`` to ``high``."""
+    """Return a check for a number from ``low`` to ``high``."""
 
     def check(name: str, value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -157,18 +158,18 @@ def number(low: float, high: float) -> Check:
 
 
 seconds = _time("seconds", 0)
-"""A finite number of seconds."""
+"""Check of a finite number of seconds."""
 
 
 def boolean(name: str, value: Any) -> bool:
-    """Return True or False; reject values that are merely truthy or falsy."""
+    """Return True or False. Other values are refused, even if they are truthy or falsy."""
     if not isinstance(value, bool):
         raise ConfigTypeError(f"{name} must be True or False, not {type(value).__name__}")
     return value
 
 
 def one_of(*allowed: object) -> Check:
-    """Make a check for one of the listed values."""
+    """Return a check for one of the listed values."""
 
     def check(name: str, value: Any) -> Any:
         for choice in allowed:
@@ -189,7 +190,7 @@ def text(name: str, value: Any) -> str:
 
 
 def encodable(name: str, value: str) -> str:
-    """Return a string that UTF-8 can encode, that is, without lone surrogates."""
+    """Return a string that UTF-8 can encode, so it contains no lone surrogates."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -198,7 +199,7 @@ def encodable(name: str, value: str) -> str:
 
 
 def short_text(name: str, value: Any) -> str:
-    """Return a non-empty string that fits the Kafka protocol: its length in UTF-8 is an int16."""
+    """Return a non-empty string that fits the Kafka protocol, in which its length in UTF-8 is an int16."""
     checked = text(name, value)
     size = len(checked.encode())
     if size > INT16_MAX:
@@ -212,7 +213,7 @@ def path(name: str, value: Any) -> str:
 
 
 def instance(kind: type, called: str) -> Check:
-    """Make a check for an instance of a class, described as ``called`` in the error."""
+    """Return a check for an instance of a class. ``called`` describes the class in the error."""
 
     def check(name: str, value: Any) -> Any:
         if not isinstance(value, kind):
@@ -223,14 +224,14 @@ def instance(kind: type, called: str) -> Check:
 
 
 def function(name: str, value: Any) -> Any:
-    """Return any callable."""
+    """Return the value if it can be called."""
     if not callable(value):
         raise ConfigTypeError(f"{name} must be callable, not {type(value).__name__}")
     return value
 
 
 def optional(inner: Check) -> Check:
-    """Make a check for None or a value that ``inner`` accepts."""
+    """Return a check for None, or for a value that ``inner`` accepts."""
 
     def check(name: str, value: Any) -> Any:
         return None if value is None else inner(name, value)
@@ -243,14 +244,17 @@ _SERVER = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:/\s]+)
 
 
 def no_options(name: str, value: Any) -> None:
-    """Reject a dict of options, as confluent-kafka takes them; the error shows the keyword arguments to use instead."""
+    """Refuse a dict of options, which confluent-kafka accepts. The error shows the keyword arguments to use instead."""
     if isinstance(value, Mapping):
         names = ", ".join(f"{str(key).replace('.', '_')}=..." for key in value)
         raise ConfigTypeError(f"{name} must be str, not a dict; its options are keyword arguments here: {names}")
 
 
 def servers(name: str, value: Any) -> tuple[tuple[str, int], ...]:
-    """Parse ``"host:port,host2"``, or an iterable of such strings; the port defaults to 9092, IPv6 needs brackets."""
+    """Parse ``"host:port,host2"``, or an iterable of such strings.
+
+    The default port is 9092, and IPv6 needs brackets.
+    """
     no_options(name, value)
     if isinstance(value, str):
         items: Iterable[Any] = value.split(",")
@@ -280,8 +284,8 @@ def servers(name: str, value: Any) -> tuple[tuple[str, int], ...]:
 
 
 def proxy_url(name: str, value: Any) -> Secret:
-    """Check the URL of a proxy. Errors do not show it, because it may contain a password."""
-    from importlib.util import find_spec  # imported here, like urllib, since few users have a proxy
+    """Check the URL of a proxy. Errors do not show the URL, because it may contain a password."""
+    from importlib.util import find_spec  # imported here, like urllib, because few users have a proxy
 
     if not isinstance(value, str):
         raise ConfigTypeError(f"{name} must be a str, not {type(value).__name__}")
@@ -297,7 +301,7 @@ def proxy_url(name: str, value: Any) -> Secret:
 
 
 def _limits_of_logins(url: str) -> str | None:
-    """Return the rule that the URL's user name or password breaks, or None."""
+    """Return the rule that the user name or the password in the URL breaks, or None."""
     from urllib.parse import unquote, urlsplit
 
     split = urlsplit(url)
@@ -316,6 +320,6 @@ def _names_a_proxy(url: str) -> bool:
     try:
         split = urlsplit(url)
         named = bool(url.encode() and split.hostname and split.port)
-    except ValueError:  # also for bytes of the environment that are not UTF-8
+    except ValueError:  # raised for bytes from the environment that are not UTF-8 as well
         return False
     return named and split.scheme in _PROXIES and not (split.path.strip("/") or split.query or split.fragment)

@@ -1,4 +1,4 @@
-"""Log lines that name their client and carry structured fields."""
+"""Logs that name their client and carry structured fields."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from ..errors.shown import one_line
 from ..types import TopicPartition
 
 FIELDS = ("client_id", "broker", "topic", "partition", "api")
-"""Attributes of every `logging.LogRecord` of this package; None if the line does not concern them."""
+"""Attributes of every `logging.LogRecord` of this package. None if they do not apply to the message."""
 
 
 class ClientLog(logging.LoggerAdapter[logging.Logger]):
-    """A plain logger whose lines begin with the client's id, and whose log records have `FIELDS`.
+    """A logger whose messages begin with the client's id, and whose log records have the `FIELDS`.
 
-    The fields come from ``extra`` and from arguments such as a `TopicPartition` or a broker's error.
+    The values of the fields come from ``extra``, and from arguments such as a `TopicPartition` or the error of a
+    broker.
     """
 
     def __init__(self, logger: logging.Logger, client_id: str) -> None:
@@ -26,22 +27,23 @@ class ClientLog(logging.LoggerAdapter[logging.Logger]):
         self._said: set[str] = set()
 
     def warn_once(self, text: str) -> None:
-        """Log a warning, once per client."""
+        """Log a warning, but only once per client."""
         if text not in self._said:
             self._said.add(text)
             self.warning("%s", text, stacklevel=2)
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        """Log a line, attributed to the caller's source line. All other methods call this method."""
+        """Log a message with the source line of the caller. All other methods call this one."""
         if self.isEnabledFor(level):
             stacklevel = kwargs.pop("stacklevel", 1) + 1
             try:
                 text = str(msg) % args if args else str(msg)
-            except Exception:  # the repr of an application's error failed: show only the name of its class
+            except Exception:  # the repr of an application's exception has failed, so show only the name of its class
                 args = tuple(type(arg).__name__ if isinstance(arg, BaseException) else arg for arg in args)
                 text = str(msg) % args
             line = (f"%s: {msg}", self.client_id, *args) if args else ("%s: %s", self.client_id, msg)
-            # Some lines have names and texts from brokers. A line that would break the log is escaped as a whole.
+            # Some messages contain names and texts from brokers. If these would break the log, escape the whole
+            # message.
             if (safe := one_line(text)) is not text:
                 line = ("%s: %s", self.client_id, safe)
             fields = {"client_id": self.client_id, **_named(args), **(kwargs.pop("extra", None) or {})}
@@ -53,7 +55,7 @@ _NO_FIELDS = dict.fromkeys(FIELDS)
 
 
 def _named(args: tuple[object, ...]) -> Mapping[str, object]:
-    """Return the fields that the arguments provide."""
+    """Return the fields whose values are among the arguments."""
     found: dict[str, object] = {}
     for arg in args:
         if isinstance(arg, TopicPartition):
@@ -67,5 +69,5 @@ def _named(args: tuple[object, ...]) -> Mapping[str, object]:
 
 
 def client_log(area: str, client_id: str) -> ClientLog:
-    """Return the log of one client, for ``aiokafka_lead.<area>``."""
+    """Return the log of one client, with the logger ``aiokafka_lead.<area>``."""
     return ClientLog(logging.getLogger(f"aiokafka_lead.{area}"), client_id)

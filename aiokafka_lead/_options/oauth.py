@@ -1,4 +1,4 @@
-"""Options of OAUTHBEARER: the source of tokens, and the time of their renewal."""
+"""The options of OAUTHBEARER: the provider of tokens, and the times at which they are refreshed."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from .checks import Checked, boolean, milliseconds, number, option, optional, se
 
 
 class TokenObject(Protocol):
-    """A token provider that is an object. ``extensions`` is optional, and used for tokens without extensions."""
+    """A token provider that is an object. ``extensions`` is optional, and is used for tokens without extensions."""
 
     def token(self) -> Any:
-        """Return a ``str`` or an `oidc.Token`; may be a coroutine function."""
+        """Return a ``str`` or an `oidc.Token`. May be a coroutine function."""
         ...
 
 
 TokenProvider = TokenObject | Callable[[], Any]
-"""Returns a ``str`` or an `oidc.Token`, or a coroutine that returns either."""
+"""A function that returns a ``str`` or an `oidc.Token`, or a coroutine that returns one.
+
+Or an object with ``token``.
+"""
 
 
 def _provider(name: str, value: Any) -> Any:
-    """Return an object with a method ``token``, or a callable."""
+    """Return an object with a method ``token``, or a function."""
     method = getattr(value, "token", None)
     if inspect.isclass(value) or not (callable(method) or callable(value)):
         what = f"the class {value.__name__}" if inspect.isclass(value) else type(value).__name__
@@ -41,7 +44,7 @@ def _extensions(name: str, value: Any) -> Mapping[str, str]:
 
 
 class OAuthConfig(Checked):
-    """The options of `OAuthOptions`, checked."""
+    """The options of `OAuthOptions` after they were checked."""
 
     sasl_oauth_token_provider: TokenProvider | None = option(None, optional(_provider), secret=True)
     sasl_oauth_token_timeout_ms: float = option(10_000, milliseconds(1))
@@ -60,6 +63,6 @@ class OAuthConfig(Checked):
 
 
 FLAT_OPTIONS = tuple(name for name in OAuthConfig.__dataclass_fields__ if name.startswith("sasl_oauthbearer_"))
-"""Names of the options from which a provider is created."""
+"""Names of the options from which a provider can be created."""
 
 PROVIDER_OPTIONS = ("sasl_oauth_token_provider", *FLAT_OPTIONS)

@@ -1,4 +1,4 @@
-"""Serializers and deserializers of the application: their arguments, and the need to await them."""
+"""Serializers and deserializers of the application: their arguments, and if they must be awaited."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class WithHeaders(NamedTuple):
-    """Bytes of a key or value from a `Prepared` serializer, with headers to add to the record's headers."""
+    """The bytes of a key or value from a `Prepared` serializer, and headers to add to the record."""
 
     content: bytes
     headers: Headers
@@ -29,7 +29,10 @@ naming.show_in("aiokafka_lead.schema", WithHeaders)
 _Bytes = bytes | WithHeaders | Coroutine[Any, Any, bytes | None] | None
 
 Serializer = Callable[[T], _Bytes] | Callable[[T, SerializationContext], _Bytes]
-"""Converts a key or a value to bytes; a coroutine function is awaited. `SerializationContext` is optional."""
+"""Converts a key or a value to bytes. A coroutine function is awaited.
+
+The `SerializationContext` argument is optional.
+"""
 
 Deserializer = Callable[[bytes], T] | Callable[[bytes, SerializationContext], T]
 """Converts bytes to a key or a value."""
@@ -41,19 +44,23 @@ AsyncDeserializer = (
 
 
 class Prepared(ABC):
-    """A serializer or deserializer that rarely waits: it is prepared once for many records, then called for each.
+    """A serializer or deserializer that rarely has to wait.
 
-    A batch of records therefore waits at most once, and not at all if everything is known. The calls are synchronous.
+    It is prepared once for many records, and then called for each.
+
+    A batch of records therefore waits at most once, or not at all if everything is known. The calls are synchronous.
     """
 
     @abstractmethod
     def prepare(
         self, contents: Sequence[Any], headers: Sequence[Headers], topic: str, is_key: bool
     ) -> Awaitable[None] | None:
-        """Return an awaitable to await before the calls for these contents, or None if they can be made immediately.
+        """Return an awaitable for which to wait before the calls for these contents.
 
-        A content may be None, for which the serializer is not called. Errors of a content are raised by the call for
-        it, not here.
+        None if the calls can be made at once.
+
+        A content may be None, and the serializer is not called for it. If a content is not valid, the call for that
+        content raises the error.
         """
 
     @abstractmethod
@@ -62,19 +69,19 @@ class Prepared(ABC):
 
 
 class Function(NamedTuple):
-    """An inspected serializer or deserializer."""
+    """A serializer or deserializer that was inspected."""
 
     call: Callable[..., Any]
     asks: bool
-    """True if it takes a `SerializationContext` after the content."""
+    """True if it takes a `SerializationContext` as the second argument."""
     waits: bool
     """True if it is a coroutine function."""
     prepare: Callable[[Sequence[Any], Sequence[Headers], str, bool], Awaitable[None] | None] | None = None
-    """Method ``prepare`` of a `Prepared` serializer or deserializer."""
+    """The method ``prepare`` of a `Prepared` serializer or deserializer, else None."""
 
 
 def inspected(name: str, function: Any) -> Function:
-    """Inspect the function given for the option of this name; raise `ConfigTypeError` if it is not suitable."""
+    """Inspect the function that was passed for this option. Raises `ConfigTypeError` if it is not suitable."""
     if not callable(function):
         raise ConfigTypeError(f"{name} must be callable, not {type(function).__name__}")
     if isinstance(function, Prepared):
@@ -90,7 +97,7 @@ def application_function(name: str, value: Any) -> Any:
 def _asks(name: str, function: Callable[..., Any]) -> bool:
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some built-in functions have none
+    except (TypeError, ValueError):  # some builtin functions have no signature
         return False
     by_position = [
         parameter

@@ -1,4 +1,4 @@
-"""A token as brokers accept it (RFC 7628, KIP-255, KIP-342)."""
+"""A token in the form that brokers accept (RFC 7628, KIP-255, KIP-342)."""
 
 from __future__ import annotations
 
@@ -15,22 +15,25 @@ from ..errors import ConfigError, ConfigTypeError
 from .checks import discreet
 
 MAX_TOKEN_BYTES = 500_000
-"""Brokers close connections that send more than ``sasl.server.max.receive.size`` (524288) before authentication."""
+"""Maximum size of a token in bytes.
+
+Brokers close connections that send more than ``sasl.server.max.receive.size`` (524288) before authentication.
+"""
 
 _VALUE = re.compile(r"[-_~+/.a-zA-Z0-9]+=*")
 _EXTENSION_NAME = re.compile(r"[A-Za-z]+")
 _EXTENSION_VALUE = re.compile(r"[\x21-\x7E \t\r\n]+")
 _MILLISECONDS = 100_000_000_000
-"""In seconds since 1970 this is the year 5138. A larger number is taken as milliseconds."""
+"""Numbers larger than this are milliseconds. In seconds since 1970, it is the year 5138."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A client's token: ``value``, and its expiry in seconds since 1970 (``time.time()``).
+    """A token of a client: ``value``, and its expiry in seconds since 1970 (``time.time()``).
 
-    If ``expires_at`` is None, the expiry is unknown; such a token is used only for connections opened within a second,
-    and is not kept. ``extensions`` are sent to the broker with the token (KIP-342). Raises `ConfigError` for a token
-    that no broker accepts. Value and extensions do not show in ``repr`` or in errors.
+    If ``expires_at`` is None, the expiry is unknown. Such a token is used only for connections that are opened within a
+    second, and is then dropped. ``extensions`` are sent to the broker together with the token (KIP-342). Neither the
+    value nor the extensions are part of ``repr`` or of errors. Raises `ConfigError` for a token that no broker accepts.
     """
 
     value: str = field(repr=False)
@@ -85,7 +88,10 @@ def _checked_extensions(extensions: Any) -> dict[str, str]:
 
 
 def expiry_of_jwt(value: str) -> float:
-    """Return the expiry of a JWT from its ``exp`` claim, unverified. Raises `ConfigError` if it is not a JWT."""
+    """Return the expiry of a JWT from its ``exp`` claim, which is not verified.
+
+    Raises `ConfigError` if it is not a JWT.
+    """
     parts = value.split(".")
     expires_at = None
     if len(parts) == 3:

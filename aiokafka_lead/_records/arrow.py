@@ -1,4 +1,4 @@
-"""A batch's columns for Apache Arrow, without a Python object for any record. Needs pyarrow."""
+"""Converts the columns of a batch to Apache Arrow, without creating an object for each record. Needs pyarrow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ _TIMESTAMP = pa.timestamp("ms", tz="UTC")
 SCHEMA = pa.schema(
     [("offset", _INT64), ("timestamp", _TIMESTAMP), ("key", _BINARY), ("value", _BINARY), ("headers", _HEADERS)]
 )
-"""``timestamp`` is null if a record has none, which is -1 in Kafka. Other negative numbers are times before 1970."""
+"""The columns of the result.
+
+``timestamp`` is null if a record has no timestamp, which Kafka represents as -1. Other negative numbers are times
+before 1970.
+"""
 
 
 def to_arrow(columns: Columns) -> pa.RecordBatch:
@@ -58,6 +62,6 @@ def _headers(columns: Columns) -> pa.Array:
 
 @lru_cache(maxsize=64)
 def _no_headers(count: int) -> pa.Array:
-    # The usual case, because batches tend to be of equal size.
+    # The usual case, because batches often have the same length.
     ends = pa.py_buffer(bytes(4 * (count + 1)))
     return pa.Array.from_buffers(_HEADERS, count, [None, ends], children=[_NO_HEADERS])

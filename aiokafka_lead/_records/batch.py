@@ -1,6 +1,6 @@
 """One batch of a partition's log, in any message format.
 
-Compiled through ``batch.pxd`` if a compiler is available, else plain Python.
+If a compiler is available, this code is compiled through ``batch.pxd``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .layout import CODEC_MASK, CODEC_NAMES, CONTROL_BIT, LOG_APPEND_TIME_BIT, T
 from .record import ConsumerRecord
 
 RECORD_BYTES = 100
-"""Memory of a record without its contents, although it may take only seven bytes of a batch."""
+"""Estimated memory in bytes of a record without its contents. In a batch, it may take only seven bytes."""
 
 _CODEC_MASK = CODEC_MASK
 _LOG_APPEND_TIME_BIT = LOG_APPEND_TIME_BIT
@@ -29,14 +29,14 @@ _RECORD_BYTES = RECORD_BYTES
 
 
 def too_many_records(count: int, max_bytes: int) -> BatchTooLargeError:
-    """Return the error for a number of records that alone exceeds the reader's limit."""
+    """Return the error for a number of records that by itself exceeds the reader's limit."""
     return BatchTooLargeError(f"the batch, of {count} records, is larger than {max_bytes} bytes in memory")
 
 
 class BatchView:
-    """One batch of a partition's log: its header immediately, its records on request.
+    """One batch of a partition's log. The header is read at once, and the records are read on request.
 
-    Batches of message formats 0 and 1 look the same: a message, or a compressed set of them, is a batch.
+    Batches of message formats 0 and 1 have the same interface. A message, or a compressed set of messages, is a batch.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class BatchView:
         if codec > 4:
             raise CorruptRecordError(f"the batch at {self.base_offset} has the unknown compression codec {codec}")
         self.last_offset = self.base_offset + last_offset_delta
-        """The last offset of this batch, even if compaction removed its record."""
+        """The last offset of this batch, even if compaction has removed its record."""
         self.next_offset = self.last_offset + 1
         self.is_transactional = attributes & _TRANSACTIONAL_BIT != 0
         self.is_control = attributes & _CONTROL_BIT != 0
@@ -79,25 +79,28 @@ class BatchView:
         else:
             self.timestamp_type = _CREATE_TIME
         self.size_bytes = size_bytes
-        """Size as received, including the header."""
+        """Size in bytes as received, including the header."""
         self._payload = payload
-        # Older formats are decompressed before they are converted to format 2.
+        # Older formats were decompressed before they were converted to format 2.
         self._compressed = codec != 0 and self.magic == 2
         self._max_decompressed_bytes = max_decompressed_bytes
         self._failure: BatchTooLargeError | CorruptRecordError | None = None
-        """The error of a failed attempt to decompress it."""
+        """The error of a failed attempt to decompress the batch, or None."""
 
     def load(self) -> bytes | memoryview:
-        """Return the records' bytes, decompressed on the first call.
+        """Return the bytes of the records. The first call decompresses them.
 
-        Reading records calls this itself; call it before to decompress elsewhere, for example in a thread.
+        Reading records calls this method. Call it before if the decompression should run in a thread.
         """
         if self._compressed:
             self._decompress(self._max_decompressed_bytes)
         return self._payload
 
     def load_within(self, max_bytes: int) -> bool:
-        """Call `load` unless the result exceeds ``max_bytes``; in that case do little work and nothing else."""
+        """Call `load` and return True, unless the result would exceed ``max_bytes``.
+
+        In that case, do little work and return False.
+        """
         if self._compressed:
             self._check_count()
             if self._failure is None and len(self._payload) > max_bytes:
@@ -112,7 +115,7 @@ class BatchView:
 
     def _check_count(self) -> None:
         count = self.record_count
-        # A count that the bytes cannot hold is refused by the reader of records.
+        # The code that reads the records refuses a count that cannot be true for this number of bytes.
         if count > self._max_decompressed_bytes // _RECORD_BYTES and (self._compressed or count < len(self._payload)):
             raise too_many_records(self.record_count, self._max_decompressed_bytes)
 
@@ -123,7 +126,7 @@ class BatchView:
         try:
             self._payload = decompress(self.compression, self._payload, max_bytes)
         except (BatchTooLargeError, CorruptRecordError) as error:
-            # A slow operation is not tried again.
+            # Do not try again, because the operation is slow.
             if max_bytes >= self._max_decompressed_bytes or isinstance(error, CorruptRecordError):
                 self._failure = without_frames(own_copy(error))
             raise
@@ -131,13 +134,13 @@ class BatchView:
 
     @property
     def is_loaded(self) -> bool:
-        """True if reading records needs no decompression."""
+        """True if reading records requires no decompression."""
         return not self._compressed
 
     def records(
         self, topic: str, partition: int, from_offset: int = 0
     ) -> list[ConsumerRecord[bytes | None, bytes | None]]:
-        """Return all records with an offset of at least ``from_offset``."""
+        """Return all records whose offset is at least ``from_offset``."""
         epoch = None if self.leader_epoch < 0 else self.leader_epoch
         sample: ConsumerRecord[bytes | None, bytes | None] = ConsumerRecord(
             topic, partition, 0, 0, self.timestamp_type, None, None, (), epoch
@@ -145,7 +148,7 @@ class BatchView:
         return self.records_like(sample, from_offset, self.last_offset)
 
     def records_like(self, sample: Record, from_offset: int, last_offset: int) -> list[Record]:
-        """Return the records of these offsets, as copies of ``sample``, which has the common attributes."""
+        """Return the records with these offsets, as copies of ``sample``, which has the attributes that they share."""
         self._check_count()
         return read_records(
             self.load(),
@@ -160,7 +163,7 @@ class BatchView:
         )
 
     def columns(self, from_offset: int = 0) -> Columns:
-        """Return the records by column; all are checked now, but lists are created on request."""
+        """Return the records in columns. All records are checked now, and the lists are created on request."""
         self._check_count()
         return Columns(
             index_records(
@@ -175,12 +178,12 @@ class BatchView:
         )
 
     def control_type(self) -> ControlType:
-        """Return the type of a control batch; `ControlType.UNKNOWN` for an unknown type."""
+        """Return the type of a control batch. `ControlType.UNKNOWN` if this package does not know it."""
         if not self.is_control:
             raise ValueError("this is not a control batch")
         keys = self.columns().keys
         key = keys[0] if keys else None
-        # A key is version (int16) and type (int16); later versions may append fields.
+        # The key consists of version (int16) and type (int16). Later versions may append fields.
         if key is None or len(key) < 4:
             raise CorruptRecordError("a control record has no valid key")
         if int.from_bytes(key[:2], "big", signed=True) < 0:

@@ -1,6 +1,6 @@
-"""A batch's records by column.
+"""The records of a batch in columns.
 
-Compiled through ``columns.pxd`` if a compiler is available, else plain Python.
+If a compiler is available, this code is compiled through ``columns.pxd``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from .decoder import RecordIndex, join_indexes
 
 
 class Columns:
-    """Offsets, times, keys, values and headers of a batch's records; each list is created on request."""
+    """The offsets, timestamps, keys, values and headers of a batch's records. Each list is created on request."""
 
     def __init__(self, index: RecordIndex) -> None:
         self.index = index
@@ -24,7 +24,7 @@ class Columns:
 
     @classmethod
     def joined(cls, parts: Sequence[Columns]) -> Columns:
-        """Join the columns of successive batches; copies their records' bytes."""
+        """Join the columns of consecutive batches. Copies the bytes of their records."""
         return cls(join_indexes([part.index for part in parts]))
 
     def only(self, rows: Sequence[int]) -> Columns:
@@ -41,35 +41,35 @@ class Columns:
 
     @property
     def offsets(self) -> list[int]:
-        """Each record's offset."""
+        """Offset of each record."""
         if self._offsets is None:
             self._offsets = self.index.offsets.tolist()
         return self._offsets
 
     @property
     def timestamps_ms(self) -> list[int]:
-        """Each record's timestamp, -1 for none."""
+        """Timestamp of each record in milliseconds since 1970, or -1."""
         if self._timestamps_ms is None:
             self._timestamps_ms = self.index.timestamps_ms.tolist()
         return self._timestamps_ms
 
     @property
     def keys(self) -> list[bytes | None]:
-        """Each record's key."""
+        """Key of each record."""
         if self._keys is None:
             self._keys = self.index.keys()
         return self._keys
 
     @property
     def values(self) -> list[bytes | None]:
-        """Each record's value."""
+        """Value of each record."""
         if self._values is None:
             self._values = self.index.values()
         return self._values
 
     @property
     def headers(self) -> list[Headers]:
-        """Each record's headers."""
+        """Headers of each record."""
         if self._headers is None:
             self._headers = self.index.headers()
         return self._headers

@@ -1,6 +1,6 @@
-"""Reads the records of a batch (message format 2), checking every length before it is used.
+"""Reads the records of a batch (message format 2). Every length is checked before it is used.
 
-Hot: compiled through ``decoder.pxd`` if a compiler is available, else plain Python.
+This code runs for each record. If a compiler is available, it is compiled through ``decoder.pxd``.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _INT64_MAX = 2**63 - 1
 _INT64_MIN = -_INT64_MAX - 1
 
 _MIN_RECORD_SIZE = 7
-"""A record with neither key nor value: seven varints and bytes of one byte each."""
+"""Size in bytes of a record with neither key nor value: seven fields of one byte each."""
 _SPAN = 6
-"""Number of entries for each record in `RecordIndex.spans`."""
+"""Number of entries in `RecordIndex.spans` for each record."""
 
 
 Packed = tuple["array[int]", bytearray, "bytearray | None"]
@@ -30,12 +30,12 @@ Record = TypeVar("Record", bound="AnyRecord[Any, Any]")
 
 
 def corrupt(what: str) -> NoReturn:
-    """Raise an error; kept outside the loops, which stay small enough to be inlined."""
+    """Raise an error. This is a separate function because the loops should stay small enough to be inlined."""
     raise CorruptRecordError(what)
 
 
 class RecordReader:
-    """Reads the records of a batch in order; no read passes the end of its record."""
+    """Reads the records of a batch in order. No read goes beyond the end of its record."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class RecordReader:
         """Keeps alive the memory to which `data` may point."""
         self.data = raw.readable(payload)
         self.size = len(payload)
-        # A count that the bytes cannot hold is refused before any object is created for it.
+        # Refuse a count that cannot be true for this number of bytes, before any object is created.
         if record_count < 0 or record_count > self.size // _MIN_RECORD_SIZE or self.size > _INT32_MAX:
             raise CorruptRecordError(
                 f"a batch with {self.size} bytes of records has an invalid number of records: {record_count}"
@@ -58,7 +58,7 @@ class RecordReader:
         self.last_offset_delta = last_offset_delta
         self.base_timestamp_ms = base_timestamp_ms
         self.lowest_delta = _INT64_MIN - base_timestamp_ms if base_timestamp_ms < 0 else _INT64_MIN
-        """Deltas below this and above `highest_delta` would leave 64 bits."""
+        """Timestamps would not fit into 64 bits with deltas below this, or above `highest_delta`."""
         self.highest_delta = _INT64_MAX - base_timestamp_ms if base_timestamp_ms > 0 else _INT64_MAX
         self.at = 0
         self.end = 0
@@ -67,12 +67,12 @@ class RecordReader:
         self.timestamp_ms = 0
         self.key_at = 0
         self.key_size = 0
-        """-1 for null, as `value_size`."""
+        """Size of the key, or -1 for null. The same applies to `value_size`."""
         self.value_at = 0
         self.value_size = 0
 
     def enter(self) -> None:
-        """Read the next record up to its headers, which must be read or skipped before the next call."""
+        """Read the next record up to its headers. These must be read or skipped before the next call."""
         self.end = self.size
         size = self.length()
         if size < 1:
@@ -139,7 +139,10 @@ class RecordReader:
             corrupt("a record is longer than its fields")
 
     def header_count(self) -> int:
-        """Read the number of headers, each of which takes at least two bytes; if 0, check that the record ends here."""
+        """Read the number of headers. Each takes at least two bytes.
+
+        If there are none, check that the record ends here.
+        """
         if self.at + 1 == self.end and self.data[self.at] == 0:
             self.at = self.end
             return 0
@@ -151,7 +154,7 @@ class RecordReader:
         return count
 
     def header_key(self) -> int:
-        """Skip a header's key; return its start."""
+        """Skip the key of a header. Return its start."""
         size = self.length()
         if size < 0:
             corrupt("a record has a header without key")
@@ -165,14 +168,14 @@ class RecordReader:
             corrupt("a batch is longer than its records")
 
     def length(self) -> int:
-        """Read the length of the next field, -1 for null; the field is inside the record."""
+        """Read the length of the next field, which is -1 for null. The field lies within the record."""
         size = self.varint(_INT32_MIN, _INT32_MAX)
         if size < -1 or size > self.end - self.at:
             corrupt("a record has a field that is longer than the record")
         return size
 
     def varint(self, lowest: int, highest: int) -> int:
-        """Read the next zigzag varint; most have one or two bytes."""
+        """Read the next zigzag varint. Most have one or two bytes."""
         at = self.at
         if at < self.end:
             zigzag = self.data[at]
@@ -199,7 +202,7 @@ class RecordReader:
                 corrupt("a record ends within a varint")
             bits = data[at]
             at += 1
-            # The tenth byte has room for the 64th bit only.
+            # The tenth byte contains only the 64th bit.
             if shift == 63 and bits > 1:
                 corrupt("a record has a number that is too large")
             if bits < 0x80:
@@ -225,9 +228,9 @@ def read_records(
     from_offset: int,
     last_offset: int,
 ) -> list[Record]:
-    """Return the records of these offsets; ``append_time_ms`` is their timestamp if the broker set it.
+    """Return the records with these offsets. If the broker has set the timestamp, it is ``append_time_ms``.
 
-    They are copies of ``sample``, which has no key, value or headers, with their contents added.
+    They are copies of ``sample``, which has no key, value or headers, with these added.
     """
     reader = RecordReader(payload, record_count, base_offset, last_offset_delta, base_timestamp_ms)
     stamped = append_time_ms is not None
@@ -261,7 +264,7 @@ def read_records(
 
 
 class RecordIndex:
-    """Positions of each record's parts in a batch's payload."""
+    """The positions of each record's parts in the payload of a batch."""
 
     def __init__(
         self, payload: bytes | memoryview, offsets: array[int], timestamps_ms: array[int], spans: array[int]
@@ -270,10 +273,10 @@ class RecordIndex:
         self.offsets = offsets
         self.timestamps_ms = timestamps_ms
         self.spans = spans
-        """For each record: position and size of its key, of its value (-1: null), start and end of its headers."""
+        """Position and size of each record's key and value (-1 for null), and start and end of its headers."""
 
     def only(self, rows: Sequence[int]) -> RecordIndex:
-        """Return an index of these records, over the same payload."""
+        """Return an index of these rows, over the same payload."""
         offsets, timestamps_ms, span_array = array("q"), array("q"), array("i")
         for row in rows:
             offsets.append(self.offsets[row])
@@ -282,19 +285,19 @@ class RecordIndex:
         return RecordIndex(self.payload, offsets, timestamps_ms, span_array)
 
     def keys(self) -> list[bytes | None]:
-        """Return all records' keys."""
+        """Return the keys of all records."""
         return self.contents(0)
 
     def values(self) -> list[bytes | None]:
-        """Return all records' values."""
+        """Return the values of all records."""
         return self.contents(2)
 
     def packed_keys(self) -> Packed:
-        """Return all records' keys in Apache Arrow's layout."""
+        """Return the keys of all records in Apache Arrow's layout."""
         return self.packed(0)
 
     def packed_values(self) -> Packed:
-        """Return all records' values in Apache Arrow's layout."""
+        """Return the values of all records in Apache Arrow's layout."""
         return self.packed(2)
 
     def has_headers(self) -> bool:
@@ -302,7 +305,7 @@ class RecordIndex:
         spans = raw.int32s(self.spans)
         place = 4
         for _ in range(len(self.offsets)):
-            # Without headers there is only their count, in one byte.
+            # Without headers, there is only their count, which takes one byte.
             if spans[place + 1] - spans[place] > 1:
                 return True
             place += _SPAN
@@ -317,7 +320,10 @@ class RecordIndex:
         return missing > 0
 
     def packed(self, place: int) -> Packed:
-        """Return the contents at one place of each record's span: ends, joined contents, bits that are 0 for null."""
+        """Return the contents at one place of each record's span, for Apache Arrow.
+
+        They are the ends, the joined contents, and bits that are 0 for null.
+        """
         data = raw.readable(self.payload)
         spans = raw.int32s(self.spans)
         count = len(self.offsets)
@@ -367,7 +373,7 @@ class RecordIndex:
         return found
 
     def headers(self) -> list[Headers]:
-        """Return all records' headers."""
+        """Return the headers of all records."""
         reader = RecordReader(self.payload, 0, 0, 0, 0)
         spans = raw.int32s(self.spans)
         found: list[Headers] = []
@@ -389,7 +395,7 @@ def index_records(
     append_time_ms: int | None,
     from_offset: int,
 ) -> RecordIndex:
-    """Check all records and index them from ``from_offset`` on, without creating an object per record."""
+    """Check all records, and index those from ``from_offset`` on. Does not create an object for each record."""
     reader = RecordReader(payload, record_count, base_offset, last_offset_delta, base_timestamp_ms)
     stamped = append_time_ms is not None
     stamp = append_time_ms if append_time_ms is not None else 0
@@ -424,7 +430,7 @@ def index_records(
 
 
 def join_indexes(indexes: list[RecordIndex]) -> RecordIndex:
-    """Return one index for the records of several, in their order, over a copy of their payloads."""
+    """Return one index for the records of several, in the same order. It copies their payloads."""
     payload = b"".join([index.payload for index in indexes])
     if len(payload) > _INT32_MAX:
         raise ValueError(f"{len(payload)} bytes of records are too many for one index")

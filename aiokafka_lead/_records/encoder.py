@@ -1,6 +1,6 @@
-"""Writes record batches (message format 2, KIP-98), one producer batch at a time.
+"""Writes record batches (message format 2, KIP-98). A builder writes one batch of a producer.
 
-Hot: compiled through ``encoder.pxd`` if a compiler is available, else plain Python.
+This code runs for each record. If a compiler is available, it is compiled through ``encoder.pxd``.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from .layout import (
 from .record import ConsumerRecord
 
 Stamp = tuple[int, int, int, bool, int]
-"""Producer id, producer epoch, base sequence, True within a transaction, leader epoch."""
+"""Producer id, producer epoch, base sequence number, True in a transaction, leader epoch."""
 
 _FIRST_CAPACITY = 512
-"""Initial size of a builder; it doubles up to its batch size."""
+"""Initial size of a builder in bytes. It doubles up to the batch size."""
 _MAX_RECORD_OVERHEAD = 21
-"""Bytes of length (5), attributes (1), timestamp delta (10) and offset delta (5)."""
+"""Maximum size in bytes of length (5), attributes (1), timestamp delta (10) and offset delta (5)."""
 _MAX_BATCH_BYTES = 2**31 - 1
 _INT64_MAX = 2**63 - 1
 _HEADER_SIZE = HEADER_SIZE
@@ -60,8 +60,8 @@ def varint_size(value: int) -> int:
 
 
 def write_varint(buffer: bytearray, at: int, value: int) -> int:
-    """Write a zigzag varint; return its end."""
-    zigzag = value  # unsigned when compiled, and so shifted without a sign
+    """Write a zigzag varint. Return its end."""
+    zigzag = value  # in compiled form it is unsigned, so it is shifted without a sign
     zigzag = (zigzag << 1) ^ (value >> 63)
     if zigzag < 0x80:
         buffer[at] = zigzag
@@ -75,7 +75,7 @@ def write_varint(buffer: bytearray, at: int, value: int) -> int:
 
 
 def write_nullable(buffer: bytearray, at: int, content: bytes | None) -> int:
-    """Write bytes or null after their length; return their end."""
+    """Write the length, and then bytes or null. Return the end."""
     if content is None:
         buffer[at] = 1
         return at + 1
@@ -86,7 +86,7 @@ def write_nullable(buffer: bytearray, at: int, content: bytes | None) -> int:
 
 
 def nullable_size(content: bytes | None) -> int:
-    """Return the size of the output of `write_nullable`."""
+    """Return the number of bytes that `write_nullable` would write."""
     if content is None:
         return 1
     size = len(content)
@@ -94,14 +94,14 @@ def nullable_size(content: bytes | None) -> int:
 
 
 def exact_bytes(content: object, what: str) -> bytes:
-    """Return the bytes of any bytes-like object; raise TypeError for other types."""
+    """Return the bytes of a bytes-like object. Raises TypeError for other types."""
     if isinstance(content, (bytes, bytearray, memoryview)):
         return bytes(memoryview(content))
     raise TypeError(f"a record's {what} must be bytes or None, got {type(content).__name__}")
 
 
 def exact_headers(headers: Sequence[Header]) -> Headers:
-    """Return headers that cannot change between measuring and writing: tuples of str and bytes throughout."""
+    """Return headers that cannot change between measuring and writing. They consist of tuples of str and bytes."""
     exact = headers if type(headers) is tuple else tuple(headers)
     for header in exact:
         if type(header) is not tuple or len(header) != 2:
@@ -113,7 +113,7 @@ def exact_headers(headers: Sequence[Header]) -> Headers:
 
 
 def converted_headers(headers: Headers) -> Headers:
-    """Convert headers of other types; raise an error if they are invalid."""
+    """Convert headers of other types. Raises an error if they are not valid."""
     found: list[Header] = []
     for name, content in headers:
         if not isinstance(name, str):
@@ -123,7 +123,7 @@ def converted_headers(headers: Headers) -> Headers:
 
 
 def headers_size(headers: Headers) -> int:
-    """Return the size of a record's headers with their count."""
+    """Return the size of a record's headers, including their count."""
     size = varint_size(len(headers))
     for name, content in headers:
         length = raw.utf8_size(name)
@@ -132,7 +132,7 @@ def headers_size(headers: Headers) -> int:
 
 
 def write_headers(buffer: bytearray, at: int, headers: Headers) -> int:
-    """Write a record's headers with their count; return their end."""
+    """Write a record's headers, including their count. Return their end."""
     at = write_varint(buffer, at, len(headers))
     for name, content in headers:
         length = raw.utf8_size(name)
@@ -145,7 +145,7 @@ def write_headers(buffer: bytearray, at: int, headers: Headers) -> int:
 def body_size(
     offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None, headers_bytes: int
 ) -> int:
-    """Return the size of a record after its length, with ``headers_bytes`` for its headers."""
+    """Return the size of a record without its length. Its headers take ``headers_bytes``."""
     size = 1 + varint_size(timestamp_delta) + varint_size(offset_delta) + nullable_size(key) + nullable_size(value)
     return size + headers_bytes
 
@@ -159,7 +159,10 @@ def write_record(
     key: bytes | None,
     value: bytes | None,
 ) -> int:
-    """Write a record of ``body_size`` bytes, for which there is room, without its headers; return their start."""
+    """Write a record of ``body_size`` bytes without its headers.
+
+    There must be room for it. Return the start of the headers.
+    """
     at = write_varint(buffer, at, body)
     buffer[at] = 0
     at = write_varint(buffer, at + 1, timestamp_delta)
@@ -175,7 +178,7 @@ def encode_record(
     value: bytes | None,
     headers: Sequence[Header] = (),
 ) -> bytearray:
-    """Return one encoded record, for batches not made by a `BatchBuilder`."""
+    """Return one encoded record. For batches that are not made by a `BatchBuilder`."""
     exact = exact_headers(headers)
     body = body_size(offset_delta, timestamp_delta, key, value, headers_size(exact))
     record = bytearray(varint_size(body) + body)
@@ -184,19 +187,19 @@ def encode_record(
 
 
 def estimated_size(key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
-    """Return an upper bound of one record's size in a batch, without the batch's header (61 bytes)."""
+    """Return an upper bound for the size of a record in a batch, without the header of the batch (61 bytes)."""
     size = _MAX_RECORD_OVERHEAD + nullable_size(key) + nullable_size(value)
     return size + (headers_size(exact_headers(headers)) if headers else 1)
 
 
 class BatchBuilder:
-    """Builds one producer batch: records are encoded as they are added, and compressed at the end."""
+    """Builds one batch of a producer. Records are encoded when they are added, and compressed at the end."""
 
     def __init__(self, *, batch_size: int, compression: str = "none", compression_level: int | None = None) -> None:
         self._begin(batch_size, compression, compression_level)
 
     def sibling(self, batch_size: int) -> BatchBuilder:
-        """Return an empty builder with the same compression, faster than by calling the class."""
+        """Return an empty builder with the same compression. This is faster than calling the class."""
         other = BatchBuilder.__new__(BatchBuilder)
         other._begin(batch_size, self.compression, self.compression_level)
         return other
@@ -207,33 +210,33 @@ class BatchBuilder:
         self.compression_level = compression_level
         self.record_count = 0
         self.size_bytes = _HEADER_SIZE
-        """Current size including the header, before compression."""
+        """Current size in bytes before compression, including the header."""
         self.base_timestamp_ms = -1
         self.max_timestamp_ms = -1
         self._codec = CODEC_IDS[compression]
         self._capacity = max(_HEADER_SIZE, min(batch_size, _FIRST_CAPACITY))
         self._capacity_limit = self.batch_size
-        """Memory is doubled up to this size."""
+        """The buffer doubles up to this size."""
         self._buffer = raw.new_buffer(self._capacity)
         self._headers: Headers | None = None
         """The headers that were written last."""
         self._headers_at = 0
-        """Position of ``_headers`` in `_buffer`."""
+        """Position of ``_headers`` in ``_buffer``."""
         self._headers_bytes = 0
         self.closed = False
-        """True if the records in `_buffer` are in their final form, and no more are accepted."""
+        """True if the records in ``_buffer`` are in their final form, so no more are accepted."""
         self._built: memoryview | None = None
-        """The finished batch. A buffer that was handed out never changes."""
+        """The finished batch, or None. A buffer that was returned never changes."""
         self._stamp: Stamp | None = None
-        """The producer state in `_built`."""
+        """The producer state in ``_built``."""
 
     def append(
         self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] | None = None
     ) -> int:
-        """Add a record; return its index in the batch, or -1 if it does not fit.
+        """Add a record. Return its index in the batch, or -1 if it does not fit.
 
-        An empty builder accepts one record of any size. ``timestamp_ms`` is not negative. Raises TypeError for contents
-        that are not bytes, IllegalStateError after `build`.
+        An empty builder accepts one record of any size. ``timestamp_ms`` must not be negative. Raises TypeError for
+        contents that are not bytes, and IllegalStateError after `build`.
         """
         if key is not None and type(key) is not bytes:
             key = exact_bytes(key, "key")
@@ -241,12 +244,12 @@ class BatchBuilder:
             value = exact_bytes(value, "value")
         if not headers:
             return self._append(timestamp_ms, key, value, None)
-        # The headers that were written last are immutable, so they need no check.
+        # The headers that were written last cannot have changed, so they need no check.
         exact = self._headers if headers is self._headers else exact_headers(headers)
         return self._append(timestamp_ms, key, value, exact)
 
     def append_values(self, timestamp_ms: int, values: Sequence[bytes | None], start: int) -> int:
-        """Add the records ``values[start:]``, without keys and headers; return the number that fitted."""
+        """Add the records ``values[start:]``, without keys and headers. Return the number of records that fitted."""
         if start < 0:
             raise ValueError(f"start must not be negative, got {start}")
         count = len(values)
@@ -261,7 +264,8 @@ class BatchBuilder:
         return at - start
 
     def _append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers | None) -> int:
-        # From here on only this codec runs: values checked and measured now are still valid when they are written.
+        # From here on only this code runs, so values that were checked and measured now are still valid when they are
+        # written.
         if timestamp_ms < 0:
             raise ValueError(f"timestamp_ms must not be negative, got {timestamp_ms}")
         if timestamp_ms > _INT64_MAX:
@@ -296,7 +300,7 @@ class BatchBuilder:
         return index
 
     def extend(self, size: int, at_most: int) -> None:
-        """Let the batch grow by ``size`` bytes; its total limit will never exceed ``at_most``."""
+        """Let the batch grow by ``size`` bytes. In total it may never exceed ``at_most``."""
         self.batch_size = min(self.size_bytes + size, _MAX_BATCH_BYTES)
         self._capacity_limit = max(self.batch_size, at_most)
 
@@ -318,10 +322,10 @@ class BatchBuilder:
     ) -> memoryview:
         """Close the batch, and return it with this producer state.
 
-        Building it again with another state renews only the header and its CRC; buffers returned earlier stay
-        unchanged.
+        Building it again with another state only renews the header and the CRC. Buffers that were returned earlier do
+        not change.
         """
-        self._close()  # even if `stamped` does not accept the state
+        self._close()  # even if `stamped` refuses the state
         return self.stamped(producer_id, producer_epoch, base_sequence, transactional, leader_epoch)
 
     def stamped(
@@ -332,7 +336,7 @@ class BatchBuilder:
         transactional: bool = False,
         leader_epoch: int = -1,
     ) -> memoryview:
-        """Do the same as `build`, faster because of positional arguments."""
+        """Do the same as `build`. Positional arguments make it faster."""
         stamp = (producer_id, producer_epoch, base_sequence, transactional, leader_epoch)
         if self._built is not None and stamp == self._stamp:
             return self._built
@@ -357,7 +361,7 @@ class BatchBuilder:
         base_sequence: int,
         leader_epoch: int,
     ) -> None:
-        """Write the header, without the checksum."""
+        """Write the header without the checksum."""
         raw.put_int64(buffer, 0, 0)
         raw.put_int32(buffer, _LENGTH_AT, size - _LOG_OVERHEAD)
         raw.put_int32(buffer, _LOG_OVERHEAD, leader_epoch)
@@ -381,7 +385,7 @@ class BatchBuilder:
             with memoryview(self._buffer) as view, view[_HEADER_SIZE : self.size_bytes] as records:
                 payload = compress(self.compression, records, self.compression_level)
             if _HEADER_SIZE + len(payload) > max(self.batch_size, self.size_bytes):
-                # Incompressible data may grow, but never beyond batch_size.
+                # Data that cannot be compressed may grow, but never beyond batch_size.
                 self._codec = 0
         self.closed = True
         if self._codec:
@@ -393,7 +397,7 @@ class BatchBuilder:
     def split(self, max_bytes: int) -> list[BatchBuilder]:
         """Return the same records in the same order, in batches of at most ``max_bytes`` before compression.
 
-        For MESSAGE_TOO_LARGE. A single larger record gets a batch to itself.
+        This is for MESSAGE_TOO_LARGE. A single record that is larger gets its own batch.
         """
         parts: list[BatchBuilder] = []
         part = self.sibling(max_bytes)
@@ -406,7 +410,7 @@ class BatchBuilder:
         return parts
 
     def records(self) -> list[ConsumerRecord[bytes | None, bytes | None]]:
-        """Return the added records; closes the batch."""
+        """Return the records that were added. Closes the batch."""
         built = self.build() if self._built is None else self._built
         payload: bytes | memoryview = built[_HEADER_SIZE:]
         if self._codec:

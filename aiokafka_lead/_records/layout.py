@@ -1,4 +1,4 @@
-"""The fixed part of a record batch (message format 2, KIP-98): field offsets, attribute bits, control types."""
+"""The fixed part of a record batch (message format 2, KIP-98): offsets of fields, bits of attributes, control types."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from ..types import CompressionType
 
 # --- checksums --------------------------------------------------------------------------------------------------------
 #
-# CRC-32C (Castagnoli), from the crc32c package's C extension, or in Python if that is not available.
+# CRC-32C (Castagnoli), from the C extension of the package crc32c, or in Python if that is not available. A zip of
+# Python files, as Spark sends it to executors, contains no extensions. In Python, some 10 MB/s are reached.
 #
-# A zip of Python files, as Spark sends to executors, has no extensions. Python reaches some 10 MB/s.
-#
-# Importing the package itself reads its version through ``importlib.metadata``, which imports ``email`` and many other
-# modules. This takes 30 ms and 5 MiB, more than all the rest of this client.
+# The extension is imported directly. Importing the package would read its version through ``importlib.metadata``, which
+# imports ``email`` and many other modules. That takes 30 ms and 5 MiB, more than the rest of this client.
 
 
 Checksum = Callable[["bytes | bytearray | memoryview"], int]
@@ -52,7 +51,7 @@ def _table() -> list[int]:
 
 
 def in_python() -> Checksum:
-    """Return the same function without an extension."""
+    """Return the same function without using the extension."""
     table = _table()
 
     def crc32c(data: bytes | bytearray | memoryview) -> int:
@@ -68,7 +67,7 @@ crc32c: Checksum = _extension() or _package() or in_python()
 
 
 Header = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
-"""The fields of `HEADER` in its order."""
+"""The fields of `HEADER` in order."""
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 """base_offset, batch_length, leader_epoch, magic, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
@@ -79,16 +78,17 @@ LENGTH_AT = 8
 MAGIC_AT = 16
 CRC_AT = 17
 ATTRIBUTES_AT = 21
-"""The CRC covers all bytes from this offset on, so base offset and leader epoch may change without it."""
+"""The CRC covers all bytes from this offset on. Base offset and leader epoch may therefore change without it."""
 
 LOG_OVERHEAD = 12
-"""Number of bytes that batch_length (or a legacy message's size) does not count."""
+"""Number of bytes that batch_length, or the size of an older message, does not count."""
 
 
 def offset_past(batches: memoryview, offset: int) -> int:
-    """Return the offset after the batch at or after this offset, even if it is corrupt; -1 if that is unknown.
+    """Return the offset after the batch at or after this offset, even if the batch is corrupt. -1 if it is unknown.
 
-    A batch's last offset may itself be corrupt, so it has to fit the number of records, and the following batch.
+    The last offset in a batch may also be corrupt, so it must be consistent with the number of records and with the
+    following batch.
     """
     at = 0
     while at + HEADER_SIZE <= len(batches):
@@ -110,10 +110,10 @@ CODEC_MASK = 0x07
 LOG_APPEND_TIME_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
-# 0x40 (KIP-534): the cleaner keeps its horizon in base_timestamp and rewrites the deltas; reading is the same.
+# 0x40 (KIP-534): the log cleaner stores its horizon in base_timestamp and rewrites the deltas. Reading does not change.
 
 CODEC_NAMES: tuple[str, ...] = get_args(CompressionType)
-"""Compression codecs, indexed by their id in the attributes."""
+"""The compression codecs, by their id in the attributes."""
 
 CODEC_IDS = {name: codec for codec, name in enumerate(CODEC_NAMES)}
 
@@ -121,7 +121,7 @@ CODEC_IDS = {name: codec for codec, name in enumerate(CODEC_NAMES)}
 INT32_MAX = 2**31 - 1
 
 DEFAULT_MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
-"""Default limit of one batch's decompressed size."""
+"""Default limit in bytes for the decompressed size of a batch."""
 
 
 def write_header(
@@ -137,7 +137,7 @@ def write_header(
     base_sequence: int,
     record_count: int,
 ) -> None:
-    """Write the header, including length and checksum, before records that are in place."""
+    """Write the header before records that are in place. It includes the length and the checksum."""
     HEADER.pack_into(
         batch,
         0,
@@ -169,21 +169,21 @@ class ControlType(IntEnum):
     """Types of control records (Java: ``ControlRecordType``)."""
 
     UNKNOWN = -1
-    """An unknown type; readers skip it."""
+    """An unknown type, which readers skip."""
     ABORT = 0
-    """The producer's transaction was aborted: its records since the last marker do not count."""
+    """The producer's transaction was aborted. Its records since the last marker must be ignored."""
     COMMIT = 1
     """The producer's transaction was committed."""
     LEADER_CHANGE = 2
-    """KRaft's metadata log: a leader was elected."""
+    """A leader was elected (KRaft's metadata log)."""
     SNAPSHOT_HEADER = 3
-    """KRaft's metadata log: the start of a snapshot."""
+    """Start of a snapshot (KRaft's metadata log)."""
     SNAPSHOT_FOOTER = 4
-    """KRaft's metadata log: the end of a snapshot."""
+    """End of a snapshot (KRaft's metadata log)."""
     KRAFT_VERSION = 5
-    """KRaft's metadata log: the version of the quorum's protocol."""
+    """Version of the quorum's protocol (KRaft's metadata log)."""
     KRAFT_VOTERS = 6
-    """KRaft's metadata log: the set of voters."""
+    """Set of voters (KRaft's metadata log)."""
 
     @classmethod
     def _missing_(cls, value: object) -> ControlType:

@@ -1,7 +1,7 @@
-"""Messages of formats 0 and 1, which preceded record batches (Kafka 0.11).
+"""Messages of formats 0 and 1, which Kafka used before record batches (0.11).
 
-A message, or a compressed set of messages in one, is converted to the form of a record batch, so that all later code
-reads only one format. Java: ``AbstractLegacyRecordBatch``.
+A message, or a set of messages that is compressed in one, is converted to the form of a record batch. All other code
+therefore reads only one format. Java: ``AbstractLegacyRecordBatch``.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _CRC_FROM = 16
 _CODEC_MASK = 0x07
 _ZSTD = CODEC_NAMES.index("zstd")
 MIN_MESSAGE_SIZE = 14
-"""crc, magic, attributes, and the lengths of a null key and a null value."""
+"""CRC, magic, attributes, and the lengths of a null key and a null value."""
 
 
 _MESSAGE_BYTES = 400
-"""Memory of a message while its set is read."""
+"""Estimated memory in bytes of a message while its set is being read."""
 
 _SETS_MIN_BYTES = 1 << 20
-"""Minimum limit for the memory of a set's messages, since the limit of decompression on the event loop is low."""
+"""Minimum limit in bytes for the memory of a set's messages. The limit for decompression on the event loop is low."""
 
 
 class _Message(NamedTuple):
@@ -59,11 +59,14 @@ class MessageSet:
         return self._batch is not None
 
     def load(self) -> None:
-        """Decompress for `batch`; to be called elsewhere, for example in a thread."""
+        """Decompress the messages for `batch`. Can be called in a thread."""
         self.batch()
 
     def load_within(self, max_bytes: int) -> bool:
-        """Call `load` unless the result exceeds ``max_bytes``; in that case do little work and nothing else."""
+        """Call `load` and return True, unless the result would exceed ``max_bytes``.
+
+        In that case, do little work and return False.
+        """
         if self._batch is None and self._failure is None:
             value = self._outer.value
             if value is not None and len(value) > max_bytes:
@@ -77,7 +80,7 @@ class MessageSet:
         return True
 
     def batch(self) -> BatchView:
-        """Return the messages in the form of a batch. Raises `CorruptRecordError` and `BatchTooLargeError`."""
+        """Return the messages in the form of a batch. Raises `CorruptRecordError` or `BatchTooLargeError`."""
         return self._batch or self._read(self._max_decompressed_bytes)
 
     def _read(self, max_bytes: int) -> BatchView:
@@ -90,7 +93,7 @@ class MessageSet:
                 messages = [message._replace(timestamp_ms=outer.timestamp_ms) for message in messages]
             self._batch = _batch_of(outer, messages, self.size_bytes, self._max_decompressed_bytes)
         except (BatchTooLargeError, CorruptRecordError) as error:
-            # A slow operation is not tried again.
+            # Do not try again, because the operation is slow.
             if max_bytes >= self._max_decompressed_bytes or isinstance(error, CorruptRecordError):
                 self._failure = without_frames(own_copy(error))
             raise
@@ -98,7 +101,7 @@ class MessageSet:
 
 
 def read_message(data: memoryview, check_crcs: bool, max_decompressed_bytes: int) -> BatchView | MessageSet:
-    """Read one complete message, or a compressed set of them, from ``data``."""
+    """Read one complete message, or one compressed set of messages, from ``data``."""
     outer = _parse(data, check_crcs)
     if outer.attributes & _CODEC_MASK:
         return MessageSet(outer, len(data), check_crcs, max_decompressed_bytes)
@@ -175,10 +178,10 @@ def _inner_messages(outer: _Message, codec: int, check_crcs: bool, max_decompres
         data = memoryview(decompress(name, compressed, max_decompressed_bytes))
         messages = _messages_in(data, check_crcs, max_decompressed_bytes)
     except BatchTooLargeError as error:
-        error.next_offset = outer.offset + 1  # the offset of the last message in it
+        error.next_offset = outer.offset + 1  # offset of the last message in the set
         raise
-    # Format 1 counts from the first message, and the outer offset is the last message's; format 0 is absolute. If the
-    # writer left the outer offset at 0, the inner offsets are absolute, too.
+    # In format 1, inner offsets count from the first message, and the outer offset is the last message's. In format 0,
+    # they are absolute. If the writer has left the outer offset at 0, they are absolute in format 1 as well.
     if outer.magic == 1 and outer.offset != 0:
         base = outer.offset - messages[-1].offset
         if base < 0:

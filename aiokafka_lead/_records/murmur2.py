@@ -1,4 +1,4 @@
-"""The hash function with which Java's producer maps keys to partitions."""
+"""The hash function by which Java's producer assigns keys to partitions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ _RANGE = 0x100000000
 
 
 def murmur2(key: bytes) -> int:
-    """Return Java's ``Utils.murmur2``: 32 bits, signed. A key's partition is ``(murmur2(key) & 0x7fffffff) %
-    partitions``."""
+    """Return the same as Java's ``Utils.murmur2``, a signed number of 32 bits.
+
+    The partition of a key is ``(murmur2(key) & 0x7fffffff) % partitions``.
+    """
     data = key
     length = len(key)
     h = (_SEED ^ length) & _MASK

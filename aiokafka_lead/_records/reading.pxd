@@ -1,1 +1,1 @@
-# The generator's own variables cannot be typed; compiled, its loop still takes half the time.
+# The variables of a generator cannot have C types. Even so, its loop takes half the time in compiled form.

@@ -1,4 +1,4 @@
-"""Splits a fetch answer's bytes into batches."""
+"""Splits the records of a Fetch response into batches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read_batches(
     check_crcs: bool = True,
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
 ) -> Iterator[BatchView]:
-    """Yield the batches of `read_parts`, with sets of messages decompressed, which may raise `BatchTooLargeError`."""
+    """Yield the batches of `read_parts`, with sets of messages decompressed. That may raise `BatchTooLargeError`."""
     for part in read_parts(buffer, check_crcs=check_crcs, max_decompressed_bytes=max_decompressed_bytes):
         yield part.batch() if isinstance(part, MessageSet) else part
 
@@ -40,10 +40,10 @@ def read_parts(
     check_crcs: bool = True,
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
 ) -> Iterator[BatchView | MessageSet]:
-    """Yield the batches in a fetch answer's bytes, in order, without an incomplete batch at the end (KIP-74).
+    """Yield the batches in a Fetch response in order. An incomplete batch at the end is left out (KIP-74).
 
-    Raises `CorruptRecordError` at a batch that is invalid, or has a wrong checksum. ``max_decompressed_bytes`` bounds
-    the decompressed size of a batch, and the memory of its records without their contents: reading more raises
+    Raises `CorruptRecordError` at a batch that is not valid or has a wrong checksum. ``max_decompressed_bytes`` limits
+    the decompressed size of a batch, and the memory of its records without their contents. Reading more raises
     `BatchTooLargeError`.
     """
     view = memoryview(buffer).toreadonly().cast("B")

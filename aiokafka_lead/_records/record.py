@@ -1,6 +1,6 @@
-"""Records as read from partitions, and the class that consumers return.
+"""Records as they are read from partitions, and the class that consumers return.
 
-Hot: compiled through ``record.pxd`` if a compiler is available, else plain Python.
+This code runs for each record. If a compiler is available, it is compiled through ``record.pxd``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from .._cpython import naming, slots
 
 
 class AnyRecord:
-    """The attributes common to all records read from a partition. The decoder copies a sample for each record."""
+    """The attributes of all records that are read from a partition. The decoder copies a sample for each record."""
 
     __slots__ = (
         "headers",
@@ -26,16 +26,20 @@ class AnyRecord:
     )
 
     def _copy(self):
-        """Return another record with the same attributes, for the decoder to change, without a reference to this."""
+        """Return another record with the same attributes, which the decoder can change.
+
+        It does not refer to this record.
+        """
         raise NotImplementedError
 
 
 class ConsumerRecord(AnyRecord):
     """A record as read from a partition. Treat it as frozen.
 
-    ``timestamp_ms`` is in milliseconds since 1970, or -1 if the record has none (message format 0). ``timestamp_type``
-    says whether the producer or the broker set it. ``key`` and ``value`` are None if the record has none.
-    ``leader_epoch`` is the epoch in which the batch was written, or None if the broker provided none.
+    - ``timestamp_ms`` is in milliseconds since 1970, or -1 if the record has no timestamp (message format 0).
+      ``timestamp_type`` says if the producer or the broker has set it.
+    - ``key`` and ``value`` are None if the record has none.
+    - ``leader_epoch`` is the epoch in which the batch was written, or None if the broker did not report it.
     """
 
     __slots__ = ()
@@ -56,7 +60,7 @@ class ConsumerRecord(AnyRecord):
         self.leader_epoch = leader_epoch
 
     def with_content(self, key, value):
-        """Return a copy of the record with another, deserialized key and value."""
+        """Return a copy of the record with a deserialized key and value."""
         return ConsumerRecord(
             self.topic,
             self.partition,

@@ -11,7 +11,7 @@ _K2 = TypeVar("_K2")
 _V2 = TypeVar("_V2")
 
 class AnyRecord(Generic[_K, _V]):
-    """The attributes common to all records read from a partition."""
+    """The attributes of all records that are read from a partition."""
 
     def _copy(self) -> Self: ...
     @property
@@ -35,7 +35,7 @@ class AnyRecord(Generic[_K, _V]):
 
 @final
 class ConsumerRecord(AnyRecord[_K, _V]):
-    """A record as read from a partition. It is frozen if compiled; treat it as frozen otherwise, too."""
+    """A record as read from a partition. Treat it as frozen, even if it is not compiled."""
 
     def __init__(
         self,

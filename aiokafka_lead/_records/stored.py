@@ -1,4 +1,4 @@
-"""Creates and modifies batches as brokers store them, for the embedded cluster."""
+"""Creates and changes batches as brokers store them, for the embedded cluster."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MAX_TIMESTAMP_AT = 35
 
 
 class StoredRecord(NamedTuple):
-    """A record for `build_batch`; ``offset`` None means the next offset."""
+    """A record for `build_batch`. If ``offset`` is None, it gets the next offset."""
 
     timestamp_ms: int
     key: bytes | None = None
@@ -58,10 +58,10 @@ def build_batch(
     control: bool = False,
     last_offset_delta: int | None = None,
 ) -> bytes:
-    """Return a batch with any header; offsets may have gaps, as after compaction.
+    """Return a batch with any header. Its offsets may have gaps, as after compaction.
 
-    With ``LOG_APPEND_TIME`` readers assign the latest timestamp to every record. ``last_offset_delta`` defaults to the
-    last record's; it differs if compaction removed records at the end.
+    With ``LOG_APPEND_TIME``, readers assign the latest timestamp to every record. ``last_offset_delta`` defaults to the
+    last record's delta. It differs if compaction has removed records at the end.
     """
     payload = bytearray()
     count = 0
@@ -102,10 +102,13 @@ def build_batch(
 def assign_offsets(
     batch: bytes | memoryview, base_offset: int, leader_epoch: int, *, log_append_time_ms: int | None = None
 ) -> bytes:
-    """Return a producer's single, complete batch of format 2 as a broker stores it, with unchanged records.
+    """Return a producer's batch as a broker stores it, with unchanged records.
 
-    The checksum does not cover offset and epoch. ``log_append_time_ms`` is for topics whose ``message.timestamp.type``
-    is ``LogAppendTime``: the batch's timestamp type and maximum change, and with them the checksum.
+    It must be a single, complete batch of format 2.
+
+    The checksum does not cover the offset and the epoch. ``log_append_time_ms`` is for topics whose
+    ``message.timestamp.type`` is ``LogAppendTime``. It changes the batch's timestamp type and maximum timestamp, and
+    therefore also the checksum.
     """
     if len(batch) < HEADER_SIZE or batch[MAGIC_AT] != 2:
         raise CorruptRecordError("not a record batch of message format 2")
@@ -133,7 +136,7 @@ def control_batch(
     coordinator_epoch: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """Return the marker that ends a transaction (``EndTxnMarker``): one record in a separate batch."""
+    """Return the marker that ends a transaction (``EndTxnMarker``), which is a single record in its own batch."""
     marker = StoredRecord(timestamp_ms, struct.pack(">hh", 0, control_type), struct.pack(">hi", 0, coordinator_epoch))
     return build_batch(
         [marker],

@@ -1,7 +1,7 @@
 """Kafka's protocol: messages, their codecs, frames, and the negotiation of versions.
 
-The classes of an API are in a separate module, ``aiokafka_lead._wire.messages.<api>``, which callers import directly;
-this package imports no such module. The broker's side is imported on first use.
+The classes of each API are in their own module, ``aiokafka_lead._wire.messages.<api>``. Callers import that module
+directly, and this package does not import it. The broker's side is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 
 class ApiVersions:
-    """A broker's description of its APIs; immutable.
+    """The API versions and features of a broker; immutable.
 
-    ``ranges`` maps an API's number to the lowest and highest version that the broker accepts. ``finalized_features``
-    maps a feature of the cluster (``metadata.version``, ``transaction.version``, ...) to its level (KIP-584);
-    ``finalized_features_epoch`` is -1 if the broker provided none.
+    ``ranges`` maps the number of an API to the lowest and the highest version that the broker accepts.
+    ``finalized_features`` maps a feature of the cluster (such as ``metadata.version`` or ``transaction.version``) to
+    its level (KIP-584). ``finalized_features_epoch`` is -1 if the broker did not report them.
     """
 
     __slots__ = ("_chosen", "_ranges", "finalized_features", "finalized_features_epoch")
@@ -55,7 +55,7 @@ class ApiVersions:
 
     @staticmethod
     def from_response(response: ApiVersionsResponse) -> ApiVersions:
-        """Return the ranges in a broker's answer, which must not have an error."""
+        """Return the ranges of a broker's response, which must not contain an error."""
         return _of_release(
             tuple((api.api_key, api.min_version, api.max_version) for api in response.api_keys),
             tuple((feature.name, feature.max_version_level) for feature in response.finalized_features),
@@ -69,9 +69,9 @@ class ApiVersions:
     def version_for(
         self, request_cls: type[Request[Any]], *, lowest: int | None = None, highest: int | None = None
     ) -> int:
-        """Return the highest version that broker and client support, within ``lowest`` and ``highest`` if given.
+        """Return the highest version that both sides support, within ``lowest`` and ``highest`` if they are given.
 
-        Raises `UnsupportedVersionError`, which names the API and both ranges.
+        Raises `UnsupportedVersionError`, whose message names the API and both ranges.
         """
         key = (request_cls, lowest, highest)
         chosen = self._chosen.get(key)
@@ -80,7 +80,7 @@ class ApiVersions:
         return chosen
 
     def supports(self, request_cls: type[Request[Any]], version: int | None = None) -> bool:
-        """Return True if broker and client both support ``version``; without it, if they have any common version."""
+        """Return True if both sides support ``version`` or, without it, if they have any version in common."""
         if version is None:
             return self._overlap(request_cls) is not None
         theirs = self._ranges.get(request_cls.API_KEY, (1, 0))
@@ -124,7 +124,7 @@ class ApiVersions:
 def _of_release(
     apis: tuple[tuple[int, int, int], ...], features: tuple[tuple[str, int], ...], features_epoch: int
 ) -> ApiVersions:
-    """Return the same object for all connections to brokers of a release, because it takes 10 KB."""
+    """Return the same object for all brokers of the same release, because it takes 10 KB."""
     ranges = {key: (lowest, highest) for key, lowest, highest in apis}
     return ApiVersions(ranges, finalized_features=dict(features), finalized_features_epoch=features_epoch)
 

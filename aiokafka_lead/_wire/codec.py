@@ -1,6 +1,6 @@
-"""Encodes and decodes the bodies of messages with codecs that are created on first use.
+"""Encodes and decodes the bodies of messages. The codec of a message is created when it is first used.
 
-This module is compiled through ``codec.pxd`` if a compiler is available.
+If a compiler is available, this code is compiled through ``codec.pxd``.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from .message import Buffer, Message, Request, Struct
 M = TypeVar("M", bound=Message)
 
 _COPIED_BYTES = 1 << 20
-"""Maximum size of a part of a larger buffer that is copied before it is decoded."""
+"""If a message is part of a larger buffer, it is copied before decoding, up to this size in bytes."""
 
 _GC_PAUSE_BYTES = 1 << 16
-"""Size above which decoding pauses the garbage collector, which would traverse the growing result without effect."""
+"""Size in bytes above which decoding pauses the garbage collector, which would find nothing to free."""
 
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
 _decoders: dict[tuple[type[Message], int], Decoder] = {}
 _element_decoders: dict[tuple[type[Struct], int], Decoder] = {}
 _stepwise_decoders: dict[tuple[type[Struct], int, str], StepwiseDecoder] = {}
-# The first codec that a thread creates stays: without the interpreter's lock, compiled code must not look up an entry
-# that another thread may replace.
+# The first codec that any thread creates is kept. Without the GIL, compiled code must not look up an entry that another
+# thread may replace.
 
 
 def encode(message: Message, version: int) -> bytes:
-    """Return the message's body. Raises the errors of `encode_into`."""
+    """Return the body of the message. Raises the errors of `encode_into`."""
     chunks: list[Buffer] = []
     last = encode_into(message, version, chunks, bytearray())
     return b"".join([*chunks, last])
 
 
 def encode_into(message: Message, version: int, chunks: list[Buffer], out: bytearray) -> bytearray:
-    """Append the message's body to ``out``, or to ``chunks`` and a new ``out``, which is returned.
+    """Append the body of the message to ``out``, or to ``chunks`` and a new ``out``, which is returned.
 
-    Raises `UnsupportedVersionError` if the version is not in the schema or cannot carry a field's value, and
-    `EncodeError` if a value does not fit its type.
+    Raises `UnsupportedVersionError` if the schema does not have the version or the version cannot carry the value of a
+    field, and `EncodeError` if a value does not fit its type.
     """
     kind = type(message)
     encoder = encoder_of(kind, version)
@@ -53,16 +53,16 @@ def encode_into(message: Message, version: int, chunks: list[Buffer], out: bytea
 
 
 def decode(message: type[M], version: int, buffer: Buffer) -> M:
-    """Decode the message whose body begins ``buffer``.
+    """Decode the message whose body is at the start of ``buffer``.
 
-    Bytes after it are ignored, as by every client: a newer broker may send a data schema's later version. Raises
-    `UnsupportedVersionError` if the version is not in the schema, and `MalformedMessageError`.
+    As in every client, bytes after it are ignored, because a newer broker may send a later version of a data schema.
+    Raises `UnsupportedVersionError` if the schema does not have the version, and `MalformedMessageError`.
     """
     return decode_from(message, version, memoryview(buffer), 0)[0]
 
 
 def decode_from(message: type[M], version: int, view: memoryview, position: int) -> tuple[M, int]:
-    """Return the message at ``position``, and the position after it. Raises the errors of `decode`."""
+    """Return the message at ``position``, and the position after it. Raises the same errors as `decode`."""
     decoder = decoder_of(message, version)
     pause = len(view) >= _GC_PAUSE_BYTES and gc.isenabled()
     if pause:
@@ -81,7 +81,7 @@ def decode_from(message: type[M], version: int, view: memoryview, position: int)
 def decode_in_steps(
     message: type[M], version: int, view: memoryview, position: int, array: str, elements: Elements
 ) -> Generator[None, None, M]:
-    """Decode like `decode_from`, but let a generator read the field ``array`` in steps."""
+    """Decode like `decode_from`, but let the generator ``elements`` read the field ``array`` in steps."""
     decoder = stepwise_decoder(message, message, version, array)
     try:
         decoded, _ = yield from decoder(_plain(view), position, len(view), view, elements)
@@ -91,7 +91,7 @@ def decode_in_steps(
 
 
 def element_decoder(message: type[Message], element: type[Struct], version: int) -> Decoder:
-    """Return the decoder of a struct within a message; its errors are translated by `decode_in_steps`."""
+    """Return the decoder of a struct within a message. `decode_in_steps` converts its errors."""
     decoder = _element_decoders.get((element, version))
     if decoder is None:
         made = make_decoder(element, version, message.is_flexible(version))
@@ -100,7 +100,7 @@ def element_decoder(message: type[Message], element: type[Struct], version: int)
 
 
 def stepwise_decoder(message: type[Message], struct: type[Struct], version: int, array: str) -> StepwiseDecoder:
-    """Return the decoder of a struct, or of the message itself, whose field ``array`` is left to a generator.
+    """Return the decoder of a struct, or of the message itself, that leaves the field ``array`` to a generator.
 
     Raises `UnsupportedVersionError`.
     """
@@ -114,7 +114,7 @@ def stepwise_decoder(message: type[Message], struct: type[Struct], version: int,
 
 
 def decoder_of(message: type[Message], version: int) -> Decoder:
-    """Return the decoder, created on first use. Raises `UnsupportedVersionError`."""
+    """Return the decoder. The first call creates it. Raises `UnsupportedVersionError`."""
     decoder = _decoders.get((message, version))
     if decoder is None:
         _check_version(message, version)
@@ -125,7 +125,7 @@ def decoder_of(message: type[Message], version: int) -> Decoder:
 
 
 def encoder_of(message: type[Message], version: int) -> Encoder:
-    """Return the encoder, created on first use. Raises `UnsupportedVersionError`."""
+    """Return the encoder. The first call creates it. Raises `UnsupportedVersionError`."""
     encoder = _encoders.get((message, version))
     if encoder is None:
         _check_version(message, version)
@@ -136,7 +136,7 @@ def encoder_of(message: type[Message], version: int) -> Encoder:
 
 
 def make_codecs(requests: Iterable[tuple[type[Request[Any]], int]]) -> Generator[None, None, None]:
-    """Create the codecs of requests in these versions in steps, instead of together at their first use."""
+    """Create the codecs of requests in these versions in steps, so that they are not all created at their first use."""
     for request, version in requests:
         encoder_of(request, version)
         yield
@@ -155,7 +155,7 @@ def _malformed(message: type[Message], version: int, error: Exception) -> Malfor
 
 
 def _plain(view: memoryview) -> Buffer:
-    """Return the bytes of the view as an object with faster access to items."""
+    """Return the bytes of the view as an object whose items can be read faster."""
     whole = view.obj
     if isinstance(whole, (bytes, bytearray)) and len(whole) == view.nbytes and view.c_contiguous:
         return whole

@@ -1,10 +1,10 @@
-"""The client's side of frames, which have a length, a header and a body. `server` has the broker's side.
+"""The client's side of frames. A frame consists of a length, a header and a body. `server` has the broker's side.
 
-The header's version follows from the body's (KIP-482): flexible requests have header version 2 and flexible responses
-version 1, else 1 and 0. The only exception is the response to ApiVersions, whose header stays at version 0, because a
-client must be able to read it before it has the broker's versions.
+The version of the body determines the version of the header (KIP-482). Flexible requests have header version 2, and
+flexible responses have version 1. All others have 1 and 0. The only exception is the response to ApiVersions, whose
+header always has version 0, because a client must be able to read it before it knows the broker's versions.
 
-Compiled through ``framing.pxd`` if a compiler is available.
+If a compiler is available, this code is compiled through ``framing.pxd``.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ _INT32 = struct.Struct(">i")
 
 @lru_cache(maxsize=1024)
 def _request_head(request: type[Request[Any]], version: int, client_id: str | None) -> bytes:
-    """Return the beginning of requests of this kind, without values for length and correlation id."""
+    """Return the beginning of all requests of this kind. The values for length and correlation id are missing."""
     encoded = b"" if client_id is None else client_id.encode()
     if len(encoded) > MAX_STRING_BYTES:
-        raise EncodeError(f"a client id of {len(encoded)} bytes: Kafka allows {MAX_STRING_BYTES}")
+        raise EncodeError(f"the client id has {len(encoded)} bytes; Kafka allows at most {MAX_STRING_BYTES}")
     head = _REQUEST_HEADER.pack(0, request.API_KEY, version, 0, -1 if client_id is None else len(encoded)) + encoded
     return head + b"\0" if request.is_flexible(version) else head
 
 
 def encode_request(request: Request[Any], version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
-    """Return the request's frame, including its length, as buffers to write in order.
+    """Return the frame of a request, including its length, as buffers to write in order.
 
-    Large records are included unchanged. Raises the errors of `codec.encode_into`.
+    Large records are not copied. Raises the errors of `codec.encode_into`.
     """
-    kind: Any = type(request)  # hashable as any class, though its instances are not
+    kind: Any = type(request)  # a class is hashable, although its instances are not
     head = bytearray(_request_head(kind, version, client_id))
     _INT32.pack_into(head, _CORRELATION_ID_AT, correlation_id)
     return finish_frame(request, version, head)
 
 
 def finish_frame(message: Message, version: int, head: bytearray) -> list[Buffer]:
-    """Return the frame that begins with ``head``, whose length is set here, and continues with the message."""
+    """Return the frame that begins with ``head`` and continues with the message. Sets the length in ``head``."""
     chunks: list[Buffer] = []
     last = encode_into(message, version, chunks, head)
     if last or not chunks:
@@ -64,7 +64,10 @@ def finish_frame(message: Message, version: int, head: bytearray) -> list[Buffer
 
 
 def peek_correlation_id(frame: Buffer) -> int:
-    """Return the correlation id of a response's frame, without its length. Raises `MalformedMessageError`."""
+    """Return the correlation id of a response.
+
+    ``frame`` does not include the length. Raises `MalformedMessageError`.
+    """
     try:
         correlation_id: int = _INT32.unpack_from(frame)[0]
     except struct.error:
@@ -73,10 +76,12 @@ def peek_correlation_id(frame: Buffer) -> int:
 
 
 def decode_response(response: type[R], version: int, frame: Buffer) -> tuple[int, R]:
-    """Return the correlation id and the response in a frame without its length, for a request sent in ``version``.
+    """Return the correlation id and the response to a request of this ``version``.
 
-    A broker that does not support the version of an ApiVersions request answers with error 35 in version 0 (KIP-511);
-    ``api_keys`` then lists the versions of ApiVersions to use, or is empty. Raises `MalformedMessageError`.
+    ``frame`` does not include the length.
+
+    If a broker does not support the version of an ApiVersions request, it answers with error 35 in version 0 (KIP-511).
+    In that case, ``api_keys`` contains the versions of ApiVersions to use, or is empty. Raises `MalformedMessageError`.
     """
     view = memoryview(frame)
     correlation_id = peek_correlation_id(view)
@@ -84,7 +89,7 @@ def decode_response(response: type[R], version: int, frame: Buffer) -> tuple[int
 
 
 def decode_answer(response: type[R], version: int, view: memoryview) -> R:
-    """Return the response like `decode_response`, after the correlation id has been read."""
+    """Return the response like `decode_response`, when the correlation id was already read."""
     position = 4
     if response.API_KEY == API_VERSIONS_KEY:
         if view[4:6] == _UNSUPPORTED_VERSION:
@@ -95,10 +100,10 @@ def decode_answer(response: type[R], version: int, view: memoryview) -> R:
 
 
 def _decode_refusal(response: type[R], asked: int, view: memoryview) -> R:
-    """Decode the answer to ApiVersions in an unknown version: its code, and its keys if they are readable.
+    """Decode a refusal of ApiVersions: its error code and, if they can be read, its keys.
 
-    Some brokers and proxies answer in the version that they do not support, or with no data after the code. The code is
-    enough for another request. Other fields are ignored: garbage may look like a throttle time.
+    Some brokers and proxies answer in the version that they do not support, or send no data after the error code. The
+    error code is enough for another request. Other fields are ignored, because garbage may look like a throttle time.
     """
     api_keys: Any = []
     for version in (0, asked):
@@ -116,13 +121,13 @@ def _decode_refusal(response: type[R], asked: int, view: memoryview) -> R:
 def decode_response_in_steps(
     response: type[R], version: int, frame: memoryview, array: str, elements: Elements
 ) -> Generator[None, None, R]:
-    """Return the response in a frame, like `decode_response`; ``elements`` reads the field ``array`` in steps."""
+    """Return the response like `decode_response`. ``elements`` reads the field ``array`` in steps."""
     position = skip_header_tags(frame, 4) if response.is_flexible(version) else 4
     return (yield from decode_in_steps(response, version, frame, position, array, elements))
 
 
 def skip_header_tags(view: memoryview, position: int) -> int:
-    """Return the position after a header's tagged fields; Kafka has defined none so far."""
+    """Return the position after the tagged fields of a header. Kafka has not defined any yet."""
     try:
         count = view[position]
         return skip_tags(view, position + 1, count, len(view)) if count else position + 1

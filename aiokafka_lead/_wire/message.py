@@ -1,4 +1,4 @@
-"""The base classes of all generated messages."""
+"""The base classes of the generated messages."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 from uuid import UUID
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview"
-"""A contiguous run of bytes; a memoryview's items must be bytes too."""
+"""A contiguous run of bytes. The items of a memoryview must be bytes as well."""
 Records: TypeAlias = "Buffer | Sequence[Buffer] | None"
-"""Record batches to send: one buffer, or several in a row. Decoded, they are a slice of the frame."""
+"""Record batches to send, as one buffer or several in a row. Decoded records are a slice of the frame."""
 
 ZERO_UUID = UUID(int=0)
-"""The protocol's value for an absent topic id, and the default of every uuid field."""
+"""The protocol's value for a missing topic id, and the default of all uuid fields."""
 
 DEFAULT: Any = object()
-"""A constructor's placeholder for a new list, or a new struct with default values."""
+"""Default argument of constructors that stands for a new list, or for a new struct with default values."""
 
 
 SECRET_FIELDS = frozenset({"auth_bytes", "hmac", "salted_password"})
-"""Fields with credentials, which ``repr`` omits, so that no log, traceback or debugger shows them."""
+"""Fields that contain credentials. ``repr`` omits them, so no log, traceback or debugger shows them."""
 
 
 class Struct:
-    """Part of a message. Its fields are attributes and keywords of the constructor, with the schema's defaults."""
+    """Part of a message. The fields are attributes, and keywords of the constructor, with the schema's defaults."""
 
     __slots__: tuple[str, ...] = ()
 
     FIELDS: ClassVar[tuple[str, ...]] = ()
-    """The schema, a line for each field, in the notation of `aiokafka_lead._wire.schema`."""
+    """The schema, with a line for each field in the notation of `aiokafka_lead._wire.schema`."""
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
@@ -47,23 +47,23 @@ class Struct:
 
 
 class Message(Struct):
-    """The root of a schema, accepted by `encode` and `decode`."""
+    """The root of a schema. `encode` and `decode` accept it."""
 
     __slots__ = ()
 
     NAME: ClassVar[str]
-    """The API's (or data schema's) name in Kafka, without Request or Response."""
+    """Kafka's name of the API or of the data schema, without Request or Response."""
     API_KEY: ClassVar[int] = -1
-    """The number of the API; -1 for a data schema."""
+    """The number of the API, or -1 for a data schema."""
     MIN_VERSION: ClassVar[int]
     MAX_VERSION: ClassVar[int]
     """The latest stable version of the schema."""
     FLEXIBLE_FROM: ClassVar[int | None] = None
-    """The first version with compact lengths and tagged fields (KIP-482), or None."""
+    """First version with compact lengths and tagged fields (KIP-482), or None."""
     OWN_ENCODER: ClassVar[Callable[..., bytearray] | None] = None
-    """``encode(version, message, chunks, out)`` in place of the encoder generated from the schema."""
+    """A function ``encode(version, message, chunks, out)`` that replaces the generated encoder."""
     OWN_DECODER: ClassVar[Callable[..., tuple[Any, int]] | None] = None
-    """``decode(version, buffer, position, end, view)`` in place of the decoder generated from the schema."""
+    """A function ``decode(version, buffer, position, end, view)`` that replaces the generated decoder."""
 
     @classmethod
     def is_flexible(cls, version: int) -> bool:
@@ -71,7 +71,7 @@ class Message(Struct):
 
 
 class Response(Message):
-    """A broker's answer."""
+    """The response of a broker."""
 
     __slots__ = ()
 
@@ -80,7 +80,7 @@ R_co = TypeVar("R_co", bound=Response, covariant=True)
 
 
 class Request(Message, Generic[R_co]):
-    """A client's request; `R_co` is the class of the answer."""
+    """The request of a client. ``R_co`` is the class of the response."""
 
     __slots__ = ()
 

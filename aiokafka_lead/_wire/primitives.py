@@ -1,8 +1,9 @@
-"""The parts of the wire format that compiled codecs call: varints, lengths and counts, tagged fields, bulk arrays, ids.
+"""The parts of the wire format that compiled codecs call.
 
-A reader takes ``(buffer, position, size, end)``, and returns the value and the position after it. ``size`` is a length
-or count read before ``position``. It is plain in inflexible messages. In flexible messages (KIP-482) it is greater by
-one, and may be the first byte of a longer varint.
+They are varints, lengths and counts, tagged fields, arrays of numbers, and ids. A reader takes ``(buffer, position,
+size, end)``, and returns the value and the position after it. ``size`` is a length or count that was read just before
+``position``. In inflexible messages, it is the plain number. In flexible messages (KIP-482), it is greater by one, and
+may be the first byte of a longer varint.
 """
 
 from __future__ import annotations
@@ -17,21 +18,23 @@ from ..errors import EncodeError, MalformedMessageError, UnsupportedVersionError
 from .message import Buffer, Records
 
 MAX_STRING_BYTES = 0x7FFF
-"""The longest string that Kafka accepts, in UTF-8, regardless of the width of its length field."""
+"""Length in bytes of the longest string in UTF-8 that Kafka accepts, whatever the width of its length field."""
 
 COPY_BELOW_BYTES = 4096
-"""Smaller records are copied into the current chunk: that is cheaper than writing another chunk."""
+"""Records with fewer bytes are copied into the current chunk, which costs less than writing another chunk."""
 
 _KEPT_COUNT = 64
-"""Layouts for arrays and strings up to this length are kept."""
+"""Layouts are kept for arrays and strings up to this length."""
 
 uuid_from_bytes: Callable[[bytes], UUID] = lru_cache(maxsize=16384)(lambda raw: UUID(bytes=raw))
-"""Creates a cached UUID, because topic ids repeat from frame to frame and `UUID` is slow to create."""
+"""Creates a UUID from bytes, with a cache. Topic ids repeat from frame to frame, and `UUID` is slow to create."""
 
 
 ELEMENTS_MAX_BYTES = 1 << 30
-"""Estimated memory limit for the elements of all arrays of one message: a cluster of a million partitions takes three
-quarters of it."""
+"""Limit in bytes for the estimated memory of all array elements of a message.
+
+A cluster with a million partitions needs three quarters of it.
+"""
 
 
 def malformed(position: int, what: str) -> NoReturn:
@@ -46,7 +49,7 @@ def too_much(position: int) -> NoReturn:
 
 
 def uvarint(value: int) -> bytes:
-    """Return an unsigned varint: seven bits per byte, the least significant first."""
+    """Return an unsigned varint: seven bits per byte, least significant first."""
     if value < 1 << 14:
         return bytes((value & 127 | 128, value >> 7)) if value > 127 else bytes((value,))
     if value < 1 << 21:
@@ -65,7 +68,7 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def uvarint_tail(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """Return a varint of two to five bytes (32 bits), given its first byte, which is just before ``position``."""
+    """Return a varint of two to five bytes (32 bits). ``first`` is its first byte, just before ``position``."""
     value = first & 127
     for shift in (7, 14, 21, 28):
         byte = buffer[position]
@@ -79,12 +82,12 @@ def uvarint_tail(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
 
 
 def tag_count(buffer: Buffer, position: int, count: int) -> tuple[int, int]:
-    """Return the number of tagged fields, given the first byte of that number."""
+    """Return the number of tagged fields. ``count`` is the first byte of that number."""
     return uvarint_tail(buffer, position, count) if count > 127 else (count, position)
 
 
 def read_tags(buffer: Buffer, position: int, count: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Yield number, start and end of the value of ``count`` tagged fields."""
+    """Yield the number of each of ``count`` tagged fields, and the start and end of its value."""
     for _ in range(count):
         tag, position = read_uvarint(buffer, position)
         size, position = read_uvarint(buffer, position)
@@ -96,7 +99,7 @@ def read_tags(buffer: Buffer, position: int, count: int, end: int) -> Iterator[t
 
 
 def skip_tags(buffer: Buffer, position: int, count: int, end: int) -> int:
-    """Return the position after unknown tagged fields; ``count`` is the first byte of their number."""
+    """Return the position after unknown tagged fields. ``count`` is the first byte of their number."""
     count, position = tag_count(buffer, position, count)
     for _, _, limit in read_tags(buffer, position, count, end):
         position = limit
@@ -107,7 +110,7 @@ def skip_tags(buffer: Buffer, position: int, count: int, end: int) -> int:
 
 
 def compact_count(buffer: Buffer, position: int, size: int, end: int, least: int) -> tuple[int, int]:
-    """Return the number of elements of an array, each of which takes at least ``least`` bytes."""
+    """Return the number of elements of an array. Each takes at least ``least`` bytes."""
     if size > 127:
         size, position = uvarint_tail(buffer, position, size)
     size -= 1
@@ -123,7 +126,7 @@ def legacy_count(buffer: Buffer, position: int, size: int, end: int, least: int)
 
 
 def compact_view(view: memoryview, position: int, size: int, end: int) -> tuple[memoryview, int]:
-    """Return bytes after their length, as a slice of the frame."""
+    """Return bytes as a slice of the frame. Their length was read before."""
     size, position = compact_count(view, position, size, end, 1)
     return view[position : position + size], position + size
 
@@ -152,9 +155,9 @@ def legacy_string(buffer: Buffer, position: int, size: int, end: int) -> tuple[s
 class ArrayReaders(dict[int, Callable[[Buffer, int], tuple[Any, ...]]]):
     """``readers[size](buffer, position)`` unpacks an array of numbers.
 
-    ``kind`` is their format character, and ``offset`` is 1 if ``size`` is greater by one than the count. A count that
-    the buffer cannot hold fails in `struct`, before any object is created. Null fails, too, because no format has a
-    negative count.
+    ``kind`` is their format character. ``offset`` is 1 if ``size`` is greater by one than the count. If the buffer
+    cannot contain that many numbers, `struct` fails before any object is created. Null also fails, because no format
+    has a negative count.
     """
 
     def __init__(self, kind: str, offset: int) -> None:
@@ -186,10 +189,11 @@ compact_sizes = CompactSizes()
 
 
 class SizedWriters(dict[int, Callable[..., bytes]]):
-    """``writers[n](*run, size, *values)`` packs fields of a fixed size, a length or count, and n values.
+    """``writers[n](*run, size, *values)`` packs fields of fixed size, a length or count, and n values.
 
-    ``run`` has the formats of the fixed fields. ``size`` is the format of the length, or "" for a varint, which is
-    passed as bytes. ``kind`` is the format character of the values, "s" for n bytes together, or "" for a count only.
+    ``run`` contains the formats of the fields of fixed size. ``size`` is the format of the length, or "" for a varint,
+    which is passed as bytes. ``kind`` is the format character of the values, "s" for n bytes together, or "" if there
+    is only a count.
     """
 
     def __init__(self, run: str, size: str, kind: str, limit: int | None) -> None:
@@ -198,11 +202,11 @@ class SizedWriters(dict[int, Callable[..., bytes]]):
         self._size = size
         self._kind = kind
         self._limit = limit
-        """Maximum length of a string in Kafka, if this object writes strings; else None."""
+        """Maximum length of a string in Kafka, if this object writes strings, else None."""
 
     def __missing__(self, count: int) -> Callable[..., bytes]:
         if self._limit is not None and count > self._limit:
-            raise EncodeError(f"a string of {count} bytes: Kafka allows {self._limit}")
+            raise EncodeError(f"a string has {count} bytes; Kafka allows at most {self._limit}")
         size = self._size or f"{len(compact_sizes[count])}s"
         values = f"{count}{self._kind}" if self._kind else ""
         writer = Layout(f">{self._run}{size}{values}").pack
@@ -216,7 +220,7 @@ def tagged_field(tag: int, value: bytearray) -> bytes:
 
 
 def put_records(chunks: list[Buffer], out: bytearray, records: Records, flexible: bool) -> bytearray:
-    """Write a length and the records; large buffers become separate chunks. Return the chunk to continue with."""
+    """Write a length and the records. Large buffers become separate chunks. Return the chunk with which to continue."""
     if records is None:
         out += b"\0" if flexible else b"\xff\xff\xff\xff"
         return out
@@ -237,10 +241,10 @@ def put_records(chunks: list[Buffer], out: bytearray, records: Records, flexible
 
 
 def missing_field(message: object, name: str, version: int) -> NoReturn:
-    """Raise the error for a value of ``name`` that this version of the message does not have."""
+    """Raise the error for a value of the field ``name``, which this version of the message does not have."""
     raise UnsupportedVersionError(f"{type(message).__name__} version {version} has no field {name}")
 
 
 def null_field(message: object, name: str, version: int) -> NoReturn:
-    """Raise the error for ``name`` being None, which only other versions of the message allow."""
+    """Raise the error for a field ``name`` that is None, which this version of the message does not allow."""
     raise UnsupportedVersionError(f"{type(message).__name__} version {version} allows no null in field {name}")

@@ -1,7 +1,8 @@
-"""The notation of message schemas, read by the code generator and by the codec compiler.
+"""The notation of message schemas, which the code generator and the codec compiler read.
 
 A field is one line: ``name type versions [null versions] [tag number] [= default] [ignorable]``, for example
-``error_message string 8+ null 8+ = null ignorable``. Types are from Kafka's schemas; the prefix ``[]`` makes an array.
+``error_message string 8+ null 8+ = null ignorable``. The types are those that Kafka's schemas use. The prefix ``[]``
+makes an array.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ MAX_VERSION = 32767
 
 
 class Versions:
-    """An inclusive range of versions; empty if ``low`` is above ``high``. Immutable."""
+    """An inclusive range of versions. It is empty if ``low`` is above ``high``. Immutable."""
 
     __slots__ = ("high", "low")
 
@@ -57,7 +58,7 @@ FIXED_FORMATS = {
     "float64": "d",
     "uuid": "16s",
 }
-"""Types of a fixed size and their format characters in `struct`."""
+"""Types of fixed size, and their format characters in `struct`."""
 
 PRIMITIVES = {*FIXED_FORMATS, "string", "bytes", "records"}
 
@@ -81,13 +82,13 @@ class Field:
         self.type = type
         self.versions = versions
         self.nullable = nullable
-        """The versions in which the value may be null."""
+        """Versions in which the value may be null."""
         self.tag = tag
-        """The number of a tagged field (flexible versions only), else None."""
+        """Number of a tagged field (only in flexible versions), else None."""
         self.default = default
-        """The default in the notation; None for the type's default."""
+        """Default in the notation, or None for the default of the type."""
         self.ignorable = ignorable
-        """True if a value may be dropped silently in a version without the field."""
+        """True if versions without the field drop its value silently."""
 
     @property
     def is_array(self) -> bool:
@@ -95,12 +96,12 @@ class Field:
 
     @property
     def element(self) -> str:
-        """The type without its array prefix."""
+        """The type without the array prefix."""
         return self.type.removeprefix("[]")
 
     @property
     def is_struct(self) -> bool:
-        """True if the type, or an array's element, is a struct."""
+        """True if the type, or the type of an array's elements, is a struct."""
         return self.element not in PRIMITIVES
 
     @property
@@ -108,7 +109,7 @@ class Field:
         return self.default == "null" or self.type == "records"
 
     def python_default(self) -> str | None:
-        """Return the default as Python source, or None for a struct, whose default is a new instance."""
+        """Return the default as Python source. None for a struct, whose default is a new instance."""
         if self.default_is_null:
             return "None"
         if self.is_array:

@@ -1,4 +1,4 @@
-"""The broker's side of frames, and the mapping of an API's number to its classes."""
+"""The broker's side of frames, and the classes for each API number."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _LENGTH_AND_ID = struct.Struct(">ii")
 
 @cache
 def request_class(api_key: int) -> type[Request[Any]]:
-    """Return the request class of an API. Its `RESPONSE` is the answer's. Raises `KeyError` for an unknown key."""
+    """Return the request class of an API.
+
+    Its ``RESPONSE`` is the response class. Raises `KeyError` for an unknown key.
+    """
     name = NAMES[api_key]
     module = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")
     found: type[Request[Any]] = getattr(import_module(f"{__package__}.messages.{module}"), name + "Request")
@@ -38,7 +41,7 @@ class RequestHeader(NamedTuple):
 
 
 class RequestFrame(NamedTuple):
-    """A request as received by a broker."""
+    """A request, as a broker has received it."""
 
     api_key: int
     version: int
@@ -48,7 +51,7 @@ class RequestFrame(NamedTuple):
 
 
 class UnsupportedRequestError(UnsupportedVersionError):
-    """A request of an API or version that this package has no schema for; ``header`` identifies the request."""
+    """A request of an API or a version for which this package has no schema. ``header`` identifies the request."""
 
     def __init__(self, message: str, header: RequestHeader) -> None:
         super().__init__(message)
@@ -57,7 +60,7 @@ class UnsupportedRequestError(UnsupportedVersionError):
 
 
 def encode_response(response: Response, version: int, correlation_id: int) -> list[Buffer]:
-    """Return the response's frame, like `encode_request`."""
+    """Return the frame of a response, in the same form as `encode_request`."""
     out = bytearray(_LENGTH_AND_ID.pack(0, correlation_id))
     if response.is_flexible(version) and response.API_KEY != API_VERSIONS_KEY:
         out.append(0)
@@ -65,15 +68,15 @@ def encode_response(response: Response, version: int, correlation_id: int) -> li
 
 
 def decode_request_header(frame: Buffer) -> RequestHeader:
-    """Return the header of a request's frame, without its length. Raises `MalformedMessageError`."""
+    """Return the header of a request. ``frame`` does not include the length. Raises `MalformedMessageError`."""
     return _read_request_header(memoryview(frame))[0]
 
 
 def decode_request(frame: Buffer) -> RequestFrame:
-    """Return the request in a frame without its length.
+    """Return the request in a frame, which does not include the length.
 
-    Raises `UnsupportedRequestError`, which has the header, if there is no schema for the API or its version, and
-    `MalformedMessageError`.
+    Raises `UnsupportedRequestError`, which contains the header, if there is no schema for the API or its version.
+    Raises `MalformedMessageError` for invalid bytes.
     """
     view = memoryview(frame)
     header, position = _read_request_header(view)
@@ -90,7 +93,7 @@ def decode_request(frame: Buffer) -> RequestFrame:
 
 
 def _read_request_header(view: memoryview) -> tuple[RequestHeader, int]:
-    """Return the header up to the client id, which is the same in every version, and the position after it."""
+    """Return the header up to the client id, which is the same in all versions, and the position after it."""
     try:
         api_key, version, correlation_id, size = _REQUEST_FIELDS.unpack_from(view)
     except struct.error:

@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Any
 
 from .._core.admin import BY_CONTROLLER, failure, outcome
-from .._io.admin import Route
+from .._io.admin_requests import Route
 from .._options.arguments import list_of
 from .._options.checks import instance, optional, short_text
 from .._wire.messages.create_acls import AclCreation, CreateAclsRequest

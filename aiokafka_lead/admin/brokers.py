@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._core.admin import BY_ANYONE, outcome
-from .._io.admin import Route
+from .._io.admin_requests import Route
 from .._io.deadline import Deadline
 from .._options.arguments import list_of, map_of, topic_partition
 from .._options.checks import integer, short_text

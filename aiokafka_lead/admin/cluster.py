@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from .._core.admin import BY_CONTROLLER, failure, outcome
-from .._io.admin import Route
+from .._io.admin_requests import Route
 from .._options.arguments import list_of, map_of
 from .._options.checks import INT16_MAX, boolean, instance, integer, short_text
 from .._values import NamedTuple

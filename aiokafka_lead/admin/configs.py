@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Any
 
 from .._core.admin import BY_ANYONE, BY_CONTROLLER, outcome
-from .._io.admin import Route
+from .._io.admin_requests import Route
 from .._io.deadline import Deadline
 from .._options.arguments import list_of, map_of, string
 from .._options.checks import boolean, instance, optional

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from .._core.admin import outcome, successes
-from .._io.admin import Route
+from .._io.admin_requests import Route
 from .._io.deadline import Deadline
 from .._options.arguments import list_of, map_of, topic_partition
 from .._options.checks import INT64_MAX, boolean, instance, integer, optional

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .._core.admin import outcome
-from .._io.admin import Route
+from .._io.admin_requests import Route
 from .._options.arguments import list_of, map_of, string
 from .._options.checks import boolean, instance, optional, short_text
 from .._wire.messages.alter_client_quotas import (

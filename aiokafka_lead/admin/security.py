@@ -13,7 +13,7 @@ import anyio
 
 from .._core.admin import outcome
 from .._core.connection.sasl.scram import HASHES, SaltedPassword
-from .._io.admin import Route
+from .._io.admin_requests import Route
 from .._options.arguments import byte_string, list_of
 from .._options.checks import INT64_MAX, instance, integer, optional, short_text, text
 from .._values import NamedTuple

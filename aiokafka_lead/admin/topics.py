@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from .._core.admin import BY_ANYONE, failure, outcome, successes
-from .._io.admin import Route
+from .._io.admin_requests import Route
 from .._io.deadline import Deadline
 from .._options.arguments import list_of, map_of, string, topic_name
 from .._options.checks import INT16_MAX, Check, boolean, instance, integer, optional

@@ -1,4 +1,4 @@
-"""``aiokafka-lead acls``: list, add and remove rules."""
+"""``aiokafka-lead acls``: lists, adds and removes ACLs."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ _COLUMNS = ["resource", "name", "pattern", "principal", "host", "operation", "pe
 
 Resource = Annotated[
     str | None,
-    typer.Option("--resource", "-r", help="topic, group, cluster, transactional-id, user, ..."),
+    typer.Option("--resource", "-r", help="Type of the resource: topic, group, cluster, transactional-id, user, ..."),
 ]
-Name = Annotated[str | None, typer.Option("--name", "-n", help="Of the resource.")]
-Principal = Annotated[str | None, typer.Option("--principal", "-u", help='Like "User:alice".')]
-Host = Annotated[str | None, typer.Option("--host", help="The address from which the user comes.")]
-Operation = Annotated[str | None, typer.Option("--operation", "-o", help="read, write, describe, ... or all.")]
-Pattern = Annotated[str | None, typer.Option("--pattern", help="literal, prefixed; in filters match, any.")]
+Name = Annotated[str | None, typer.Option("--name", "-n", help="Name of the resource.")]
+Principal = Annotated[str | None, typer.Option("--principal", "-u", help='The principal, such as "User:alice".')]
+Host = Annotated[str | None, typer.Option("--host", help="The address from which the user connects.")]
+Operation = Annotated[
+    str | None, typer.Option("--operation", "-o", help="The operation: read, write, describe, ... or all.")
+]
+Pattern = Annotated[str | None, typer.Option("--pattern", help="Pattern type: literal, prefixed, match or any.")]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the family of commands."""
-    acls = typer.Typer(no_args_is_help=True, help="List, add and remove access control rules.")
+    """Add the group of subcommands."""
+    acls = typer.Typer(no_args_is_help=True, help="List, add and remove ACLs (access control rules).")
     add(acls, "list", list_rules)
     add(acls, "add", add_rule)
     add(acls, "remove", remove_rules)
@@ -48,7 +50,7 @@ def _member(kind: type[E], option: str, text: str | None, default: E) -> E:
         return kind[text.upper().replace("-", "_")]
     except KeyError:
         known = ", ".join(each.name.lower().replace("_", "-") for each in kind if each.name != "UNKNOWN")
-        raise ConfigError(f"{option} is one of {known}, not {text!r}") from None
+        raise ConfigError(f"{option} must be one of {known}, not {text!r}") from None
 
 
 def _filter(
@@ -60,7 +62,7 @@ def _filter(
     pattern: str | None,
 ) -> AclBindingFilter:
     if principal is not None:
-        parsed_principal("--principal", principal)  # a wrong one matches no rule
+        parsed_principal("--principal", principal)  # raises ConfigError; an invalid principal would match no rule
     return AclBindingFilter(
         _member(AclResourceType, "--resource", resource, AclResourceType.ANY),
         name,
@@ -81,26 +83,34 @@ async def list_rules(
     operation: Operation = None,
     pattern: Pattern = None,
 ) -> None:
-    """List the rules that match the options; all without options."""
+    """List the rules that match all given options. Without options, list all rules."""
     wanted = _filter(resource, name, principal, host, operation, pattern)
     async with session.admin() as admin:
-        _print(session, await admin.describe_acls(wanted), "there are no such rules")
+        _print(session, await admin.describe_acls(wanted), "no rule matches")
 
 
 async def add_rule(
     session: Session,
-    principal: Annotated[str, typer.Option("--principal", "-u", help='Like "User:alice", or "User:*".')],
-    operation: Annotated[list[str], typer.Option("--operation", "-o", help="May be repeated.")],
-    resource: Annotated[str, typer.Option("--resource", "-r", help="topic, group, cluster, transactional-id, ...")],
+    principal: Annotated[
+        str, typer.Option("--principal", "-u", help='The principal, such as "User:alice", or "User:*" for all users.')
+    ],
+    operation: Annotated[
+        list[str],
+        typer.Option("--operation", "-o", help="The operation: read, write, describe, ... or all; may be repeated."),
+    ],
+    resource: Annotated[
+        str,
+        typer.Option("--resource", "-r", help="Type of the resource: topic, group, cluster, transactional-id, ..."),
+    ],
     name: Name = None,
-    deny: Annotated[bool, typer.Option("--deny", help="Deny instead of allow.")] = False,
-    host: Annotated[str, typer.Option("--host", help="The address from which the user comes.")] = "*",
-    pattern: Annotated[str, typer.Option("--pattern", help="literal or prefixed.")] = "literal",
+    deny: Annotated[bool, typer.Option("--deny", help="Deny the operation instead of allowing it.")] = False,
+    host: Annotated[str, typer.Option("--host", help='The address from which the user connects, or "*".')] = "*",
+    pattern: Annotated[str, typer.Option("--pattern", help="Pattern type: literal or prefixed.")] = "literal",
 ) -> None:
-    """Add a rule for each operation."""
+    """Add one rule for each operation."""
     kind = _member(AclResourceType, "--resource", resource, AclResourceType.ANY)
     if name is None and kind is not AclResourceType.CLUSTER:
-        raise ConfigError(f"--name is needed for --resource {resource}")
+        raise ConfigError(f"--resource {resource} needs --name")
     rules = [
         AclBinding(
             kind,
@@ -126,27 +136,31 @@ async def remove_rules(
     host: Host = None,
     operation: Operation = None,
     pattern: Pattern = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Remove the rules that match the options. Shows them, and asks for confirmation."""
+    """Remove the rules that match all given options.
+
+    Shows the rules, and asks for confirmation.
+    """
     wanted = _filter(resource, name, principal, host, operation, pattern)
     if wanted == AclBindingFilter():
-        raise ConfigError("say which rules: that would be all of them")
+        raise ConfigError("acls remove needs at least one option that selects rules, so it cannot remove all rules")
     async with session.admin() as admin:
         found = await admin.describe_acls(wanted)
         if found and not yes:
             names = "\n".join(f"  {' '.join(_row(rule).values())}" for rule in found)
             await confirm(session.out, f"{names}\nRemove {len(found)} rules?")
-        # Only the rules that were shown, even if others match by now. No filter names what this client does not know.
+        # Delete exactly the rules that were shown, because more may match by now. This is impossible if a rule has a
+        # type that this client does not know (0, UNKNOWN), because a filter cannot name it.
         exact = all(
             each.resource_type and each.operation and each.permission_type and each.pattern_type for each in found
         )
         gone = await succeeded(session, admin, admin.delete_acls(map(_only, found) if exact else [wanted]))
-    _print(session, [rule for rules in gone.values() for rule in rules], "" if found else "there are no such rules")
+    _print(session, [rule for rules in gone.values() for rule in rules], "" if found else "no rule matches")
 
 
 def _only(rule: AclBinding) -> AclBindingFilter:
-    """Return the filter that this rule alone matches."""
+    """Return a filter that matches only this rule."""
     return AclBindingFilter(
         rule.resource_type,
         rule.resource_name,

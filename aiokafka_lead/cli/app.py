@@ -1,4 +1,4 @@
-"""The program with all commands."""
+"""Builds the Typer application from the modules of the commands."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from . import acls, bench, cluster, configs, consume, copying, doctor, groups, p
 from .registering import shared_parameters
 
 _MODULES = (produce, consume, copying, topics, groups, configs, acls, cluster, doctor, top, replay, bench, serve)
-"""Each module adds its command, or a family of commands."""
+"""The ``register`` function of each module adds one command or a group of subcommands."""
 
 _HELP = """Read, write, watch and change a Kafka cluster.
 
-Options of the connection come from the command line, AIOKAFKA_LEAD_* in the environment, or a profile in TOML; secrets
-never from the command line. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not reachable, 4 not allowed, 5 too much
-lag, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.
+Connection options come from the command line, from AIOKAFKA_LEAD_* environment variables, or from a profile in a TOML
+file. Secrets are not accepted on the command line. Exit codes: 0 success, 1 failure, 2 wrong usage, 3 unreachable,
+4 not authorized, 5 too much lag, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.
 """
 
 
 def make_app() -> typer.Typer:
-    """Return the program."""
+    """Return the Typer application with all commands."""
     app = typer.Typer(name="aiokafka-lead", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
     def program(

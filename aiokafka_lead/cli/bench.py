@@ -1,4 +1,4 @@
-"""``aiokafka-lead bench``: measures how fast records are written and read."""
+"""``aiokafka-lead bench``: measures rates of writing and reading, and the latency of acknowledgements."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ def register(app: typer.Typer) -> None:
 
 async def bench(
     session: Session,
-    records: Annotated[int, typer.Option("--records", "-n", min=1, help="How many records.")] = 100_000,
-    size: Annotated[int, typer.Option("--size", "-s", min=0, help="Bytes in a value.")] = 100,
-    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="Of the topic that is made.")] = 3,
+    records: Annotated[int, typer.Option("--records", "-n", min=1, help="Number of records.")] = 100_000,
+    size: Annotated[int, typer.Option("--size", "-s", min=0, help="Size of each value in bytes.")] = 100,
+    partitions: Annotated[
+        int, typer.Option("--partitions", "-p", min=1, help="Number of partitions of the temporary topic.")
+    ] = 3,
     compression: Compression = "none",
 ) -> None:
-    """Measure how fast records are written and read.
+    """Measure how fast records are written and read, in a temporary topic that is deleted afterwards.
 
-    Creates a temporary topic and deletes it. Shows rates, and the latency of single records.
+    Also measures the time from sending a single record to its acknowledgement.
     """
     topic = f"aiokafka-lead-bench-{uuid4().hex[:8]}"
     async with session.admin() as admin:
@@ -67,13 +69,13 @@ async def _delete(session: Session, admin: AdminClient, topic: str) -> None:
     try:
         await admin.delete_topics([topic], timeout_ms=10_000)
     except UnknownTopicOrPartitionError:
-        pass  # it was not created
-    except KafkaError as error:  # not raised, because an earlier error says more
-        session.fail(f"{topic} is left: {sentence(error)}", exit_code(error))
+        pass  # the command failed before it created the topic
+    except KafkaError as error:  # not raised, because it would replace an earlier, more useful error
+        session.fail(f"topic {topic} was not deleted: {sentence(error)}", exit_code(error))
 
 
 async def _led(admin: Any, topic: str, partitions: int) -> None:
-    """Wait until the topic exists, with a leader for each partition."""
+    """Wait until the topic exists and each partition has a leader."""
     while True:
         try:
             described = (await admin.describe_topics([topic]))[topic].partitions
@@ -87,7 +89,10 @@ async def _led(admin: Any, topic: str, partitions: int) -> None:
 async def _write(
     session: Session, topic: str, records: int, value: bytes, compression: str
 ) -> tuple[float, list[float]]:
-    """Return the seconds for all records, and the milliseconds to the acknowledgement of single records."""
+    """Write the records, then single records.
+
+    Return the duration of the first part in seconds, and the latency of each single record in milliseconds.
+    """
     async with session.producer(compression) as producer:
         await producer.send_and_wait(topic, value, partition=0)
         with session.out.progress(wanted=True) as progress:
@@ -112,7 +117,7 @@ async def _write(
 
 
 async def _read(session: Session, topic: str, partitions: int, records: int) -> tuple[float, int]:
-    """Return the seconds, and the number of records read."""
+    """Read all records. Return the duration in seconds, and the number of records."""
     wanted = records + _ROUND_TRIPS
     async with session.consumer() as consumer:
         everything = [TopicPartition(topic, number) for number in range(partitions)]

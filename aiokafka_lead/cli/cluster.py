@@ -10,13 +10,13 @@ from .registering import add
 from .session import Session
 from .stdin import confirm
 
-NodeId = Annotated[int, typer.Argument(metavar="ID", help="The node's id.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+NodeId = Annotated[int, typer.Argument(metavar="ID", help="The id of the node.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the family of commands."""
-    cluster = typer.Typer(no_args_is_help=True, help="Brokers and controllers; forget those that are gone.")
+    """Add the group of subcommands."""
+    cluster = typer.Typer(no_args_is_help=True, help="List brokers and controllers, and unregister lost nodes.")
     add(cluster, "brokers", brokers)
     add(cluster, "controllers", controllers)
     add(cluster, "unregister-broker", unregister_broker)
@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def brokers(session: Session) -> None:
-    """List every registered broker, with its address and rack."""
+    """List the registered brokers with their addresses and racks."""
     async with session.admin() as admin:
         cluster = await admin.describe_cluster()
     rows = [
@@ -36,7 +36,7 @@ async def brokers(session: Session) -> None:
 
 
 async def controllers(session: Session) -> None:
-    """Show the controller quorum: the position of each voter and observer in the metadata log."""
+    """List the voters and observers of the controller quorum, with their positions in the metadata log."""
     async with session.admin() as admin:
         quorum = await admin.describe_metadata_quorum()
     rows = [
@@ -53,18 +53,18 @@ async def controllers(session: Session) -> None:
 
 
 async def unregister_broker(session: Session, node_id: NodeId, yes: Yes = False) -> None:
-    """Unregister a permanently lost broker."""
+    """Unregister a broker that is permanently lost."""
     if not yes:
-        await confirm(session.out, f"Forget broker {node_id}? It must not come back.")
+        await confirm(session.out, f"Unregister broker {node_id}? It must not come back.")
     async with session.admin() as admin:
         await admin.unregister_broker(node_id)
     session.out.done(f"broker {node_id}: unregistered", broker=node_id, unregistered=True)
 
 
 async def unregister_controller(session: Session, node_id: NodeId, yes: Yes = False) -> None:
-    """Unregister a permanently lost controller (Kafka 4.4)."""
+    """Unregister a controller that is permanently lost (Kafka 4.4)."""
     if not yes:
-        await confirm(session.out, f"Forget controller {node_id}? It must not come back.")
+        await confirm(session.out, f"Unregister controller {node_id}? It must not come back.")
     async with session.admin() as admin:
         await admin.unregister_controller(node_id)
     session.out.done(f"controller {node_id}: unregistered", controller=node_id, unregistered=True)

@@ -1,4 +1,4 @@
-"""``aiokafka-lead configs``: show and change configurations."""
+"""``aiokafka-lead configs``: shows and changes configurations of topics, brokers, groups and others."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ _TYPES = {
     "group": ConfigResourceType.GROUP,
 }
 Kind = Annotated[str, typer.Argument(metavar="TYPE", help="topic, broker, broker-logger, client-metrics or group.")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help='Its name; of a broker its id, or "" for all of them.')]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help='The name; for a broker its id, or "" for the default of all brokers.')
+]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the family of commands."""
+    """Add the group of subcommands."""
     configs = typer.Typer(no_args_is_help=True, help="Show and change configurations.")
     add(configs, "show", show)
     add(configs, "set", change)
@@ -32,9 +34,9 @@ def register(app: typer.Typer) -> None:
 
 def _resource(kind: str, name: str) -> ConfigResource:
     if kind not in _TYPES:
-        raise ConfigError(f"TYPE is one of {', '.join(_TYPES)}, not {kind!r}")
+        raise ConfigError(f"TYPE must be one of {', '.join(_TYPES)}, not {kind!r}")
     if kind.startswith("broker") and name and not name.isdecimal():
-        raise ConfigError(f"NAME of a {kind} is the broker's id, not {name!r}")
+        raise ConfigError(f"NAME of a {kind} must be the broker's id, not {name!r}")
     return ConfigResource(_TYPES[kind], name)
 
 
@@ -42,9 +44,11 @@ async def show(
     session: Session,
     kind: Kind,
     name: Name,
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Defaults as well.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", "-a", help="Include defaults, and values from the broker's configuration file.")
+    ] = False,
 ) -> None:
-    """Show the configurations of a resource that have been set. With --all, show default values, too."""
+    """Show the configurations that were set for a resource."""
     resource = _resource(kind, name)
     async with session.admin() as admin:
         entries = (await admin.describe_configs([resource]))[resource]
@@ -58,7 +62,7 @@ async def show(
         for entry in sorted(entries.values(), key=lambda entry: entry.name)
         if everything or entry.source not in (ConfigSource.DEFAULT_CONFIG, ConfigSource.STATIC_BROKER_CONFIG)
     ]
-    session.out.rows(rows, ["name", "value", "source", "read_only"], "nothing was set: --all shows the defaults")
+    session.out.rows(rows, ["name", "value", "source", "read_only"], "nothing is set; --all shows the defaults")
 
 
 async def change(
@@ -67,11 +71,17 @@ async def change(
     name: Name,
     changes: Annotated[
         list[str],
-        typer.Argument(metavar="CHANGE", help="NAME=VALUE sets, NAME- unsets, NAME+=VALUE and NAME-=VALUE edit lists."),
+        typer.Argument(
+            metavar="CHANGE",
+            help="NAME=VALUE sets a value, NAME- restores the default, NAME+=VALUE adds VALUE to a list, NAME-=VALUE "
+            "removes it.",
+        ),
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check that it could be changed.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Let the cluster check the changes without making them.")
+    ] = False,
 ) -> None:
-    """Change configurations of a resource. All others stay unchanged."""
+    """Change configurations of a resource. Configurations that are not named stay unchanged."""
     resource = _resource(kind, name)
     wanted = [_change(text) for text in changes]
     async with session.admin() as admin:
@@ -88,7 +98,7 @@ def _change(text: str) -> ConfigChange:
     if not separator:
         if text.endswith("-") and len(text) > 1:
             return ConfigChange(text[:-1], None, ConfigOperation.DELETE)
-        raise ConfigError(f"CHANGE is NAME=VALUE, NAME-, NAME+=VALUE or NAME-=VALUE, not {text!r}")
+        raise ConfigError(f"CHANGE must be NAME=VALUE, NAME-, NAME+=VALUE or NAME-=VALUE, not {text!r}")
     operations = {"+": ConfigOperation.APPEND, "-": ConfigOperation.SUBTRACT}
     if name[-1:] in operations:
         return ConfigChange(name[:-1], value, operations[name[-1]])

@@ -1,4 +1,4 @@
-"""``aiokafka-lead consume``: writes records to standard output or a file."""
+"""``aiokafka-lead consume``: prints records, or writes them to a Parquet or Arrow file."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ from .session import Session
 
 _ROWS = 65_536
 _BYTES = 64_000_000
-"""Maximum size of a row group, which is held in memory."""
+"""Maximum number of bytes of keys, values and headers in a row group, which is held in memory."""
 
 
 class ArrowFile:
-    """A file that grows by row groups under a temporary name, until `close` renames it.
+    """Parquet or Arrow file, which has a temporary name until `close` renames it, so it is never incomplete.
 
-    No file remains without a `close`. Columns: topic, partition, offset, timestamp, key, value, headers.
+    Its columns are topic, partition, offset, timestamp, key, value and headers.
     """
 
     is_kept = False
 
     def __init__(self, path: str, note: Callable[[str], None]) -> None:
-        """Create the file; raise `ConfigError` if it cannot be written."""
+        """Create the temporary file. Raises `ConfigError` if that fails, or the name has another suffix."""
         self._kind = Path(path).suffix
         if self._kind not in (".parquet", ".arrow"):
-            raise ConfigError(f"--output takes a file that ends in .parquet or .arrow, not {path!r}")
+            raise ConfigError(f"--output takes a file name that ends in .parquet or .arrow, not {path!r}")
         if find_spec("pyarrow") is None:
-            raise ConfigError("--output needs pyarrow: pip install 'aiokafka-lead[arrow]'")
+            raise ConfigError("--output needs pyarrow; install with: pip install 'aiokafka-lead[arrow]'")
         self._path = Path(path)
-        real = Path(os.path.realpath(path))  # replace the target of a link, and not the link
+        real = Path(os.path.realpath(path))  # renaming over a symbolic link would replace the link and not its target
         self._beside = real.with_name(f".{real.name}.{os.getpid()}.part")
         self._target = real
         self._note = note
@@ -82,14 +82,14 @@ class ArrowFile:
             self._bytes += len(name) + len(content or b"")
 
     async def flush(self) -> None:
-        """Write a row group once there are enough records: many small groups would make a large file."""
+        """Write a row group if enough records are buffered. Small row groups would make the file larger."""
         if len(self._records) >= _ROWS or self._bytes >= _BYTES:
             await anyio.to_thread.run_sync(self._write_group)
 
     def close(self) -> None:
-        """Write the rest, and move the file into place; raise `Failed` and leave no file if that fails.
+        """Write the buffered records and rename the file. Further calls have no effect.
 
-        It may be called again.
+        Raises `Failed` if the file cannot be written. The temporary file is then deleted.
         """
         if self._closed:
             return
@@ -103,10 +103,10 @@ class ArrowFile:
         except OSError as error:
             self._failure = error
         except Failed:
-            pass  # the file is kept
+            pass  # the same failure is raised below, after the file is deleted
         if self._failure is not None:
             self._beside.unlink(missing_ok=True)
-            raise Failed(f"{self._path} cannot be written: {self._failure}")
+            raise Failed(f"cannot write {self._path}: {self._failure}")
         self._note(f"{self._path}: {self._written} records")
 
     def _write_group(self) -> None:
@@ -127,7 +127,7 @@ class ArrowFile:
             self._writer.write_table(pyarrow.Table.from_pydict(columns, schema=self._schema))
         except OSError as error:
             self._failure = error
-            raise Failed(f"{self._path} cannot be written: {error}") from None
+            raise Failed(f"cannot write {self._path}: {error}") from None
         self._written += len(records)
 
 
@@ -156,19 +156,19 @@ _LAST_COMMIT_S = 5.0
 
 
 class Sink(Protocol):
-    """The destination of records."""
+    """Destination of records: standard output or a file."""
 
     def write(self, record: Record) -> None:
-        """Write a record."""
+        """Buffer a record."""
 
     is_kept: bool
     """True if flushed records are safe even if `close` is never called."""
 
     async def flush(self) -> None:
-        """Handle a pause in the records."""
+        """Write buffered records. Called after each batch of records."""
 
     def close(self) -> None:
-        """Handle the end of the records. It may be called again."""
+        """Write everything that is still buffered. Further calls have no effect."""
 
 
 def register(app: typer.Typer) -> None:
@@ -184,31 +184,46 @@ async def consume(
         typer.Option(
             "--offset",
             "-o",
-            help="Where to begin: beginning (default with --until), end (default without), an offset, -N "
-            "(N before the end), @2h (ago), @2026-11-23T10:00.",
+            help="Start at: beginning (default with --until), end (default without --until), an offset, -N "
+            "(N offsets before the end), @2h (2 hours ago), @2026-11-23T10:00.",
         ),
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--until", help="Where to end: end (as it is now), an offset, @TIME. Default: never.")
+        str | None,
+        typer.Option("--until", help="Stop at: end (the current end), an offset, @TIME. Default: read until Ctrl-C."),
     ] = None,
-    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="End after so many records.")] = None,
+    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after this many records.")] = None,
     partition: Annotated[
-        list[int] | None, typer.Option("--partition", help="Read these partitions only; may be repeated.")
+        list[int] | None, typer.Option("--partition", help="Read only this partition; may be repeated.")
     ] = None,
     group: Annotated[
-        str | None, typer.Option("--group", "-g", help="Read as a member of this group, and commit what was printed.")
+        str | None,
+        typer.Option(
+            "--group", "-g", help="Read as a member of this group, and commit the offsets of printed records."
+        ),
     ] = None,
     form: Annotated[
-        str, typer.Option("--format", "-f", help=r"A template: %t %p %o %k %v %h %T %D, \n, \t, \x1f, \u00e9.")
+        str,
+        typer.Option(
+            "--format", "-f", help=r"Template for each record: %t %p %o %k %v %h %T %D, \n, \t, \x1f, \u00e9."
+        ),
     ] = _AS_TEXT,
-    key_as: Annotated[str, typer.Option("--key-as", help="text, json, hex, base64 or schema.")] = "text",
+    key_as: Annotated[
+        str, typer.Option("--key-as", help="Show keys as text, json, hex, base64 or schema (see --value-as).")
+    ] = "text",
     value_as: Annotated[
-        str, typer.Option("--value-as", help="text, json, hex, base64, or schema: JSON, by the registry.")
+        str,
+        typer.Option(
+            "--value-as",
+            help="Show values as text, json, hex, base64, or schema (decoded with the schema registry, shown as JSON).",
+        ),
     ] = "text",
     on_error: Annotated[
         str,
         typer.Option(
-            "--on-error", help="With a schema, at a record that does not fit it: stop, skip it, or show it raw."
+            "--on-error",
+            help="If a record does not match its schema: stop, skip the record, or show it raw. Needs --value-as "
+            "schema or --key-as schema.",
         ),
     ] = "stop",
     key_match: KeyMatch = None,
@@ -218,18 +233,22 @@ async def consume(
     where: Where = None,
     output: Annotated[
         str | None,
-        typer.Option("--output", "-O", metavar="FILE", help="Write to FILE.parquet or FILE.arrow instead."),
+        typer.Option(
+            "--output", "-O", metavar="FILE", help="Write a .parquet or .arrow file instead of printing records."
+        ),
     ] = None,
     committed: Annotated[
         bool,
         typer.Option(
-            "--committed", help="Of transactions, only committed ones (read_committed). Default: all records."
+            "--committed",
+            help="Read only committed records (read_committed). Default: also records of open and aborted "
+            "transactions.",
         ),
     ] = False,
 ) -> None:
-    """Read records."""
+    """Print the records of topics, or write them to a file."""
     if group is not None and (offset is not None or until is not None or partition is not None):
-        raise ConfigError("--group excludes --offset, --until and --partition: the group says where it reads")
+        raise ConfigError("--group excludes --offset, --until and --partition, which the group determines")
     for option, name in (("--key-as", key_as), ("--value-as", value_as)):
         if name not in (*FORMS, SCHEMA_FORM):
             raise ConfigError(f"{option} takes {', '.join(FORMS)} or {SCHEMA_FORM}, not {name!r}")
@@ -237,11 +256,13 @@ async def consume(
     if on_error != _ON_ERROR[0] and not by_schema:
         raise ConfigError(f"--on-error needs --key-as {SCHEMA_FORM} or --value-as {SCHEMA_FORM}")
     if session.out.as_json and form != _AS_TEXT:
-        raise ConfigError("--json excludes --format")
+        raise ConfigError("--json excludes --format, because the JSON form is fixed")
     if output is not None and (session.out.as_json or form != _AS_TEXT):
-        raise ConfigError("--output excludes --json and --format: the columns of a file are fixed")
+        raise ConfigError("--output excludes --json and --format, because the columns of the file are fixed")
     if output is not None and not {key_as, value_as} <= {"text", SCHEMA_FORM}:
-        raise ConfigError(f"--output writes bytes as they are, or with --value-as {SCHEMA_FORM} as JSON")
+        raise ConfigError(
+            f"--output writes bytes unchanged, or JSON with --value-as {SCHEMA_FORM} or --key-as {SCHEMA_FORM}"
+        )
     committed = committed or session.options.get("isolation_level") == "read_committed"
     wanted = matching(key_match, value_match, header_match or (), where or (), in_bytes=match_bytes)
     selection = _Selection(session, wanted, on_error, key_as == SCHEMA_FORM, value_as == SCHEMA_FORM)
@@ -295,21 +316,21 @@ async def _read_as_member(
                 finally:
                     held += await _flushed(consumer, sink)
                     if sink.is_kept:
-                        # With no record in hand, positions cover everything, including partitions without records.
+                        # If no fetched record is unprinted, commit all positions, also for partitions without records.
                         await _commit(session, consumer, None if whole and not held else done)
                         done = {}
         finally:
-            if not sink.is_kept:  # a file, which is complete before anything is committed, also at a signal
+            if not sink.is_kept:  # complete the file before committing, also if a signal ends the command
                 sink.close()
                 with anyio.move_on_after(_LAST_COMMIT_S, shield=True):
                     await _commit(session, consumer, done)
 
 
 async def _flushed(consumer: Consumer[Any, Any], sink: Sink) -> list[Record]:
-    """Wait for a slow reader of the output, and poll to stay in the group.
+    """Write the output, and meanwhile poll the consumer so that it stays in its group.
 
-    A member that does not poll is considered stuck (``max_poll_interval_ms``). Returns records of partitions that were
-    assigned in the meantime.
+    If the reader of the output is slow, the consumer would otherwise exceed ``max_poll_interval_ms``. Partitions are
+    paused while polling. Returns the records that partitions assigned in the meantime deliver before they are paused.
     """
     held: list[Record] = []
 
@@ -334,13 +355,15 @@ async def _flushed(consumer: Consumer[Any, Any], sink: Sink) -> list[Record]:
 
 
 async def _commit(session: Session, consumer: Consumer[Any, Any], done: dict[TopicPartition, int] | None) -> None:
-    """Commit these offsets, or for None all positions."""
+    """Commit these offsets, or all positions if None."""
     if done == {}:
         return
     try:
         await consumer.commit(done)
     except CommitFailedError as error:
-        session.out.note(f"printed, but not committed, so that another member may have it again: {error}")
+        session.out.note(
+            f"offsets of printed records were not committed, so another member may read these records again: {error}"
+        )
 
 
 async def _read(
@@ -359,7 +382,7 @@ async def _read(
     if not part.open:
         return
     if offset == "end" and until is None:
-        session.out.hint("waiting for new records (Ctrl-C ends; -o beginning reads those that are there)")
+        session.out.hint("waiting for new records (Ctrl-C to stop; -o beginning reads existing records)")
     async with session.consumer(**isolation(committed=committed)) as consumer:
         part.begin(consumer)
         with session.out.progress(wanted=part.total is not None and shows_progress) as progress:
@@ -367,7 +390,7 @@ async def _read(
             left = count
             while part.open and left != 0:
                 if new := part.grow(consumer):
-                    session.out.note(f"new partitions are read as well: {some_of(list(map(str, new)))}")
+                    session.out.note(f"reading new partitions: {some_of(list(map(str, new)))}")
                 records = await part.batch(consumer)
                 try:
                     await selection.prepare(records)
@@ -382,7 +405,7 @@ async def _read(
 
 
 class _Selection:
-    """Selects the records to show, and converts them."""
+    """Decodes records with their schemas and selects the records to show."""
 
     def __init__(self, session: Session, wanted: Wanted, on_error: str, keys: bool, values: bool) -> None:
         if on_error not in _ON_ERROR:
@@ -394,12 +417,12 @@ class _Selection:
         self._bad = 0
 
     async def prepare(self, records: list[Record]) -> None:
-        """Prepare `of` for these records."""
+        """Request the schemas that `of` needs for these records."""
         if self._by_schema is not None:
             await self._by_schema.prepare(records)
 
     def of(self, record: Record) -> Record | None:
-        """Return the record as shown, or None if it is left out. Raises `BadRecord` if bad records end the reading."""
+        """Return the decoded record, or None to leave it out. With ``--on-error stop``, raises `BadRecord`."""
         if self._by_schema is not None:
             try:
                 record = self._by_schema.record(record)
@@ -413,9 +436,9 @@ class _Selection:
         return record if self._wanted(record) else None
 
     def close(self) -> None:
-        """Report the number of bad records."""
+        """Report the number of records that did not match their schemas."""
         if self._bad:
-            self._note(f"{self._bad} records did not fit their schemas")
+            self._note(f"{self._bad} records did not match their schemas")
 
 
 def _sink(out: Output, form: str, key_as: str, value_as: str, output: str | None) -> Sink:

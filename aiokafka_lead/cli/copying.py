@@ -1,4 +1,4 @@
-"""``aiokafka-lead copy``: copies part of a topic to another topic, in this cluster or another."""
+"""``aiokafka-lead copy``: copies records of a topic to another topic, in this cluster or another."""
 
 from __future__ import annotations
 
@@ -28,39 +28,54 @@ async def copy(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="The topic to read.")],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The topic to write to.")],
     offset: Annotated[
-        str, typer.Option("--offset", "-o", help="Where to begin: beginning, an offset, -N, @2h, @2026-11-23T10:00.")
+        str,
+        typer.Option(
+            "--offset",
+            "-o",
+            help="Start at: beginning, an offset, -N (N offsets before the end), @2h (2 hours ago), @2026-11-23T10:00.",
+        ),
     ] = "beginning",
-    until: Annotated[str, typer.Option("--until", help="Where to end: end (as it is now), an offset, @TIME.")] = "end",
+    until: Annotated[str, typer.Option("--until", help="Stop at: end (the current end), an offset, @TIME.")] = "end",
     partition: Annotated[
-        list[int] | None, typer.Option("--partition", help="Only these partitions; may be repeated.")
+        list[int] | None, typer.Option("--partition", help="Copy only this partition; may be repeated.")
     ] = None,
     to_servers: Annotated[
         str | None,
-        typer.Option("--to-bootstrap-servers", metavar="HOST:PORT,...", help="TARGET's cluster, if another."),
+        typer.Option(
+            "--to-bootstrap-servers", metavar="HOST:PORT,...", help="Bootstrap servers of another cluster with TARGET."
+        ),
     ] = None,
-    to_profile: Annotated[str | None, typer.Option("--to-profile", help="TARGET's cluster, by its profile.")] = None,
+    to_profile: Annotated[
+        str | None, typer.Option("--to-profile", help="Profile of another cluster with TARGET.")
+    ] = None,
     key_match: KeyMatch = None,
     value_match: ValueMatch = None,
     header_match: HeaderMatch = None,
     match_bytes: MatchBytes = False,
     where: Where = None,
     keep_partition: Annotated[
-        bool, typer.Option("--keep-partition", help="Into the partition of the same number, not where the key leads.")
+        bool,
+        typer.Option(
+            "--keep-partition",
+            help="Write to the partition with the same number. Default: the key determines the partition.",
+        ),
     ] = False,
     uncommitted: Annotated[
         bool,
-        typer.Option("--uncommitted", help="Records of open and aborted transactions, too. Default: read_committed."),
+        typer.Option(
+            "--uncommitted", help="Include records of open and aborted transactions. Default: read_committed."
+        ),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the records without copying them.")] = False,
     compression: Compression = "none",
 ) -> None:
-    """Copy records, with their keys, headers and times.
+    """Copy records of a topic, with their keys, headers and timestamps, to another topic.
 
-    Shows, for each partition, the offset from which a later run would continue.
+    Shows for each partition the number of records, and the offset at which the next run can continue.
     """
     other = session if to_servers is None and to_profile is None else _other(session, to_servers, to_profile)
     if source == target and (other is session or await _cluster_id(other) == await _cluster_id(session)):
-        raise ConfigError(f"{source} would be copied into itself: name another topic, or another cluster")
+        raise ConfigError(f"cannot copy topic {source} into itself; name another topic or another cluster")
     wanted = matching(key_match, value_match, header_match or (), where or (), in_bytes=match_bytes)
     part = await part_of(session, [source], partition, offset, until, committed=not uncommitted)
     rows: dict[TopicPartition, dict[str, Any]] = {
@@ -104,7 +119,11 @@ async def copy(
 
 
 def _other(session: Session, servers: str | None, profile: str | None) -> Session:
-    """Return a session on the other cluster, with this session's options except the servers, or with a profile's."""
+    """Return a session for the other cluster.
+
+    Without a profile, it has the options of this session except the servers. With a profile, it has only the options of
+    the profile, because options in the environment and on the command line are meant for this cluster.
+    """
     if profile is None:
         return session.beside({**session.options, "bootstrap_servers": servers})
     environment = {name: text for name, text in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)}

@@ -1,4 +1,4 @@
-"""``aiokafka-lead doctor``: finds problems with a cluster or the connection to it, and their cures."""
+"""``aiokafka-lead doctor``: finds problems of a cluster and of the connection to it, and suggests remedies."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Level = Literal["ok", "warning", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of a check."""
+    """Result of a check: what was found and, unless the level is ``"ok"``, a remedy."""
 
     level: Level
     what: str
@@ -54,7 +54,7 @@ class Finding:
 
 
 class Findings(list[Finding]):
-    """All findings, in the order in which they were made."""
+    """All findings, in the order of the checks."""
 
     def ok(self, what: str) -> None:
         self.append(Finding("ok", what))
@@ -75,7 +75,7 @@ _PATIENCE_S = 5.0
 
 
 class _Refusals:
-    """Errors of a name's addresses."""
+    """Collects the connection errors of the addresses of a host name."""
 
     def __init__(self) -> None:
         self._reasons: list[str] = []
@@ -89,7 +89,7 @@ class _Refusals:
         self._reasons.append(os.strerror(code).lower() if code else error.message)
 
     def __str__(self) -> str:
-        """Return each reason once."""
+        """Return the different reasons, separated by commas."""
         return ", ".join(dict.fromkeys(self._reasons))
 
 
@@ -104,7 +104,7 @@ async def speaks_tls(host: str, port: int) -> bool:
     """Return True if a TLS handshake makes progress, regardless of the certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # no data is sent here: the only question is if it is TLS
+    context.verify_mode = ssl.CERT_NONE  # safe, because this connection carries no data
     try:
         with anyio.fail_after(_PATIENCE_S):
             stream = await connect(await resolve(host, port), _Refusals())
@@ -113,7 +113,7 @@ async def speaks_tls(host: str, port: int) -> bool:
             finally:
                 await anyio.aclose_forcefully(stream)
     except ssl.SSLError as error:
-        # An alert comes from a peer that speaks TLS, which for example requires a client certificate.
+        # Only a peer that speaks TLS sends an alert, for example because it requires a client certificate.
         return "ALERT" in str(error).upper()
     except (OSError, KafkaConnectionError, anyio.EndOfStream, anyio.BrokenResourceError, TimeoutError):
         return False
@@ -121,20 +121,20 @@ async def speaks_tls(host: str, port: int) -> bool:
 
 
 async def login_failure(error: KafkaError, config: ClientConfig, where: str, host: str, port: int) -> Finding:
-    """Return the finding, with a cure, for an error while a connection was set up."""
+    """Return a finding with a remedy for an error that occurred while a connection was set up."""
     protocol = config.security_protocol
     with_tls = protocol.endswith("SSL")
     if isinstance(error, UnsupportedSaslMechanismError):
         return Finding(
             "error",
             f"{where}: SASL mechanism {config.sasl_mechanism} is not offered: {error}",
-            "set sasl_mechanism to one that the broker offers (sasl.enabled.mechanisms)",
+            "set sasl_mechanism to a mechanism that the broker offers (sasl.enabled.mechanisms)",
         )
     if isinstance(error, SaslAuthenticationFailedError):
         return Finding(
             "error",
             f"{where}: the login failed: {error}",
-            "check user, password and mechanism; the broker's log has more details than its answer",
+            "check the user, password and mechanism; the broker's log has more details than its response",
         )
     tls_there = with_tls if config.proxy_url else await speaks_tls(host, port)
     if tls_there != with_tls:
@@ -142,13 +142,15 @@ async def login_failure(error: KafkaError, config: ClientConfig, where: str, hos
         wanted = protocol.replace("PLAINTEXT", "SSL") if tls_there else protocol.replace("SSL", "PLAINTEXT")
         return Finding(
             "error",
-            f"{where}: TLS mismatch: the listener speaks {there}, and security_protocol is {protocol}",
+            f"{where}: TLS mismatch: the listener speaks {there}, but security_protocol is {protocol}",
             f"set security_protocol to {wanted if wanted != protocol else here}, or use the port of another listener",
         )
     if isinstance(error, SslAuthenticationError):
         return _certificate(error, where)
     return Finding(
-        "error", f"{where}: {error}", "is it a Kafka broker, and its listener of the protocol that is set here?"
+        "error",
+        f"{where}: {error}",
+        "check that a Kafka broker listens at this address, with the protocol in security_protocol",
     )
 
 
@@ -156,15 +158,15 @@ def _certificate(error: SslAuthenticationError, where: str) -> Finding:
     text = str(error)
     said = text.lower()
     if "expired" in said:
-        cure = "renew the certificate that has expired; if it has not, this machine's clock is wrong"
+        cure = "renew the certificate; if it has not expired, correct the clock of this machine"
     elif "hostname" in said or "ip address mismatch" in said:
-        cure = "the certificate must name the host that is connected to (subjectAltName)"
+        cure = "use a certificate whose subjectAltName contains this host name or address"
     elif "self-signed" in said or "self signed" in said or "unable to get" in said:
-        cure = "trust the authority that signed the broker's certificate: ssl_cafile"
+        cure = "set ssl_cafile to the certificate of the authority that signed the broker's certificate"
     elif "alert" in said or "certificate required" in said:
-        cure = "the broker refuses the client's certificate, or wants one: ssl_certfile, ssl_keyfile"
+        cure = "set ssl_certfile and ssl_keyfile to a client certificate that the broker accepts"
     else:
-        cure = "compare what the broker presents (openssl s_client -connect) with ssl_cafile"
+        cure = "compare the broker's certificate (openssl s_client -connect) with ssl_cafile"
     return Finding("error", f"{where}: TLS failed: {text}", cure)
 
 
@@ -182,12 +184,12 @@ def register(app: typer.Typer) -> None:
 
 async def doctor(
     session: Session,
-    watch: Annotated[str, typer.Option("--watch", help="For how long to look for moves of leaders.")] = "3s",
+    watch: Annotated[str, typer.Option("--watch", help="Time for which to watch for leader moves.")] = "3s",
 ) -> None:
-    """Find problems with the cluster or the connection to it, and their cures.
+    """Find problems of the cluster and of the connection to it, and suggest remedies.
 
-    Checks host names, the brokers at their addresses, TLS, SASL, versions, clocks, replicas and round trips. Exits with
-    code 1 if there is a problem.
+    Checks host names, advertised addresses, TLS, SASL, round trips, features, clocks and replicas. Exits with code 1 if
+    it finds an error.
     """
     seconds = span("--watch", watch)
     config = session.config()
@@ -212,7 +214,7 @@ def _print(session: Session, finding: Finding) -> None:
 
 
 async def _proxy(config: ClientConfig, findings: Findings) -> bool:
-    """Check the proxy; return False if it cannot be reached. Brokers behind it cannot be probed without Kafka."""
+    """Return False if the proxy cannot be reached. Brokers behind a proxy are only checked with Kafka requests."""
     if config.proxy_url is None:
         return True
     split = urlsplit(config.proxy_url)
@@ -221,7 +223,7 @@ async def _proxy(config: ClientConfig, findings: Findings) -> bool:
 
 
 async def _bootstrap(session: Session, config: ClientConfig, findings: Findings) -> str | None:
-    """Check each bootstrap server separately; return a usable server."""
+    """Check each bootstrap server separately. Return the address of the first usable server, or None."""
     usable: str | None = None
     first_id: str | None = None
     for host, port in config.bootstrap_servers:
@@ -243,7 +245,7 @@ async def _bootstrap(session: Session, config: ClientConfig, findings: Findings)
         else:
             findings.error(
                 f"bootstrap server {where} leads to cluster {cluster_id}, and {usable} to cluster {first_id}",
-                "name bootstrap servers of one cluster; if they are, a name, proxy or load balancer leads elsewhere",
+                "list only servers of one cluster; if they are, check the DNS names, proxies and load balancers",
             )
     return usable
 
@@ -264,7 +266,7 @@ async def _reachable(where: str, host: str, port: int, called: str, findings: Fi
     except (KafkaConnectionError, TimeoutError) as error:
         findings.error(
             f"{called} {where}: the name {host} does not resolve: {_unresolved(error)}",
-            "check the spelling, the DNS server and the search domain; `getent hosts` must find it here",
+            "check the spelling, the DNS server and the search domain; `getent hosts` must find the name",
         )
         return False
     refusals = _Refusals()
@@ -273,8 +275,8 @@ async def _reachable(where: str, host: str, port: int, called: str, findings: Fi
         stream = await connect(addresses, refusals)
     except (KafkaConnectionError, TimeoutError):
         findings.error(
-            f"{called} {where} ({', '.join(addresses)}): it cannot be connected to: {str(refusals) or 'no answer'}",
-            "start the broker if it is down; else check the port, and what filters between here and there",
+            f"{called} {where} ({', '.join(addresses)}): connection failed: {str(refusals) or 'no answer'}",
+            "start the broker if it is down; otherwise check the port, and firewalls on the way",
         )
         return False
     elapsed = (time.perf_counter() - began) * 1000
@@ -285,7 +287,7 @@ async def _reachable(where: str, host: str, port: int, called: str, findings: Fi
 
 def _unresolved(error: KafkaConnectionError | TimeoutError) -> str:
     if isinstance(error, TimeoutError):
-        return f"no name server has answered within {_PATIENCE_S:g} s"
+        return f"no name server answered within {_PATIENCE_S:g} s"
     cause = error.__cause__
     return cause.strerror if isinstance(cause, OSError) and cause.strerror else error.message
 
@@ -306,25 +308,27 @@ async def _cluster(session: Session, admin: AdminClient, findings: Findings, sec
 
 
 def _view(admin: AdminClient) -> ClusterSnapshot:
-    """Return the bootstrap server's metadata. A new request would use advertised addresses, which may not work."""
+    """Return the metadata from the bootstrap server.
+
+    A new metadata request could go to an advertised address, which may not work and is not checked yet.
+    """
     return admin._client.metadata.snapshot
 
 
 async def _broker(session: Session, broker: Broker, cluster_id: str | None, local: bool, findings: Findings) -> bool:
-    """Check that a broker's advertised address works from here, because clients use it after the bootstrap.
-
-    Return True if the broker answers there, however slowly.
-    """
+    """Return True if this broker answers at its advertised address, which clients use after bootstrapping."""
     where = _address(broker.host, broker.port)
     called = f"advertised listener of broker {broker.node_id}"
     cure = (
-        f"broker {broker.node_id} must be up, and its advertised.listeners must name an address that clients reach;"
-        f" it says {where}"
+        f"start broker {broker.node_id} if it is down; otherwise set its advertised.listeners to an address that"
+        f" clients can reach, instead of {where}"
     )
     mine = Findings()
     direct = session.config().proxy_url is None
     if direct and not await _reachable(where, broker.host, broker.port, called, mine):
-        hint = "; that is this machine itself, and the broker is elsewhere" if _is_local(broker.host) != local else ""
+        hint = (
+            "; only one of this address and the bootstrap address is local" if _is_local(broker.host) != local else ""
+        )
         findings.error(mine[-1].what + hint, cure)
         return False
     round_trip_ms = 0.0
@@ -347,19 +351,21 @@ async def _broker(session: Session, broker: Broker, cluster_id: str | None, loca
     if answering is not None:
         findings.error(
             f"{called} {where} leads to {answering}",
-            f"a name, proxy or load balancer leads there by mistake: have {where} lead to broker {broker.node_id}",
+            f"check the DNS name, proxy or load balancer: {where} must lead to broker {broker.node_id}",
         )
         return False
     text = f"{called} {where}: round trip {round_trip_ms:.1f} ms"
     if round_trip_ms > _SLOW_MS:
-        findings.warning(text, "records are acknowledged no faster than that: move the client nearer, or batch more")
+        findings.warning(
+            text, "no record is acknowledged faster than that; move the client closer, or use larger batches"
+        )
     else:
         findings.ok(text)
     return True
 
 
 async def _round_trip_ms(admin: AdminClient, broker_id: int) -> float:
-    """Return the shortest of several round trips."""
+    """Return the shortest of several round trips to a broker in milliseconds."""
     times = []
     for _ in range(_ROUND_TRIPS):
         began = time.perf_counter()
@@ -369,10 +375,10 @@ async def _round_trip_ms(admin: AdminClient, broker_id: int) -> float:
 
 
 async def _answering(admin: AdminClient, broker_id: int) -> str | None:
-    """Return the name of the other broker that answers at this broker's address, or None if none was detected.
+    """Return the name of another broker that answers at this broker's address, or None if none was detected.
 
-    A broker refuses to describe another broker's configuration, and names itself in the error. Without the right to
-    describe the cluster's configurations, no other broker is detected.
+    A broker refuses to describe the configuration of another broker, and its error contains its own id. This needs
+    DescribeConfigs permission on the cluster; without it, the result is None.
     """
     try:
         resource = ConfigResource(ConfigResourceType.BROKER, str(broker_id))
@@ -386,7 +392,7 @@ async def _answering(admin: AdminClient, broker_id: int) -> str | None:
 
 
 async def _checked(session: Session, where: str, broker_id: int) -> None:
-    """Raise an error if another broker answers there (KIP-1242, from Kafka 4.4 on)."""
+    """Raise an error if another broker answers at this address (KIP-1242, from Kafka 4.4 on)."""
     checks = {"metadata_cluster_check_enable": True, "metadata_recovery_strategy": "rebootstrap"}
     async with session.admin(bootstrap_servers=where, **checks) as admin:
         await admin.describe_features(broker_id=broker_id, timeout_ms=_PATIENCE_S * 1000)
@@ -402,24 +408,29 @@ def _is_local(host: str) -> bool:
 async def _versions(admin: AdminClient, findings: Findings) -> None:
     features = await admin.describe_features()
     levels = ", ".join(f"{name} {level}" for name, level in sorted(features.finalized.items()))
-    findings.ok(f"features: {levels or 'none are finalized'}")
+    findings.ok(f"features: {levels or 'none finalized'}")
 
 
 async def _clock(admin: AdminClient, findings: Findings) -> None:
-    """Compare clocks: the controller reports its current time as the time at which it was last caught up."""
+    """Compare the clocks of this machine and of the controller.
+
+    In the description of the quorum, the leader's ``last_caught_up_ms`` is the controller's current time.
+    """
     try:
         began_ms = time.time() * 1000
         quorum = await admin.describe_metadata_quorum()
         ended_ms = time.time() * 1000
     except (UnsupportedVersionError, KafkaError):
-        return  # not available here; no other check needs it
+        return  # before Kafka 3.3, or not authorized
     leader = next((each for each in quorum.voters if each.replica_id == quorum.leader_id), None)
     if leader is None or leader.last_caught_up_ms is None:
         return
     skew_ms = leader.last_caught_up_ms - (began_ms + ended_ms) / 2
-    text = f"clock: the controller's is {abs(skew_ms):.0f} ms {'ahead' if skew_ms > 0 else 'behind'}"
+    text = f"clock: the controller's clock is {abs(skew_ms):.0f} ms {'ahead' if skew_ms > 0 else 'behind'}"
     if abs(skew_ms) > _SKEW_MS + (ended_ms - began_ms):
-        findings.warning(text, "run NTP here and there: timestamps, retention, tokens and certificates go by the clock")
+        findings.warning(
+            text, "run NTP on both machines: timestamps, retention, tokens and certificates depend on the clock"
+        )
     else:
         findings.ok(text)
 
@@ -436,22 +447,25 @@ async def _replicas(admin: AdminClient, alive: set[int], findings: Findings, sec
     dead = sorted({replica for _, partition in everything for replica in partition.replicas} - alive)
     for broker in dead:
         findings.error(
-            f"broker {broker} has replicas, and is not there", f"start broker {broker}, or reassign its partitions"
+            f"broker {broker} has replicas, but is not in the cluster",
+            f"start broker {broker}, or reassign its partitions",
         )
     if lost:
-        findings.error(f"no leader: {_some(lost)}", "start the brokers that have their replicas in sync")
+        findings.error(f"no leader: {_some(lost)}", "start the brokers with the in-sync replicas of these partitions")
     if behind:
         findings.warning(
-            f"replicas out of sync: {_some(behind)}", "start brokers that are down; look at those that are slow"
+            f"replicas out of sync: {_some(behind)}", "start the brokers that are down, and check the slow brokers"
         )
     if not lost and not behind:
-        findings.ok(f"replicas: all of {len(everything)} partitions have a leader and all their replicas in sync")
+        findings.ok(f"replicas: all {len(everything)} partitions have a leader and all their replicas in sync")
     await anyio.sleep(seconds)
     after = await admin.describe_topics()
     moved = _moves(before, after)
     if moved:
         text = f"leaders moved within {seconds:g} s: {_some(moved)}"
-        findings.warning(text, "once is normal while brokers restart; again and again, look at the brokers' health")
+        findings.warning(
+            text, "this is normal while brokers restart; if leaders keep moving, check the health of the brokers"
+        )
     else:
         findings.ok(f"leaders: none moved within {seconds:g} s")
 

@@ -1,4 +1,4 @@
-"""The entry point of the program."""
+"""Entry point of the ``aiokafka-lead`` program, which also handles missing dependencies and closed standard streams."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 NEEDED = ("typer", "rich")
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
-"""The same as in `ExitCode`, which is not loaded yet."""
+"""Values of `ExitCode`, repeated here because that module needs the dependencies that may be missing."""
 
 
 def main() -> int:
-    """Run the command line; returns the exit code."""
+    """Run the program and return its exit code."""
     try:
         return _main()
-    except KeyboardInterrupt:  # also before `raise_at_signals`
+    except KeyboardInterrupt:  # Ctrl-C before `raise_at_signals` has installed its handlers
         return INTERRUPTED
 
 
@@ -28,7 +28,9 @@ def _main() -> int:
     sys.stderr = io.TextIOWrapper(unfailing, sys.stderr.encoding, "backslashreplace", write_through=True)
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
-        return _failed(f"aiokafka-lead needs {' and '.join(missing)}: pip install 'aiokafka-lead[cli]'", USAGE)
+        return _failed(
+            f"aiokafka-lead needs {' and '.join(missing)}; install with: pip install 'aiokafka-lead[cli]'", USAGE
+        )
     from .signals import Interrupted, ignore_signals, raise_at_signals
 
     raise_at_signals()
@@ -48,11 +50,11 @@ def _run() -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         code = 0
-    except OSError as error:  # from Typer's own output, for example help
-        code = _failed(f"error: standard output cannot be written: {error.strerror}", FAILED)
+    except OSError as error:  # from Typer's own output, for example a help text
+        code = _failed(f"error: cannot write to standard output: {error.strerror}", FAILED)
     else:
         return code
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # otherwise Python flushes again at exit, and reports an error
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes stdout again at exit and would report another error
     return code
 
 
@@ -70,7 +72,7 @@ def _failed(text: str, code: int) -> int:
 
 
 class _Unfailing(io.FileIO):
-    """Standard error: a text that cannot be written must not replace the failure that it describes."""
+    """Raw file for standard error that drops failed writes, which would hide the error that is being reported."""
 
     def write(self, content: Any, /) -> int:
         try:
@@ -81,10 +83,10 @@ class _Unfailing(io.FileIO):
 
 
 def _open_closed() -> None:
-    """Open replacements for standard descriptors that the program was started without.
+    """Open replacements for standard descriptors that were closed when the program started.
 
-    Otherwise a socket may get their number, which libuv refuses with an abort, and Python has no stream at all. The
-    replacements give empty input, drop output to stderr, and make writes to stdout fail.
+    Otherwise the next socket could receive one of these descriptor numbers, and libuv aborts the process. Python also
+    sets the stream to None. The replacements return empty input, drop output to stderr, and fail writes to stdout.
     """
     for number, mode in enumerate(("r", "w", "w")):
         try:

@@ -1,4 +1,4 @@
-"""Texts and exit codes of failures."""
+"""Error texts and exit codes of the program."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from ..errors import (
 
 
 class ExitCode(IntEnum):
-    """Exit codes for scripts."""
+    """Exit code of the program."""
 
     DONE = 0
     FAILED = 1
-    """The cluster refused, an item failed, or `doctor` found a problem."""
+    """The cluster refused a request, an item failed, or `doctor` found a problem."""
     USAGE = 2
     UNREACHABLE = 3
     """No broker or no schema registry could be reached, or none answered in time."""
     REFUSED = 4
-    """TLS or SASL failed, this user lacks permission, or the schema registry refuses the user."""
+    """TLS or SASL failed, the user is not authorized, or the schema registry refused the user."""
     LAG = 5
     """A group has more lag than `groups lag --fail-above` allows."""
     INTERRUPTED = 130
-    """Ctrl-C; SIGTERM gives 143, SIGHUP 129."""
+    """Ended by Ctrl-C. The code is 143 for SIGTERM, and 129 for SIGHUP."""
 
 
 class Failed(Exception):
-    """A command failed to do its work; the text describes it, or it was already reported."""
+    """A command failed. The text describes the failure, and is empty if the failure was already reported."""
 
     def __init__(self, text: str = "", code: ExitCode = ExitCode.FAILED) -> None:
         super().__init__(text)
@@ -76,9 +76,9 @@ def exit_code(error: BaseException) -> ExitCode:
 
 
 def sentence(error: BaseException) -> str:
-    """Return an error's text: its kind, its message, and its notes."""
-    if isinstance(error, UnicodeEncodeError):  # names from the command line, whose bytes may be anything
-        return f"{error.object!r} is not text in UTF-8"
+    """Return the text of an error: its class if it is a `KafkaError`, its message, and its notes."""
+    if isinstance(error, UnicodeEncodeError):  # command-line arguments may contain any bytes
+        return f"{error.object!r} is not valid UTF-8"
     text = str(error) or type(error).__name__
     if isinstance(error, KafkaError) and not isinstance(error, (ConfigError, ConfigTypeError)):
         text = f"{type(error).__name__}: {text}"
@@ -86,12 +86,12 @@ def sentence(error: BaseException) -> str:
 
 
 def with_notes(text: str, error: BaseException) -> str:
-    """Return a text about an error, with the error's notes."""
+    """Return the text followed by the error's notes, each on its own line."""
     return "\n".join([text, *getattr(error, "__notes__", ())])
 
 
 def single(error: BaseException) -> BaseException:
-    """Return the first error of task groups."""
+    """Return the first error in nested exception groups, or the error if it is not a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -1,4 +1,4 @@
-"""``aiokafka-lead groups``: list, describe, lag, reset, forget, delete."""
+"""``aiokafka-lead groups``: lists and describes groups, shows their lag, and changes or deletes their offsets."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from .session import Session
 from .stdin import confirm
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
-Groups = Annotated[list[str], typer.Argument(metavar="GROUP", help="Ids of groups.")]
+Groups = Annotated[list[str], typer.Argument(metavar="GROUP", help="The ids of the groups.")]
 _LAG_COLUMNS = ["group", "topic", "partition", "committed", "end", "lag", "member"]
 _WATCHED_COLUMNS = ["group", "topic", "partition", "committed", "end", "lag", "per_second", "member"]
 _HEAD_LINES = 2
-"""Lines at the top of a display: its title, and the names of the columns."""
+"""Number of lines above the rows of a display: its title and the column names."""
 
 
 def register(app: typer.Typer) -> None:
-    """Add the family of commands."""
-    groups = typer.Typer(no_args_is_help=True, help="List and describe groups, see their lag, reset and delete them.")
+    """Add the group of subcommands."""
+    groups = typer.Typer(no_args_is_help=True, help="List, describe and delete groups, show lag, and change offsets.")
     add(groups, "list", list_groups)
     add(groups, "describe", describe_groups)
     add(groups, "topology", show_topology)
@@ -44,7 +44,7 @@ def register(app: typer.Typer) -> None:
 
 
 async def list_groups(session: Session) -> None:
-    """List every group of any kind."""
+    """List the groups of all types."""
     async with session.admin() as admin:
         found, unasked = await listed_groups(session, admin)
     rows = [
@@ -71,7 +71,8 @@ async def describe_groups(session: Session, groups: Groups) -> None:
     rows: list[dict[str, Any]] = []
     timeout_ms = session.options["request_timeout_ms"]
     async with session.admin() as admin:
-        listing, _ = await listed_groups(session, admin)  # the coordinators of these groups may be reachable anyway
+        # Ignore unreachable brokers: the coordinators of the given groups may be reachable.
+        listing, _ = await listed_groups(session, admin)
         kinds = {group.group_id: group.type for group in listing}
         share = [name for name in groups if kinds.get(name) is GroupType.SHARE]
         streams = [name for name in groups if kinds.get(name) is GroupType.STREAMS]
@@ -101,14 +102,14 @@ async def describe_groups(session: Session, groups: Groups) -> None:
 
 
 async def show_topology(session: Session, groups: Groups) -> None:
-    """Show the topologies of streams groups, node by node (Kafka 4.4)."""
+    """Show the nodes in the topologies of Kafka Streams groups (Kafka 4.4)."""
     rows: list[dict[str, Any]] = []
     async with session.admin() as admin:
         call = admin.describe_streams_groups(groups, include_topology_description=True)
         found = await succeeded(session, admin, call)
     for group in found.values():
         if group.topology is None:
-            session.out.note(f"{group.group_id}: no topology: {group.topology_status.name}")
+            session.out.note(f"group {group.group_id!r} has no topology: {group.topology_status.name}")
             continue
         parts = list(group.topology.subtopologies.items())
         parts += [("global store", store) for store in group.topology.global_stores]
@@ -132,34 +133,40 @@ async def show_topology(session: Session, groups: Groups) -> None:
 async def lag(
     session: Session,
     groups: Annotated[
-        list[str] | None, typer.Argument(metavar="GROUP", help="Ids of groups; all unless some are named.")
+        list[str] | None, typer.Argument(metavar="GROUP", help="The ids of the groups. Default: all groups.")
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Show it again and again until Ctrl-C, with rates.")
+        bool, typer.Option("--watch", "-w", help="Refresh the table until Ctrl-C, and show rates.")
     ] = False,
-    interval: Annotated[str, typer.Option("--interval", help="Between two looks, with --watch.")] = "2s",
-    count: Annotated[int | None, typer.Option("--count", min=1, help="End after so many looks, with --watch.")] = None,
+    interval: Annotated[str, typer.Option("--interval", help="Time between refreshes, with --watch.")] = "2s",
+    count: Annotated[
+        int | None, typer.Option("--count", min=1, help="Stop after this many refreshes, with --watch.")
+    ] = None,
     fail_above: Annotated[
         int | None,
         typer.Option(
             "--fail-above",
             metavar="N",
             min=0,
-            help="Exit code 5 if a group's lag in all is larger, with --watch at the last look.",
+            help="Exit with code 5 if the total lag of a group is larger than N. With --watch, the last refresh "
+            "counts.",
         ),
     ] = None,
 ) -> None:
-    """Show how far groups are behind, by partition. Ends include all records, committed or not."""
+    """Show the lag of groups in each partition.
+
+    The end of a partition is its high watermark, which includes records of open transactions.
+    """
     pause_s = pause(interval)
     if count is not None and not watch:
         raise ConfigError("--count needs --watch")
     if watch and fail_above is not None and count is None:
-        raise ConfigError("--fail-above with --watch needs --count: the last look decides")
+        raise ConfigError("--fail-above with --watch needs --count, because the last refresh determines the exit code")
     async with session.admin() as admin:
         if not watch:
             found, failures = await lag_of_groups(session, admin, groups)
             await told(session, admin, failures)
-            session.out.rows(list(map(_row, found)), _LAG_COLUMNS, "" if failures else "no group has an offset")
+            session.out.rows(list(map(_row, found)), _LAG_COLUMNS, "" if failures else "no group has offsets")
             _check(session, found, fail_above)
             return
         before: dict[tuple[str, Any], int] = {}
@@ -176,7 +183,7 @@ async def lag(
                     if not last:
                         session.raise_failures()
                 for name in () if last else failures.keys() - away:
-                    session.out.note(f"{name or 'other groups'}: no lag for now: {sentence(failures[name])}")
+                    session.out.note(f"lag of {name or 'other groups'} unavailable: {sentence(failures[name])}")
                 away = set(failures)
                 now = anyio.current_time()
                 rows = _with_rates(found, before, now - before_at)
@@ -194,7 +201,10 @@ async def lag(
 
 
 def _check(session: Session, found: Sequence[PartitionLag], fail_above: int | None) -> None:
-    """Report groups with too much lag, or with unknown lag. A partition without a committed offset has no lag."""
+    """Report groups with too much lag or unknown lag.
+
+    A partition without a committed offset, or of a deleted topic, has no lag.
+    """
     if fail_above is None:
         return
     for group in dict.fromkeys(each.group for each in found):
@@ -203,7 +213,6 @@ def _check(session: Session, found: Sequence[PartitionLag], fail_above: int | No
         if total > fail_above:
             session.fail(f"group {group!r} is {total:,} records behind, more than {fail_above:,}", ExitCode.LAG)
     for each in found:
-        # A deleted topic has no lag.
         if each.lag is None and each.failure is not None and not isinstance(each.failure, UnknownTopicOrPartitionError):
             where = f"{each.where.topic}-{each.where.partition}"
             session.fail(f"the lag of group {each.group!r} in {where} is unknown: {sentence(each.failure)}")
@@ -234,12 +243,12 @@ def _with_rates(
 
 
 def _watched(rows: Sequence[dict[str, Any]], height: int | None) -> RenderableType:
-    """Return a table that fits on the screen: of all partitions, or of the partitions with the most lag."""
+    """Return a table that fits on the screen, if necessary only with the partitions that have the most lag."""
     total = sum(row["lag"] or 0 for row in rows)
-    title = f"lag of all: {total:,} records (Ctrl-C ends)"
+    title = f"total lag: {total:,} records (Ctrl-C to stop)"
     fits = len(rows) if height is None else max(1, height - _HEAD_LINES)
     if len(rows) > fits:
-        title += f"; the {fits} partitions of {len(rows)} with the most"
+        title += f"; showing the {fits} of {len(rows)} partitions with the most lag"
         behind = sorted(range(len(rows)), key=lambda at: -(rows[at]["lag"] or 0))[:fits]
         rows = [rows[at] for at in sorted(behind)]
     return table(rows, _WATCHED_COLUMNS, title=title, in_lines=True)
@@ -252,17 +261,23 @@ async def reset(
         str,
         typer.Option(
             "--to",
-            help="beginning, end, an offset, +N or -N records, or @TIME: @2h (ago), @2026-11-23T10:00, @1763890000000.",
+            help="The new offsets: beginning, end, an offset, +N or -N relative to the present offset, or @TIME: @2h "
+            "(2 hours ago), @2026-11-23T10:00, @1763890000000.",
         ),
     ],
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", "-t", help="A topic; may be repeated. Without: all in which the group has an offset."),
+        typer.Option(
+            "--topic", "-t", help="Only this topic; may be repeated. Default: all topics with offsets of the group."
+        ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes without making them.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Move the offsets of a group without members. Shows the changes, and asks before it makes them."""
+    """Change the committed offsets of a group without members.
+
+    Shows the changes, and asks for confirmation.
+    """
     target = _target(to)
     how: dict[str, Any] = {"topics": topic, "dry_run": True, "timeout_ms": session.options["request_timeout_ms"]}
     async with session.admin() as admin:
@@ -281,14 +296,14 @@ async def reset(
             for where, (before, after) in sorted(planned.items())
         ]
         if not rows:
-            raise await missing_group(session, admin, group, f"{group} has no offsets: name topics with --topic")
+            raise await missing_group(session, admin, group, f"{group} has no offsets; name topics with --topic")
         if dry_run:
             session.out.rows(rows, ["topic", "partition", "before", "after"], "")
             return
         if not yes:
             session.out.note_rows(rows, ["topic", "partition", "before", "after"])
-            await confirm(session.out, f"Reset {group}?")
-        # Make the change that was shown, even if the topic's end has moved since.
+            await confirm(session.out, f"Reset the offsets of {group}?")
+        # Commit the offsets that were shown. A second reset could give others, because the topic's end may have moved.
         if shares:
             await admin.alter_share_group_offsets(group, {where: after for where, (_, after) in planned.items()})
         else:
@@ -299,24 +314,26 @@ async def reset(
 async def clone(
     session: Session,
     group: Group,
-    new: Annotated[str, typer.Argument(metavar="NEW", help="The group that gets its offsets; it has no members.")],
+    new: Annotated[
+        str, typer.Argument(metavar="NEW", help="The group that receives the offsets. It must have no members.")
+    ],
     topic: Annotated[
-        list[str] | None, typer.Option("--topic", "-t", help="A topic; may be repeated. Without: all of them.")
+        list[str] | None, typer.Option("--topic", "-t", help="Only this topic; may be repeated. Default: all topics.")
     ] = None,
     move: Annotated[
-        bool, typer.Option("--move", help="Forget them in GROUP then, which has no members either.")
+        bool, typer.Option("--move", help="Delete the offsets of GROUP afterwards. GROUP must have no members.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes without making them.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Copy a group's committed offsets to another group, which continues from there."""
+    """Copy the committed offsets of a group to another group, which then continues at these offsets."""
     if group == new:
-        raise ConfigError(f"{group} would be cloned into itself: name another group")
+        raise ConfigError(f"cannot clone group {group} into itself; name another group")
     columns = ["topic", "partition", "before", "after"]
     async with session.admin() as admin:
         for name in (group, new):
             if await _is_share_group(session, admin, name):
-                raise ConfigError(f"{name} is a share group, which has no offsets that could be cloned")
+                raise ConfigError(f"{name} is a share group, which has no committed offsets to clone")
         offsets = _of_topics(await admin.list_consumer_group_offsets(group), topic)
         if not offsets:
             raise await missing_group(session, admin, group, f"{group} has no offsets")
@@ -334,20 +351,20 @@ async def clone(
         if not dry_run:
             if not yes:
                 session.out.note_rows(rows, columns)
-                also = f", and forget them in {group}" if move else ""
-                await confirm(session.out, f"Give these offsets to {new}{also}?")
+                also = f", and delete them from {group}" if move else ""
+                await confirm(session.out, f"Copy these offsets to {new}{also}?")
             await admin.alter_consumer_group_offsets(new, offsets)
             if move:
                 try:
                     await admin.delete_consumer_group_offsets(group, list(offsets))
                 except KafkaError as error:
-                    error.add_note(f"{new} has the offsets now, and {group} has not forgotten them")
+                    error.add_note(f"{new} has the offsets now, but they were not deleted from {group}")
                     raise
     session.out.rows(rows, columns, "")
 
 
 def _report_absent(session: Session, group: str, there: Iterable[TopicPartition], topics: Iterable[str]) -> None:
-    """Report each named topic in which the group has no offset."""
+    """Report each topic in which the group has no offset, and make the command fail."""
     found = {where.topic for where in there}
     for name in topics:
         if name not in found:
@@ -370,15 +387,15 @@ async def _is_share_group(session: Session, admin: AdminClient, group_id: str) -
 async def forget(
     session: Session,
     group: Group,
-    topic: Annotated[list[str], typer.Option("--topic", "-t", help="A topic; may be repeated.")],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    topic: Annotated[list[str], typer.Option("--topic", "-t", help="The topic; may be repeated.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Delete the committed offsets of a group in topics.
+    """Delete the committed offsets of a group in these topics.
 
-    For a share group, delete the state of its records in these topics.
+    For a share group, this deletes the group's delivery state in these topics.
     """
     if not yes:
-        await confirm(session.out, f"Forget the offsets of {group} in {', '.join(topic)}?")
+        await confirm(session.out, f"Delete the offsets of {group} in {', '.join(topic)}?")
     async with session.admin() as admin:
         if await _is_share_group(session, admin, group):
             await admin.delete_share_group_offsets(group, topic)
@@ -390,7 +407,7 @@ async def forget(
             _report_absent(session, group, mine, topic)
             await admin.delete_consumer_group_offsets(group, mine)
             topic = sorted({where.topic for where in mine})
-    session.out.done(f"{group}: forgotten: {', '.join(topic)}", group=group, forgotten=topic)
+    session.out.done(f"{group}: offsets deleted in {', '.join(topic)}", group=group, forgotten=topic)
 
 
 def _target(text: str) -> ResetTo:
@@ -408,9 +425,11 @@ def _target(text: str) -> ResetTo:
 
 
 async def delete_groups(
-    session: Session, groups: Groups, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
+    session: Session,
+    groups: Groups,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Delete groups without members, with their offsets."""
+    """Delete groups that have no members, with their offsets."""
     if not yes:
         await confirm(session.out, f"Delete {', '.join(groups)} with their offsets?")
     async with session.admin() as admin:

@@ -1,4 +1,4 @@
-"""Reads JSON texts without losing digits, even if numbers are too large for Python."""
+"""Parses JSON without losing digits of numbers, and without failing for very large numbers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 def _whole(digits: str) -> int | Decimal:
     try:
         return int(digits)
-    except ValueError:  # Python converts no more than 4,300 digits
+    except ValueError:  # int refuses more than 4,300 digits (sys.get_int_max_str_digits)
         return Decimal(digits)
 
 
 def _fraction(digits: str) -> Decimal | float:
     try:
         return Decimal(digits)
-    except ArithmeticError:  # an exponent beyond 10**18: infinity or zero
+    except ArithmeticError:  # an exponent beyond 10**18, which float rounds to infinity or zero
         return float(digits)
 
 
@@ -40,27 +40,28 @@ _EXACT = json.JSONDecoder(parse_int=_whole, parse_float=_fraction)
 
 
 def read_json(text: str, decoder: json.JSONDecoder = _LENIENT) -> Any:
-    """Return the value of a JSON text; raise ValueError if it is invalid, or nested too deeply."""
+    """Return the value of a JSON text. Raises ValueError if it is invalid or nested too deeply."""
     try:
         return decoder.decode(text)
     except RecursionError:
-        raise ValueError("it is too deep") from None
+        raise ValueError("it is nested too deeply") from None
 
 
 def strict_json(text: str) -> Any:
-    """Like `read_json`, but refuse NaN and infinities, which Python accepts in addition to standard JSON."""
+    """Return the value of a JSON text like `read_json`, but reject ``NaN`` and ``Infinity``, which are not JSON."""
     return read_json(text, _STRICT)
 
 
 def exact_json(text: str) -> Any:
-    """Like `read_json`, but return numbers as int and Decimal, which compare exactly."""
+    """Return the value of a JSON text like `read_json`, with numbers as int and Decimal, which compare exactly."""
     return read_json(text, _EXACT)
 
 
 def member_of(text: str, name: str) -> str:
-    """Return the text of an object's member. Encoding the parsed value again would lose digits.
+    """Return the original JSON text of a member's value, or ``""`` if the object has no such member.
 
-    If several members have the name, the last counts, as in parsing. Returns "" if there is none.
+    Unlike encoding the parsed value again, this keeps all digits. If several members have the name, the last counts, as
+    in parsing. ``text`` must be a valid JSON object.
     """
     at = _after_space(text, text.index("{") + 1)
     found = ""

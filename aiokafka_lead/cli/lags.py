@@ -1,4 +1,4 @@
-"""Computes the lag of groups."""
+"""Computes the lag of consumer groups and share groups."""
 
 from __future__ import annotations
 
@@ -15,65 +15,67 @@ from .names import listed_groups
 from .session import Session
 
 _AT_ONCE = 32
-"""Number of groups that are queried at the same time."""
+"""Maximum number of groups whose offsets are requested at the same time."""
 
 OTHER_GROUPS = ""
-"""Name, in place of a group's, under which the failure of brokers is reported whose groups are unknown."""
+"""Key, in place of a group id, for the error of brokers that did not answer and whose groups are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """A group's position in a partition."""
+    """Position and lag of a group in a partition."""
 
     group: str
     where: TopicPartition
     committed: int | None
-    """The committed offset; for a share group, the start of its records."""
+    """The committed offset, or the start offset of a share group; None if there is none."""
     end: int | None
+    """The high watermark; None if it is unknown."""
     member: str | None
-    """The client that has the partition; for a share group, the clients."""
+    """The client id of the member with this partition. A share group may have several, separated by commas."""
     counted: int | None = None
-    """Lag as counted by the brokers of a share group, in which records after the first pending record may be done."""
+    """Lag that the brokers report for a share group. Records after the start offset may already be acknowledged, so
+    ``end - committed`` would be too large."""
     failure: KafkaError | None = None
-    """The reason why the end is unknown."""
+    """Reason why the end is unknown."""
 
     @property
     def lag(self) -> int | None:
-        """Number of remaining records; None if either end is unknown."""
+        """Number of offsets between the position and the end; None if either is unknown."""
         if self.counted is not None:
             return self.counted
         return None if self.committed is None or self.end is None else max(0, self.end - self.committed)
 
 
 class _Places:
-    """Data about groups before the ends of partitions are known."""
+    """Committed offsets and members of groups, before the ends of their partitions are known."""
 
     def __init__(self, timeout_ms: float) -> None:
         self.timeout_ms = timeout_ms
-        """Time limit of each request about groups."""
+        """Time limit in ms of each request about groups."""
         self.committed: dict[str, dict[TopicPartition, int | None]] = {}
         self.holders: dict[str, dict[TopicPartition, str]] = {}
         self.counted: dict[tuple[str, TopicPartition], int | None] = {}
         self.failures: dict[str, KafkaError] = {}
 
     def within_reach(self, described: Mapping[str, object]) -> list[str]:
-        """Return the groups whose coordinators have answered; note the errors of the others."""
+        """Return the groups whose coordinators have answered. Store the errors of the other groups in `failures`."""
         away = {name: each for name, each in described.items() if isinstance(each, KafkaError) and is_away(each)}
         self.failures |= away
         return [name for name in described if name not in away]
 
 
 def is_away(error: KafkaError) -> bool:
-    """Return True if no broker has answered in time."""
+    """Return True if the error means that a broker is unreachable or did not answer in time."""
     return exit_code(error) is ExitCode.UNREACHABLE
 
 
 async def lag_of_groups(
     session: Session, admin: AdminClient, groups: Iterable[str] | None = None
 ) -> tuple[list[PartitionLag], dict[str, KafkaError]]:
-    """Return every partition in which a group has an offset or a member, sorted by group, and errors of groups.
+    """Return the lag in each partition in which a group has an offset or a member, and the errors of groups.
 
-    Without names: every group of consumers that commits offsets, and every share group.
+    If ``groups`` is None, the result contains every share group, and every other group that commits offsets.
     """
     listing, unasked = await listed_groups(session, admin)
     listed = {group.group_id: group for group in listing}
@@ -122,7 +124,7 @@ async def _look_at_consumers(admin: AdminClient, names: Sequence[str], places: _
         if name in places.failures:
             continue
         if isinstance(found, GroupIdNotFoundError) and places.committed[name]:
-            continue  # an older broker may not describe a group that only has offsets
+            continue  # older brokers do not describe a group that has offsets but never had members
         if isinstance(found, KafkaError):
             places.failures[name] = found
             continue
@@ -174,6 +176,6 @@ async def _each(ask: Callable[[str], Awaitable[None]], names: Iterable[str], fai
 async def _ends(
     admin: AdminClient, partitions: Iterable[TopicPartition]
 ) -> Mapping[TopicPartition, OffsetAndTimestamp | KafkaError | None]:
-    """Return the ends of partitions, or an error if a partition is gone or has no leader."""
+    """Return the end of each partition, or an error if the partition does not exist or has no leader."""
     wanted = dict.fromkeys(partitions, int(OffsetSpec.LATEST))
     return await outcomes_of(admin.list_offsets(wanted, timeout_ms=5000)) if wanted else {}

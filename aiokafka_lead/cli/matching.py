@@ -1,4 +1,4 @@
-"""Filters records by expressions on text or bytes, and by conditions on fields of JSON."""
+"""Filters records with regular expressions, and with conditions on fields of JSON."""
 
 from __future__ import annotations
 
@@ -15,16 +15,30 @@ from .._records.record import ConsumerRecord
 from ..errors import ConfigError
 from .json_text import exact_json
 
-KeyMatch = Annotated[str | None, typer.Option("--key", help="Only keys in which this expression occurs.")]
-ValueMatch = Annotated[str | None, typer.Option("--value", help="Only values in which it occurs.")]
+KeyMatch = Annotated[
+    str | None, typer.Option("--key", metavar="REGEX", help="Only records whose key contains a match.")
+]
+ValueMatch = Annotated[
+    str | None, typer.Option("--value", metavar="REGEX", help="Only records whose value contains a match.")
+]
 HeaderMatch = Annotated[
     list[str] | None,
-    typer.Option("--header", metavar="NAME[=REGEX]", help="Only records with such a header; may be repeated."),
+    typer.Option(
+        "--header",
+        metavar="NAME[=REGEX]",
+        help="Only records with this header, and a match in its value; may be repeated.",
+    ),
 ]
-MatchBytes = Annotated[bool, typer.Option("--match-bytes", help="Expressions are of bytes, not of text in UTF-8.")]
+MatchBytes = Annotated[
+    bool, typer.Option("--match-bytes", help="Regular expressions search bytes instead of UTF-8 text.")
+]
 Where = Annotated[
     list[str] | None,
-    typer.Option("--where", metavar="CONDITION", help="Like 'value.amount > 10'; may be repeated: all must hold."),
+    typer.Option(
+        "--where",
+        metavar="CONDITION",
+        help="Only records for which this is true, such as 'value.amount > 10'; may be repeated (all must be true).",
+    ),
 ]
 
 Record = ConsumerRecord[Any, Any]
@@ -45,10 +59,10 @@ _STEP = re.compile(r"\.([^\s.\[\]]+)|\[(\d+)\]|\[(\"(?:[^\"\\]|\\.)*\")\]")
 def matching(
     key: str | None, value: str | None, headers: Iterable[str], conditions: Iterable[str], *, in_bytes: bool
 ) -> Wanted:
-    """Return a function that returns True for records that match all these expressions and conditions.
+    """Return a predicate for records that match all these regular expressions and conditions.
 
-    Regular expressions search the text, with U+FFFD in place of invalid UTF-8, or the bytes if ``in_bytes`` is True.
-    Raises `ConfigError` if an expression or a condition is invalid.
+    Regular expressions search the text, in which U+FFFD replaces invalid UTF-8, or with ``in_bytes`` the bytes. Raises
+    `ConfigError` if an expression or a condition is invalid.
     """
     search = _in_bytes if in_bytes else _in_text
     checks: list[Wanted] = []
@@ -73,7 +87,7 @@ def _in_text(option: str, expression: str) -> Callable[[bytes], bool]:
     try:
         search = re.compile(expression).search
     except re.error as error:
-        raise ConfigError(f"{option}: {expression!r} is no regular expression: {error}") from None
+        raise ConfigError(f"{option}: {expression!r} is not a valid regular expression: {error}") from None
     return lambda content: search(content.decode("utf-8", "replace")) is not None
 
 
@@ -81,22 +95,25 @@ def _in_bytes(option: str, expression: str) -> Callable[[bytes], bool]:
     try:
         search = re.compile(expression.encode("utf-8", "surrogateescape")).search
     except re.error as error:
-        raise ConfigError(f"{option}: {expression!r} is no regular expression: {error}") from None
+        raise ConfigError(f"{option}: {expression!r} is not a valid regular expression: {error}") from None
     return lambda content: search(content) is not None
 
 
 def condition(text: str) -> Wanted:
-    """Return a function for a condition, such as ``value.amount > 10`` or ``value.items[0].id != null``."""
+    """Return a predicate for a condition of ``--where``, such as ``value.amount > 10``. Raises `ConfigError`."""
     found = _CONDITION.fullmatch(text)
     if found is None:
-        raise ConfigError(f"--where: {text!r} is no condition like value.amount > 10: PATH, one of {_known()}, VALUE")
+        raise ConfigError(
+            f"--where: {text!r} is not a condition; write PATH OPERATOR VALUE, such as value.amount > 10, with one of"
+            f" the operators {_known()}"
+        )
     read = _root(found["root"])
     steps: list[str | int] = [_step(*groups) for groups in _STEP.findall(found["path"])]
     operator, value = found["operator"], found["value"]
     if found["root"] in (*_NUMBERS, "topic") and steps:
-        raise ConfigError(f"--where: there is nothing inside {found['root']}")
+        raise ConfigError(f"--where: {found['root']} has no fields")
     if found["root"] in _NUMBERS and operator != "=~" and not _is_number(_wanted(value)):
-        raise ConfigError(f"--where: {found['root']} is a number, and {value!r} is none")
+        raise ConfigError(f"--where: {found['root']} must be compared with a number, not {value!r}")
     compare = _matches(value) if operator == "=~" else _comparison(operator, value)
 
     def agrees(record: Record) -> bool:
@@ -114,14 +131,14 @@ def _step(name: str, number: str, quoted: str) -> str | int:
 
 
 def _root(name: str) -> Callable[[Record], Any]:
-    """Return the start of a path: for keys and values, JSON if there is a path into it or it is a number, else text."""
+    """Return a function for the first name of a path. Keys, values and headers are JSON if possible, otherwise text."""
     if name in ("key", "value"):
         return lambda record: _content(record.key if name == "key" else record.value)
     if name == "headers":
         return lambda record: {header: _content(content) for header, content in record.headers}
     if name in ("topic", *_NUMBERS):
         return lambda record: getattr(record, name)
-    raise ConfigError(f"--where: {name!r} is none of key, value, headers, topic, partition, offset, timestamp_ms")
+    raise ConfigError(f"--where: {name!r} is not one of key, value, headers, topic, partition, offset, timestamp_ms")
 
 
 def _content(content: bytes | None) -> Any:
@@ -139,7 +156,7 @@ def _json(text: str, otherwise: Any) -> Any:
 
 
 def _at(found: Any, steps: Sequence[str | int]) -> Any:
-    """Return the value at a path; None if there is none."""
+    """Return the value at a path, or None if it does not exist."""
     for step in steps:
         if isinstance(found, dict):
             found = found.get(str(step))
@@ -151,10 +168,13 @@ def _at(found: Any, steps: Sequence[str | int]) -> Any:
 
 
 def _matches(text: str) -> Callable[[Any], bool]:
-    """Return a function that searches for an expression, which may be in double quotes, as JSON or as it is."""
+    """Return a predicate that searches for a regular expression, which may be in double quotes. Raises `ConfigError`.
+
+    A quoted expression that is valid JSON is decoded as JSON.
+    """
     quoted = len(text) > 1 and text[0] == text[-1]
     if quoted and text[0] == "'":
-        raise ConfigError(f"--where: write the expression {text} without quotes, or in double quotes")
+        raise ConfigError(f"--where: write the regular expression {text} without quotes, or in double quotes")
     expression = text
     if quoted and text[0] == '"':
         found = _json(text, None)
@@ -162,23 +182,23 @@ def _matches(text: str) -> Callable[[Any], bool]:
     try:
         search = re.compile(expression).search
     except re.error as error:
-        raise ConfigError(f"--where: {text!r} is no regular expression: {error}") from None
+        raise ConfigError(f"--where: {text!r} is not a valid regular expression: {error}") from None
     return lambda found: found is not None and search(_text(found)) is not None
 
 
 def _wanted(text: str) -> Any:
-    """Return the value of JSON, or a word; raise `ConfigError` for anything else, which would match nothing."""
+    """Return the value of a condition: JSON, or a word without quotes. Raises `ConfigError` for any other text."""
     try:
         return exact_json(text)
     except ValueError:
         pass
     if text in _PYTHON:
-        raise ConfigError(f'--where: {text} is no JSON: write {_PYTHON[text]}, or "{text}" for a text')
+        raise ConfigError(f'--where: {text} is not JSON; write {_PYTHON[text]}, or "{text}" for a string')
     if _WORD.fullmatch(text):
         return text
     as_json = json.dumps(text[1:-1] if text[:1] == text[-1:] == "'" else text, ensure_ascii=False)
     raise ConfigError(
-        f"--where: {text!r} is neither JSON nor a word: write {as_json} for a text, and one --where for each condition"
+        f"--where: {text!r} is neither JSON nor a word; write {as_json} for a string, and a --where for each condition"
     )
 
 
@@ -187,13 +207,13 @@ def _comparison(operator: str, text: str) -> Callable[[Any], bool]:
     wanted = _wanted(text)
     word = wanted if isinstance(wanted, str) else text
     if operator not in ("==", "!=") and not isinstance(wanted, str) and not _is_number(wanted):
-        raise ConfigError(f"--where: {operator} takes a number or a text, not {text}")
+        raise ConfigError(f"--where: {operator} takes a number or a string, not {text}")
 
     def agrees(found: Any) -> bool:
         if _is_number(wanted) and _is_number(number := _json(found, found) if isinstance(found, str) else found):
-            return compare(number, wanted)  # decimals of Avro and long integers of Protobuf are text in JSON
+            return compare(number, wanted)  # Avro's decimals and Protobuf's long integers are strings in JSON
         if operator in ("==", "!="):
-            # A number may be meant as a word, for example an id in a key.
+            # A value that looks like a number may be meant as a string, for example an id that is a key.
             comparable = found is None or wanted is None or type(found) is type(wanted)
             return compare(found, wanted) if comparable else compare(_text(found), word)
         return isinstance(found, str) and isinstance(wanted, str) and compare(found, wanted)

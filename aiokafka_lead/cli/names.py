@@ -1,4 +1,4 @@
-"""Items requested by name, some of which may not exist."""
+"""Reports topics and groups that do not exist, with suggestions, while the command continues with the others."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ V = TypeVar("V")
 
 
 def close_to(name: str, names: Iterable[str]) -> str:
-    """Return ``"; did you mean 'orders'?"``, or an empty text if no name is close."""
+    """Return a suggestion such as ``"; did you mean 'orders'?"``, or ``""`` if no name is similar."""
     by_lower = {each.lower(): each for each in names}
     found = difflib.get_close_matches(name.lower(), by_lower, n=3)
     return f"; did you mean {' or '.join(repr(by_lower[each]) for each in found)}?" if found else ""
 
 
 async def succeeded(session: Session, admin: AdminClient, call: Awaitable[Mapping[K, V]]) -> dict[K, V]:
-    """Return the successful items of an admin call. Report failed items, and make the command fail at its end."""
+    """Return the results of an admin call without failed items, which are reported and make the command fail."""
     outcomes = await outcomes_of(call)
     await told(session, admin, _failures(outcomes))
     return {name: each for name, each in outcomes.items() if not isinstance(each, KafkaError)}
 
 
 async def done_of(session: Session, admin: AdminClient, call: Awaitable[None], names: Iterable[str]) -> list[str]:
-    """Return the names for which a call without a result succeeded; report failed names."""
+    """Return the names for which an admin call without results succeeded. Reports the other names."""
     try:
         await call
     except KafkaError as error:
@@ -44,7 +44,7 @@ async def done_of(session: Session, admin: AdminClient, call: Awaitable[None], n
 
 
 async def told(session: Session, admin: AdminClient, failures: Mapping[K, KafkaError]) -> None:
-    """Report each item that failed, with names that are close to a missing name."""
+    """Report each failed item, with similar names if its topic or group does not exist."""
     topics: list[str] | None = None
     groups: list[str] | None = None
     for item, error in failures.items():
@@ -68,7 +68,7 @@ def _name(item: object) -> str:
 
 
 async def explained(session: Session, error: KafkaError) -> KafkaError | Failed:
-    """If topics or groups are missing, report each failed item, with similar names. Return the error to raise."""
+    """Return the error to raise. If topics or groups are missing, first report each failed item as `told` does."""
     failures = _failures(error.outcomes or {})
     if not any(isinstance(each, (UnknownTopicOrPartitionError, GroupIdNotFoundError)) for each in failures.values()):
         return error
@@ -78,7 +78,7 @@ async def explained(session: Session, error: KafkaError) -> KafkaError | Failed:
 
 
 async def described_topics(session: Session, admin: AdminClient, names: Iterable[str]) -> dict[str, TopicDescription]:
-    """Return the topics that exist, and report missing topics. Raises `Failed` if no topic exists."""
+    """Return descriptions of the existing topics, and report missing topics. Raises `Failed` if none exists."""
     found = await succeeded(session, admin, admin.describe_topics(list(dict.fromkeys(names))))
     if not found:
         session.raise_failures()
@@ -86,12 +86,12 @@ async def described_topics(session: Session, admin: AdminClient, names: Iterable
 
 
 async def missing_topic(admin: AdminClient, name: str) -> Failed:
-    """Return the error to raise for a missing topic."""
+    """Return the error for a missing topic, with similar names."""
     return Failed(_absent("topic", name, await _topics(admin)))
 
 
 async def missing_group(session: Session, admin: AdminClient, name: str, otherwise: str) -> Failed:
-    """Return the error to raise for a missing group; if the group exists, the error has the text ``otherwise``."""
+    """Return the error for a missing group, with similar names, or with the text ``otherwise`` if the group exists."""
     known = await _groups(session, admin)
     return Failed(otherwise if name in known else _absent("group", name, known))
 
@@ -101,7 +101,7 @@ def _absent(kind: str, name: str, known: Iterable[str]) -> str:
 
 
 async def listed_groups(session: Session, admin: AdminClient) -> tuple[list[GroupListing], KafkaError | None]:
-    """Return the groups, and the error of brokers that cannot be asked in time: it does not hide the others' groups."""
+    """Return the groups, and an error if some brokers did not answer in time, whose groups are then missing."""
     found: list[GroupListing] = []
     try:
         async for group in admin.list_groups(timeout_ms=session.options["request_timeout_ms"]):
@@ -114,7 +114,7 @@ async def listed_groups(session: Session, admin: AdminClient) -> tuple[list[Grou
 
 
 async def _groups(session: Session, admin: AdminClient) -> list[str]:
-    """Return the names of groups, for suggestions: their absence must not hide the failures to report."""
+    """Return the ids of groups for suggestions, or an empty list if they cannot be requested."""
     try:
         return [group.group_id for group in (await listed_groups(session, admin))[0]]
     except KafkaError:

@@ -1,4 +1,4 @@
-"""Output of commands: tables and sentences for people, JSON for programs; messages go to stderr."""
+"""Output of commands: results as tables or JSON on stdout, and messages on stderr."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from .failures import Failed
 from .streams import Stderr, Stdout, visible
 
 _MARK_WIDTH = 8
-"""Width of the mark before a text, which is a finding's level."""
+"""Number of columns for the mark of `Output.marked`."""
 
 _ANY_WIDTH = 1_000_000
-"""Width if the output is not a terminal: a row has one line, however long."""
+"""Console width if the output is not a terminal, so that Rich never breaks a row."""
 
 
 def table(
     rows: Sequence[Mapping[str, Any]], columns: Sequence[str], title: str | None = None, *, in_lines: bool = False
 ) -> Table:
-    """Return rows for people: numbers right-aligned, and brokers' texts not interpreted as markup.
+    """Return a table with numbers right-aligned, and without interpreting cells as Rich markup.
 
-    ``in_lines``: each row has one line, for displays that are redrawn. At a terminal, names that are too long are cut.
+    With ``in_lines``, each row takes one line, as live displays need. On a terminal, long names are then truncated.
     """
     made = Table(*[], title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for column in columns:
@@ -58,9 +58,9 @@ def _cell(value: Any) -> str:
 
 
 class Output:
-    """Destination of a command's results. ``as_json`` prints JSON instead of tables.
+    """Destination of a command's results and messages. With ``as_json``, results are JSON instead of tables.
 
-    All output is kept until `drain`, which long-running commands call themselves.
+    Output is buffered until `drain`. The end of a command drains it; long-running commands also drain it in between.
     """
 
     def __init__(self, *, as_json: bool) -> None:
@@ -73,19 +73,22 @@ class Output:
 
     @property
     def height(self) -> int | None:
-        """Number of lines of the terminal; None if results go elsewhere."""
+        """Number of lines of the terminal; None if stdout is not a terminal."""
         return self.console.height if self.console.is_terminal else None
 
     async def drain(self) -> None:
-        """Write all output, messages first, and wait until it is written. Raises the errors of `Stdout.drain`."""
+        """Write all buffered output, messages first, and wait until it is written. Raises as `Stdout.drain` does."""
         await self.stderr.drain()
         try:
             await self.stdout.drain()
         except Failed as failed:
-            raise Failed(f"{failed}{self._done and '; it would say: '}{self._done}") from None
+            raise Failed(f"{failed}{self._done and '; the result was: '}{self._done}") from None
 
     def rows(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str], empty: str) -> None:
-        """Print a table of results, or a JSON array of objects with all data of the rows."""
+        """Print a table with these columns, or a JSON array of the whole rows.
+
+        If there are no rows, a table is replaced with the message ``empty`` on stderr.
+        """
         found = list(rows)
         if self.as_json:
             self.json(found)
@@ -95,19 +98,22 @@ class Output:
             self.note(empty)
 
     def note_rows(self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-        """Print a table that is not a result."""
+        """Print a table on stderr."""
         self._show(self.notes, table(rows, columns))
 
     def json(self, value: Any) -> None:
-        """Print a JSON document."""
+        """Print a JSON document on several lines."""
         self.stdout.write_json(json.dumps(value, indent=2, default=str, ensure_ascii=False) + "\n")
 
     def json_line(self, value: Any) -> None:
-        """Print a JSON document on a single line, as part of a sequence."""
+        """Print a JSON document on a single line."""
         self.stdout.write_json(json.dumps(value, default=str, ensure_ascii=False) + "\n")
 
     def done(self, text: str, **facts: Any) -> None:
-        """Report a change that was made. If stdout cannot be written, the error of `drain` contains this text."""
+        """Report a completed change: ``text``, or with ``as_json`` the object ``facts``.
+
+        If stdout cannot be written, the error of `drain` contains the text.
+        """
         self._done = text
         if self.as_json:
             self.json(facts)
@@ -115,7 +121,7 @@ class Output:
             self.console.print(escape(visible(text)), soft_wrap=True)
 
     def marked(self, mark: str, style: str, text: str) -> None:
-        """Print a text after a mark; lines too long for a terminal continue below the text."""
+        """Print a mark and a text. On a terminal, long texts are wrapped and indented."""
         if self.console.is_terminal:
             row = Table.grid(Column(width=_MARK_WIDTH), Column(overflow="fold"))
             row.add_row(f"[{style}]{mark}[/]" if style else mark, escape(visible(text)))
@@ -124,21 +130,21 @@ class Output:
             self.stdout.write(f"{mark:{_MARK_WIDTH}}{text}\n")
 
     def note(self, text: str) -> None:
-        """Print a message that is not a result."""
+        """Print a message on stderr."""
         self.notes.print(escape(visible(text)))
 
     def hint(self, text: str) -> None:
-        """Print a hint for a waiting person, only at a terminal."""
+        """Print a message on stderr, only if stdout and stderr are terminals."""
         if self.notes.is_terminal and self.console.is_terminal:
             self.note(text)
 
     def error(self, text: str) -> None:
-        """Print why the command failed."""
+        """Print an error message on stderr."""
         self.notes.print(f"[bold red]error:[/] {escape(visible(text))}")
 
     @contextmanager
     def live(self) -> Iterator[Callable[[RenderableType], Awaitable[None]]]:
-        """Show a sequence of displays: at a terminal each replaces the previous display, elsewhere it follows below."""
+        """Return a function that shows a display. On a terminal, each display replaces the previous one."""
         if not self.console.is_terminal:
 
             async def show(shown: RenderableType) -> None:
@@ -160,7 +166,7 @@ class Output:
             self.console.print(live.get_renderable())
 
     def progress(self, *, wanted: bool) -> AbstractContextManager[Progress | None]:
-        """Return a progress bar on stderr for long work, only at a terminal."""
+        """Return a progress bar on stderr; None in place of the bar if it is not wanted or stderr is not a terminal."""
         if not wanted or not self.notes.is_terminal:
             return nullcontext()
         return Progress(
@@ -190,5 +196,5 @@ class Output:
 
 
 def _console(stream: Any) -> Console:
-    terminal = stream.isatty()  # otherwise Rich obeys FORCE_COLOR, and redraws lines of a file
+    terminal = stream.isatty()  # left to itself, Rich obeys FORCE_COLOR and writes control sequences into a file
     return Console(file=stream, force_terminal=terminal, highlight=False, width=None if terminal else _ANY_WIDTH)

@@ -1,4 +1,4 @@
-"""Parts of topics with a start and an end, and the notation of times."""
+"""Ranges of offsets to read, given as offsets or times, and the notation of times and durations."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .names import described_topics
 from .session import Session
 
 NO_TIME = -1
-"""The timestamp of a record that has no time."""
+"""Timestamp of a record without a time."""
 
 _LAST_MS = 2**63 - 1
 _DIGITS_OF_DATE = 8
 _DIGITS_OF_SECONDS = 10
-"""From 2001 to 2286. Milliseconds with so few digits are of 1970, when no record was written."""
+"""Numbers with 10 digits are seconds, of the years 2001 to 2286. As milliseconds they would be in early 1970."""
 
 _EPOCH = datetime(1970, 1, 1)
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
@@ -33,9 +33,9 @@ _DURATION = re.compile(rf"(?:{_PART.pattern})+")
 
 
 def duration(text: str) -> timedelta:
-    """Parse ``"2h"``, ``"1d12h"``, ``"90s"``, ``"250ms"``."""
+    """Parse a duration such as ``"2h"``, ``"1d12h"``, ``"90s"`` or ``"250ms"``. Raises `ConfigError`."""
     if not _DURATION.fullmatch(text):
-        raise ConfigError(f"{text!r} is no duration like 90s, 2h or 1d12h")
+        raise ConfigError(f"{text!r} is not a duration such as 90s, 2h or 1d12h")
     try:
         return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text)))
     except OverflowError:
@@ -43,7 +43,7 @@ def duration(text: str) -> timedelta:
 
 
 def span(option: str, text: str) -> float:
-    """Return the seconds of an option that takes a duration; a plain number means seconds."""
+    """Return the value in seconds of an option that takes a duration or a number of seconds."""
     try:
         return duration(f"{text}s" if text.replace(".", "", 1).isdigit() else text).total_seconds()
     except ConfigError as error:
@@ -51,7 +51,7 @@ def span(option: str, text: str) -> float:
 
 
 def seconds(option: str, text: str | None) -> float | None:
-    """Do the same for an option that may be missing, but not be 0."""
+    """Return the value in seconds of an option that must not be 0, or None if it was not given."""
     if text is None:
         return None
     found = span(option, text)
@@ -61,23 +61,26 @@ def seconds(option: str, text: str | None) -> float | None:
 
 
 def pause(interval: str) -> float:
-    """Return the seconds between two samples of a live display."""
+    """Return the value of ``--interval`` in seconds."""
     return seconds("--interval", interval) or 0.0
 
 
 def moment_ms(text: str) -> int:
-    """Return a time in milliseconds since 1970: from a duration before now, an ISO 8601 time, or a number.
+    """Return a time in milliseconds since 1970.
 
-    A number is of milliseconds, or of seconds if it has 10 digits.
+    ``text`` is a duration before now, an ISO 8601 time, or a number of milliseconds since 1970 (of seconds if it has 10
+    digits). Raises `ConfigError`.
     """
     if _DURATION.fullmatch(text):
         return max(0, int((time.time() - duration(text).total_seconds()) * 1000))
     try:
         found = _since_1970(text) if text.isdecimal() else _date_ms(text)
     except (ValueError, OverflowError):
-        raise ConfigError(f"{text!r} is no time: write 2h (ago), 2026-11-23T10:00 or milliseconds since 1970") from None
+        raise ConfigError(
+            f"{text!r} is not a time; write 2h (2 hours ago), 2026-11-23T10:00, or milliseconds since 1970"
+        ) from None
     if found > _LAST_MS:
-        raise ConfigError(f"{text!r} is too late: times are milliseconds since 1970, of 64 bits")
+        raise ConfigError(f"{text!r} is too late: a time must fit in 64 bits as milliseconds since 1970")
     return max(0, found)
 
 
@@ -97,7 +100,7 @@ def _date_ms(text: str) -> int:
 
 
 def shown_time(timestamp_ms: int) -> str:
-    """Return a time for people, in UTC: ``-`` for none, and milliseconds since 1970 beyond the year 9999."""
+    """Return a timestamp as ISO 8601 in UTC, ``-`` if there is none, or as milliseconds beyond the year 9999."""
     if timestamp_ms == NO_TIME:
         return "-"
     try:
@@ -111,9 +114,9 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Part:
-    """The part of the topics that a command reads: a start and an end offset for each partition.
+    """Range of offsets to read in each partition, from ``first`` up to, but not including, ``last``.
 
-    If ``last`` is None, it has no end. ``open`` contains the partitions that have not been read to their end yet.
+    If ``last`` is None, reading never ends. ``open`` contains the partitions that are not read to their end yet.
     """
 
     def __init__(
@@ -122,22 +125,25 @@ class Part:
         last: Mapping[TopicPartition, int] | None,
         counts: Mapping[str, int] | None = None,
     ) -> None:
-        """``counts``: the numbers of partitions of the topics whose later partitions belong to the part as well."""
+        """Create a range.
+
+        ``counts`` maps topics to their present number of partitions. `grow` adds later partitions of these topics.
+        """
         self.first = first
         self.last = last
         self._counts = dict(counts or {})
         self.open = {where for where in first if last is None or first[where] < last[where]}
         self.total = None if last is None else sum(last[where] - first[where] for where in self.open)
-        """Number of offsets, some of which may have no record."""
+        """Number of offsets in the range, some of which may have no record; None if it has no end."""
 
     def begin(self, consumer: Consumer[Any, Any]) -> None:
-        """Make the consumer read from the start of the part."""
+        """Assign the partitions to the consumer, and seek to their starts."""
         consumer.assign(self.open)
         for where in self.open:
             consumer.seek(where, self.first[where])
 
     def grow(self, consumer: Consumer[Any, Any]) -> list[TopicPartition]:
-        """Make the consumer also read partitions that were created since the start; return them."""
+        """Assign partitions that were created since the last call to the consumer, and return them."""
         topics = consumer._client.metadata.snapshot.topics
         new: list[TopicPartition] = []
         for name, before in self._counts.items():
@@ -152,12 +158,12 @@ class Part:
         return new
 
     async def batch(self, consumer: Consumer[Any, Any]) -> list[Record]:
-        """Return the next records before the end, or an empty list if none arrive within half a second."""
+        """Return the next records of the range, or an empty list if none arrive within half a second."""
         found = await consumer.getmany(timeout_ms=500)
         last = self.last
         if last is None:
             return [record for records in found.values() for record in records]
-        # The last records before the end may be transaction markers, which are never delivered.
+        # Compare positions and not offsets of records: the range may end with transaction markers, which are skipped.
         for where in list(self.open):
             if await consumer.position(where) >= last[where]:
                 self.open.discard(where)
@@ -166,7 +172,7 @@ class Part:
 
 
 def isolation(*, committed: bool) -> dict[str, Any]:
-    """Return the consumer's option."""
+    """Return the consumer option ``isolation_level``."""
     return {"isolation_level": "read_committed" if committed else "read_uncommitted"}
 
 
@@ -179,11 +185,12 @@ async def part_of(
     *,
     committed: bool,
 ) -> Part:
-    """Return the part between two places; report missing topics, and raise `Failed` if none exists.
+    """Return the range to read. Reports missing topics, and raises `Failed` if none of the topics exists.
 
-    ``offset``: ``beginning``, ``end``, an offset, ``-N`` for the last N records, ``@TIME`` for the first at or after a
-    time. ``until``: the current ``end``, an offset or ``@TIME``; None never ends. ``committed``: the end is before the
-    first open transaction.
+    ``offset`` is the start: ``beginning``, ``end``, an offset, ``-N`` for N offsets before the end, or ``@TIME`` for
+    the first record at or after a time. ``until`` is the end: ``end`` (at the time of this call), an offset or
+    ``@TIME``; None reads without end. With ``committed``, ``end`` is the last stable offset, before the first open
+    transaction. ``numbers`` limits the range to these partitions.
     """
     async with session.admin() as admin:
         described = await described_topics(session, admin, topics)
@@ -196,7 +203,7 @@ async def part_of(
         there = {where.partition for where in leaders}
         missing = [number for number in numbers or () if number not in there]
         if missing:
-            raise ConfigError(f"--partition: {', '.join(described)} has no partition {missing[0]}")
+            raise ConfigError(f"--partition: topic {', '.join(described)} has no partition {missing[0]}")
         reading = _Reading(session, admin, leaders)
         ends = await reading.named(OffsetSpec.LATEST, committed=committed)
         first = await _beginnings(reading, offset, ends)
@@ -209,22 +216,22 @@ async def part_of(
 
 
 class _Reading:
-    """The partitions to read, without those whose offsets are unavailable, which it reports."""
+    """Partitions to read. Reports and removes partitions whose offsets cannot be requested."""
 
     def __init__(self, session: Session, admin: AdminClient, leaders: Mapping[TopicPartition, int]) -> None:
         self.partitions = list(leaders)
         self._session = session
         self._admin = admin
-        none = "there is no leader"  # a request would wait for one
+        none = "the partition has no leader"  # not requested, because the request would wait for a leader
         self._leave_out({where: (none, ExitCode.FAILED) for where, leader in leaders.items() if leader < 0})
 
     async def named(self, spec: OffsetSpec, *, committed: bool = False) -> dict[TopicPartition, int]:
-        """Return the offset of each partition; leave out those without an answer."""
+        """Return the earliest or latest offset of each partition."""
         found = await self.offsets(int(spec), committed=committed)
         return {where: offset or 0 for where, offset in found.items()}
 
     async def offsets(self, at: int, *, committed: bool = False) -> dict[TopicPartition, int | None]:
-        """The same at a time, or None if there is no later record."""
+        """Return the offset of each partition at a time in ms, or None if the partition has no later record."""
         if not self.partitions:
             return {}
         found = await outcomes_of(
@@ -246,7 +253,7 @@ class _Reading:
         self.partitions = [where for where in self.partitions if where not in reasons]
         for why in dict.fromkeys(reasons.values()):
             names = [f"{where.topic}-{where.partition}" for where in sorted(reasons) if reasons[where] == why]
-            self._session.fail(f"not read: {some_of(names)}: {why[0]}", why[1])
+            self._session.fail(f"{some_of(names)} not read: {why[0]}", why[1])
 
 
 async def _beginnings(
@@ -278,7 +285,7 @@ async def _endings(reading: _Reading, place: str, ends: Mapping[TopicPartition, 
 async def _by_name_or_time(
     reading: _Reading, place: str, ends: Mapping[TopicPartition, int]
 ) -> Mapping[TopicPartition, int] | None:
-    """Return the offsets at ``end`` or ``@TIME``, which may be a start or an end; None for other places."""
+    """Return the offsets for ``end`` or ``@TIME``; None for other notations."""
     if place in ("end", "latest"):
         return ends
     if not place.startswith("@"):

@@ -1,4 +1,4 @@
-"""``aiokafka-lead produce``: writes records from standard input."""
+"""``aiokafka-lead produce``: sends records that it reads from standard input."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from .writing import topic_to_write, writing
 
 _FIELDS = ("key", "value", "headers", "partition", "timestamp_ms")
 _KNOWN = {*_FIELDS, "key_as", "value_as", "key_base64", "value_base64", "topic", "offset"}
-"""Accepted members: everything that ``consume --json`` prints. The origin of a record is ignored."""
+"""Accepted members: everything that ``consume --json`` prints. ``topic`` and ``offset`` are ignored."""
 
 _FORMS = ("text", "json", "hex", "base64")
 
 
 def record_of(line: bytes, number: int, by_schema: Container[str] = ()) -> dict[str, Any]:
-    """Return the arguments of `Producer.send` from a line; raise `Failed`, which names the line.
+    """Return the keyword arguments of `Producer.send` for a line of JSON. Raises `Failed`, which names the line.
 
-    ``by_schema`` contains "key" or "value" if that part is written with a schema. Its bytes are then JSON, also for a
-    string.
+    ``by_schema`` contains ``"key"`` or ``"value"`` if that part is encoded with a schema. Its bytes are then always
+    JSON: a string keeps its quotes.
     """
     try:
         text = line.decode("utf-8-sig")
@@ -41,11 +41,11 @@ def record_of(line: bytes, number: int, by_schema: Container[str] = ()) -> dict[
     except ValueError as error:
         raise Failed(f"line {number} is not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise Failed(f"line {number} is no JSON object")
+        raise Failed(f"line {number} is not a JSON object")
     for name in found:
         if name not in _KNOWN:
             near = close_to(name, _FIELDS)
-            raise Failed(f"line {number}: {name!r} is none of {', '.join(_FIELDS)}{near}")
+            raise Failed(f"line {number}: {name!r} is not one of {', '.join(_FIELDS)}{near}")
     record: dict[str, Any] = {name: found[name] for name in _FIELDS if found.get(name) is not None}
     try:
         for name in ("key", "value"):
@@ -56,8 +56,8 @@ def record_of(line: bytes, number: int, by_schema: Container[str] = ()) -> dict[
                 record[name] = content
         record["headers"] = _headers(record.get("headers", []))
     except UnicodeEncodeError:
-        raise Failed(f"line {number}: half of a surrogate pair is no text") from None
-    except (TypeError, ValueError) as error:  # TypeError: a header with a number of thousands of digits
+        raise Failed(f"line {number}: a string contains half of a surrogate pair") from None
+    except (TypeError, ValueError) as error:  # TypeError if a header is a number with thousands of digits
         raise Failed(f"line {number}: {error}") from None
     if record.get("timestamp_ms") == NO_TIME:
         del record["timestamp_ms"]
@@ -65,7 +65,7 @@ def record_of(line: bytes, number: int, by_schema: Container[str] = ()) -> dict[
 
 
 def _content(found: dict[str, Any], name: str, text: str) -> bytes | None:
-    """Return a key's or value's bytes: text as it is, and any other value as JSON."""
+    """Return the bytes of a key or value: a string in UTF-8, or the JSON text of any other value."""
     encoded = found.get(f"{name}_base64")
     value = found.get(name)
     if encoded is not None:
@@ -77,7 +77,7 @@ def _content(found: dict[str, Any], name: str, text: str) -> bytes | None:
         raise ValueError(f"{name}_as is one of {', '.join(_FORMS)}, not {form!r}")
     if form in ("hex", "base64"):
         if not isinstance(value, str):
-            raise ValueError(f"{name} is no text, though {name}_as says {form}")
+            raise ValueError(f"{name} must be a string, because {name}_as is {form}")
         return _from_hex(value) if form == "hex" else _from_base64(value)
     if form == "json" and name in found:
         return member_of(text, name).encode()
@@ -98,12 +98,12 @@ def _headers(found: Any) -> list[tuple[str, bytes | None]]:
     pairs = [[*pair] for pair in found.items()] if isinstance(found, dict) else found
     fine = isinstance(pairs, list) and all(isinstance(each, list) and len(each) == 2 for each in pairs)
     if not fine:
-        raise ValueError("headers are an object, or a list of pairs of a name and a value")
+        raise ValueError("headers must be an object, or a list of [name, value] pairs")
     made = []
     for name, value in pairs:
         if not isinstance(name, str):
-            raise ValueError(f"a header's name is text, not {json.dumps(name, default=str)}")
-        name.encode()  # half of a surrogate pair: the error names the line
+            raise ValueError(f"the name of a header must be a string, not {json.dumps(name, default=str)}")
+        name.encode()  # raises UnicodeEncodeError for half of a surrogate pair
         made.append((name, _given_header(value)))
     return made
 
@@ -127,12 +127,12 @@ def _from_hex(text: str) -> bytes:
     try:
         return bytes.fromhex(text)
     except ValueError:
-        raise ValueError(f"{text!r} is not hex") from None
+        raise ValueError(f"{text!r} is not hexadecimal") from None
 
 
 _LONGEST_LINE = 64_000_000
 _LINE_PER_RECORD = 4
-"""A line in base64 or with escapes is at most this many times longer than its record."""
+"""Maximum ratio of the length of a line to the size of its record, because of base64 and escapes."""
 
 
 def register(app: typer.Typer) -> None:
@@ -144,50 +144,59 @@ async def produce(
     session: Session,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to write to.")],
     key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-K", help="A line is a key, this, and a value.")
+        str | None,
+        typer.Option("--key-separator", "-K", help="Split each line into a key and a value at this text."),
     ] = None,
     key: Annotated[str | None, typer.Option("--key", "-k", help="The key of all records.")] = None,
     header: Annotated[
-        list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="Of all records; may be repeated.")
+        list[str] | None,
+        typer.Option("--header", "-H", metavar="NAME=VALUE", help="Add this header to all records; may be repeated."),
     ] = None,
     partition: Annotated[int | None, typer.Option("--partition", help="Write to this partition.")] = None,
     input_json: Annotated[
         bool,
-        typer.Option("--input-json", help="A line is a JSON object of key, value, headers, partition, timestamp_ms."),
+        typer.Option(
+            "--input-json",
+            help="Each line is a JSON object with key, value, headers, partition, timestamp_ms, as consume --json "
+            "prints it.",
+        ),
     ] = False,
     null_value: Annotated[
-        bool, typer.Option("--null-value", "-Z", help="An empty value is a null one: a tombstone.")
+        bool, typer.Option("--null-value", "-Z", help="Send an empty value as null (a tombstone).")
     ] = False,
     value_schema: Annotated[
         str | None,
         typer.Option(
             "--value-schema",
             metavar="FILE",
-            help="Values are JSON, written by this .avsc, .json or .proto, or the latest.",
+            help="Encode values, which are JSON, with the schema in this .avsc, .json or .proto file, or with 'latest' "
+            "of the schema registry.",
         ),
     ] = None,
-    key_schema: Annotated[str | None, typer.Option("--key-schema", metavar="FILE", help="The same of keys.")] = None,
+    key_schema: Annotated[
+        str | None, typer.Option("--key-schema", metavar="FILE", help="Encode keys with a schema, like --value-schema.")
+    ] = None,
     register: Annotated[
         bool,
-        typer.Option("--register", help="Register these schemas where they are missing."),
+        typer.Option("--register", help="Register the schemas of the files if they are not registered yet."),
     ] = False,
     compression: Compression = "none",
 ) -> None:
-    """Write a record for each line of standard input.
+    """Send each line of standard input as a record.
 
-    Ends with the input, when all are acknowledged.
+    Ends when the input ends and all records are acknowledged.
     """
     headers = [_header(text) for text in header or ()]
     if input_json and (key_separator is not None or key is not None):
-        raise ConfigError("--input-json excludes --key and --key-separator: a line says its own key")
+        raise ConfigError("--input-json excludes --key and --key-separator, because each line contains its key")
     if key is not None and key_separator is not None:
-        raise ConfigError("--key excludes --key-separator: each says where a key comes from")
+        raise ConfigError("--key excludes --key-separator: give only one of them")
     if key_schema is not None and key is None and key_separator is None and not input_json:
         raise ConfigError("--key-schema needs keys: --key, --key-separator or --input-json")
     if register and key_schema is None and value_schema is None:
         raise ConfigError("--register needs --value-schema or --key-schema")
     if key_separator == "":
-        raise ConfigError("--key-separator is empty: a line cannot be parted there")
+        raise ConfigError("--key-separator must not be empty")
     separator = None if key_separator is None else without_escapes("--key-separator", key_separator)
     constant = None if key is None else key.encode("utf-8", "surrogateescape")
     schemas: dict[str, FromJson] = {}
@@ -211,7 +220,7 @@ async def produce(
     async with session.producer(compression) as producer:
         await topic_to_write(session, producer, topic)
         if is_typed:
-            session.out.hint("each line is a record (Ctrl-D ends)")
+            session.out.hint("type one record per line (Ctrl-D to finish)")
         longest = max(_LONGEST_LINE, _LINE_PER_RECORD * session.options.get("max_request_size", 0))
         number = 0
         with session.out.progress(wanted=not is_typed) as progress:
@@ -245,9 +254,9 @@ async def _by_schema(schema: FromJson, content: bytes | None, topic: str, part: 
     try:
         return await schema.encode(content, topic, is_key=part == "key")
     except SchemaContentError as error:
-        raise Failed(f"line {number}: the {part} does not fit its schema: {error}") from None
+        raise Failed(f"line {number}: the {part} does not match its schema: {error}") from None
     except SchemaNotFoundError as error:
-        error.add_note("--register registers the schema of a file")
+        error.add_note("pass --register to register the schema of the file")
         raise
 
 
@@ -255,7 +264,7 @@ def _header(text: str) -> tuple[str, bytes]:
     name, separator, value = text.partition("=")
     if not separator:
         raise ConfigError(f"--header takes NAME=VALUE, not {text!r}")
-    name.encode()  # raises for bytes that are not UTF-8, which only the value may have
+    name.encode()  # raises UnicodeEncodeError if the name is not UTF-8; the value may be any bytes
     return name, value.encode("utf-8", "surrogateescape")
 
 
@@ -264,5 +273,5 @@ def _from_line(line: bytes, separator: bytes | None, key: bytes | None, number: 
         return {"key": key, "value": line}
     own, found, value = line.partition(separator)
     if not found:
-        raise Failed(f"line {number} has no key: there is no {separator.decode(errors='backslashreplace')!r} in it")
+        raise Failed(f"line {number} has no key: it does not contain {separator.decode(errors='backslashreplace')!r}")
     return {"key": own, "value": value}

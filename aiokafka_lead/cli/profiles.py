@@ -1,7 +1,7 @@
-"""Sources of the clients' options: the command line, the environment, a profile in a file, and a prompt.
+"""Reads the clients' options from the command line, the environment, a profile in a TOML file, and a password prompt.
 
-The first source with a value for an option counts. A secret is never read from the command line, which every user of
-the machine could see.
+The prompt has precedence over the command line, then follow the environment and the profile. Secrets are not accepted
+on the command line, because every user of the machine can read it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ENVIRONMENT_PREFIX = "AIOKAFKA_LEAD_"
 
 _SERVERS = "bootstrap_servers"
 _NAME = re.compile(r"[\w.-]*")
-"""The start of a text that may be a secret, so that no error may show the rest."""
+"""Matches the start of a text that may contain a secret. An error message shows only this start."""
 
 _FIELDS = {
     field.name: field
@@ -33,15 +33,16 @@ _FIELDS = {
 }
 _PROMPTED = "sasl_plain_password"
 _OTHERS = {f"{ENVIRONMENT_PREFIX}{name}" for name in ("CONFIG", "PROFILE", "TRACEBACK", "PURE", "WITHOUT")}
-"""Variables that are not options."""
+"""Environment variables with the prefix that are not options of clients."""
 
 
 def profile_path(environment: Mapping[str, str]) -> Path:
-    """Return the file of profiles: ``$AIOKAFKA_LEAD_CONFIG``, or ``config.toml`` in the config directory."""
+    """Return ``$AIOKAFKA_LEAD_CONFIG``, or by default ``~/.config/aiokafka-lead/config.toml``."""
     named = environment.get(f"{ENVIRONMENT_PREFIX}CONFIG")
     if named:
         return Path(named)
-    home = environment.get("HOME") or os.path.expanduser("~")  # unchanged for a user without an entry, as in containers
+    # Not `Path.home`, which raises an error for a user without a passwd entry, as in containers.
+    home = environment.get("HOME") or os.path.expanduser("~")
     return Path(environment.get("XDG_CONFIG_HOME") or f"{home}/.config") / "aiokafka-lead" / "config.toml"
 
 
@@ -54,29 +55,33 @@ def options_of(
     ask: Callable[[str], str] | None,
     note: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Return the options of clients, including ``bootstrap_servers``; raise `ConfigError`."""
+    """Return the options of clients from all sources. Raises `ConfigError` if an option is invalid.
+
+    ``settings`` are the values of ``--option``. ``ask`` prompts for the SASL password if it is not None. ``note``
+    reports environment variables with the prefix that are not options.
+    """
     options = _profile(profile or environment.get(f"{ENVIRONMENT_PREFIX}PROFILE"), profile_path(environment))
     variables = {ENVIRONMENT_PREFIX + name.upper(): name for name in _FIELDS}
     for variable, name in variables.items():
         text = environment.get(variable)
-        if text:  # templates of containers set variables to nothing
+        if text:  # container templates often set variables to an empty value
             options[name] = _value(name, text, _FIELDS[name])
     for variable in environment:
         if variable.startswith(ENVIRONMENT_PREFIX) and variable not in variables and variable not in _OTHERS:
-            note(f"{variable} has no effect: there is no such option{close_to(variable, variables)}")
+            note(f"{variable} is ignored: there is no such option{close_to(variable, variables)}")
     for setting in settings:
         name, separator, text = setting.partition("=")
         if not separator:
             shown = _NAME.match(name)[0]  # type: ignore[index]
-            raise ConfigError(f"--option takes NAME=VALUE; there is no = after {shown!r}")
+            raise ConfigError(f"--option takes NAME=VALUE; '=' is missing after {shown!r}")
         known = _FIELDS.get(name)
         if known is None:
             raise ConfigError(f"--option {name}: there is no such option{close_to(name, _FIELDS)}")
         if not known.repr and not _is_open(name, text):
             variable = ENVIRONMENT_PREFIX + name.upper()
             raise ConfigError(
-                f"{name} is a secret, which others can read on a command line:"
-                f" set {variable}, put it into a profile, or let --ask-password ask for it"
+                f"{name} is a secret, and other users can read the command line; set {variable}, put it into a profile,"
+                " or use --ask-password for the SASL password"
             )
         options[name] = _value(name, text, known)
     if servers is not None:
@@ -85,30 +90,31 @@ def options_of(
         options[_PROMPTED] = Secret(ask("Password: "))
     if not options.get(_SERVERS):
         raise ConfigError(
-            f"no cluster is named: give --bootstrap-servers, {ENVIRONMENT_PREFIX}{_SERVERS.upper()}, or a profile"
+            "no bootstrap servers are set; pass --bootstrap-servers,"
+            f" set {ENVIRONMENT_PREFIX}{_SERVERS.upper()}, or use a profile"
         )
     return options
 
 
 def _is_open(name: str, text: str) -> bool:
-    """Return True if this value of a secret option may be visible: a proxy's URL without a password."""
+    """Return True if this value of a secret option contains no secret: a proxy URL without a password."""
     return name == "proxy_url" and "@" not in text
 
 
 def _profile(name: str | None, path: Path) -> dict[str, Any]:
-    """Return a profile's options; without a name, the options of ``default`` if it exists."""
-    if not os.path.isfile(path):  # also False below another user's home, where `Path.is_file` may raise
+    """Return the options of a profile. The default is the profile ``default``, if it exists."""
+    if not os.path.isfile(path):  # unlike `Path.is_file`, False for a path in another user's home directory
         if name is not None:
-            raise ConfigError(f"profile {name!r}: there is no file {path}")
+            raise ConfigError(f"profile {name!r} not found: there is no file {path}")
         return {}
     try:
         content = tomllib.loads(path.read_text("utf-8-sig"))
     except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from None
+        raise ConfigError(f"cannot read {path}: {error}") from None
     profiles = content.pop("profiles", {})
     if content:
         raise ConfigError(
-            f"{path}: {next(iter(content))!r} is outside the tables [profiles.NAME], where options belong"
+            f"{path}: {next(iter(content))!r} is outside the tables [profiles.NAME]; move it into one of them"
         )
     if not isinstance(profiles, dict):
         raise ConfigError(f"{path}: 'profiles' must be a table of profiles")
@@ -116,8 +122,8 @@ def _profile(name: str | None, path: Path) -> dict[str, Any]:
     if found is None:
         if name is None:
             return {}
-        others = ", ".join(map(repr, profiles)) or "none at all"
-        raise ConfigError(f"{path} has no profile {name!r}, but {others}{close_to(name, profiles)}")
+        others = ", ".join(map(repr, profiles)) or "none"
+        raise ConfigError(f"{path} has no profile {name!r}; its profiles: {others}{close_to(name, profiles)}")
     if not isinstance(found, dict):
         raise ConfigError(f"{path}: profile {name or 'default'!r} must be a table of options")
     unknown = [option for option in found if option not in _FIELDS]
@@ -125,12 +131,14 @@ def _profile(name: str | None, path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: {unknown[0]} is not an option of a client{close_to(unknown[0], _FIELDS)}")
     secret = [option for option in found if not _FIELDS[option].repr]
     if secret and os.name == "posix" and path.stat().st_mode & 0o077:
-        raise ConfigError(f"{path} has a secret ({secret[0]}), and others may read it: chmod 600 {path}")
+        raise ConfigError(
+            f"{path} contains a secret ({secret[0]}), but other users can read the file; run: chmod 600 {path}"
+        )
     return {option: Secret(value) if option in secret else value for option, value in found.items()}
 
 
 def _value(name: str, text: str, field: dataclasses.Field[Any]) -> Any:
-    """Convert a text to a value of the type of the option's default."""
+    """Convert the text of an option to the option's type. Raises `ConfigError`."""
     kind = str(field.type)
     if name == "acks":
         return int(text) if text.lstrip("-").isdigit() else text

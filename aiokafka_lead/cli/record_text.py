@@ -1,4 +1,4 @@
-"""Formats a record: as text, with a template, or as JSON for `produce --input-json`."""
+"""Formats records as text with a template, or as JSON that `produce --input-json` accepts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _SINGLE = {"n": 10, "t": 9, "r": 13, "0": 0, "a": 7, "b": 8, "e": 27, "f": 12, "
 
 
 def unescaped(option: str, escape: str) -> bytes:
-    r"""Return the bytes for the text after a backslash: ``\xff`` is that byte, ``\u00ff`` that character in UTF-8."""
+    r"""Return the bytes for an escape, given without its backslash.
+
+    ``\xff`` is a byte, and ``\u00ff`` a character in UTF-8. Raises `ConfigError`, which names ``option``.
+    """
     if escape in _SINGLE:
         return bytes((_SINGLE[escape],))
     if escape[:1] == "x" and len(escape) == 3:
@@ -28,13 +31,13 @@ def unescaped(option: str, escape: str) -> bytes:
         try:
             return chr(int(escape[1:], 16)).encode()
         except (ValueError, OverflowError):  # half of a surrogate pair, or beyond Unicode
-            raise ConfigError(f"{option}: \\{escape} is no character") from None
+            raise ConfigError(f"{option}: \\{escape} is not a character") from None
     known = ", ".join(f"\\{name}" for name in _SINGLE)
-    raise ConfigError(f"{option}: there is no \\{escape}, but {known}, \\xHH, \\uHHHH and \\UHHHHHHHH")
+    raise ConfigError(f"{option}: unknown escape \\{escape}; use {known}, \\xHH, \\uHHHH or \\UHHHHHHHH")
 
 
 def without_escapes(option: str, text: str) -> bytes:
-    """Return a command-line text with its escapes replaced; raise `ConfigError` for an unknown escape."""
+    """Return the bytes of a command-line argument with its escapes replaced. Raises `ConfigError`."""
     made, end = b"", 0
     for found in ESCAPE.finditer(text):
         made += text[end : found.start()].encode("utf-8", "surrogateescape") + unescaped(option, found[1])
@@ -45,21 +48,21 @@ def without_escapes(option: str, text: str) -> bytes:
 Record = ConsumerRecord[Any, Any]
 
 FORMS = ("text", "json", "hex", "base64")
-"""Values of ``--key-as`` and ``--value-as`` that need no registry."""
+"""Values of ``--key-as`` and ``--value-as`` that need no schema registry."""
 
 SCHEMA_FORM = "schema"
-"""The value that needs a registry."""
+"""Value of ``--key-as`` and ``--value-as`` that needs a schema registry."""
 
 _PART = re.compile(rf"%(?P<directive>.|$)|{ESCAPE.pattern}", re.DOTALL)
 _LINE_ENDS = re.compile("[\r\n]")
 
 
 class SchemaJson(bytes):
-    """JSON produced by a schema, in place of the original bytes."""
+    """Key or value that was decoded with a schema and converted to JSON."""
 
 
 def as_json(record: Record, key_as: str, value_as: str) -> str:
-    """Return everything in a record, on one line; see docs/cli.md, "Records as JSON"."""
+    """Return a record as one line of JSON; see docs/cli.md, "Records as JSON"."""
     fields = [
         f'"topic": {json.dumps(record.topic)}',
         f'"partition": {record.partition}',
@@ -73,7 +76,7 @@ def as_json(record: Record, key_as: str, value_as: str) -> str:
 
 
 def _field(name: str, content: bytes | None, form: str) -> list[str]:
-    """Return the object's members for a key or value, from which `produce` restores the same bytes."""
+    """Return the members of the JSON object for a key or value. `produce` restores the same bytes from them."""
     if content is None:
         return [f'"{name}": null']
     if form == "hex":
@@ -87,7 +90,7 @@ def _field(name: str, content: bytes | None, form: str) -> list[str]:
         value = strict_json(text)
     except ValueError:
         return [f'"{name}": {_quoted(text)}']
-    # The text itself: Python's numbers would lose digits, and strings halves of surrogate pairs.
+    # The original text, because encoding the value again could change digits of numbers and halves of surrogate pairs.
     shown = f'"{name}": {_LINE_ENDS.sub(" ", text.strip())}'
     return [shown, f'"{name}_as": "json"'] if value is None or isinstance(value, str) else [shown]
 
@@ -112,11 +115,11 @@ def _decoded(content: bytes) -> str | None:
 
 
 def template(text: str, key_as: str, value_as: str, out: Stdout) -> Callable[[Record], bytes]:
-    """Return a function that formats a record by a template; raise `ConfigError` for an unknown directive.
+    """Return a function that formats a record with a template. Raises `ConfigError` for an unknown directive.
 
-    ``%t`` topic, ``%p`` partition, ``%o`` offset, ``%k`` key, ``%v`` (or ``%s``) value, ``%h`` headers, ``%T`` time in
-    milliseconds, ``%D`` time as a date, ``%%``; escapes as in `unescaped`. Bytes are written unchanged, except at a
-    terminal.
+    The directives are ``%t`` topic, ``%p`` partition, ``%o`` offset, ``%k`` key, ``%v`` or ``%s`` value, ``%h``
+    headers, ``%T`` timestamp in milliseconds, ``%D`` timestamp as a date, and ``%%``. For escapes see
+    `unescaped`. Keys, values and headers are written as raw bytes; on a terminal, control characters are escaped.
     """
 
     def seen(content: bytes) -> bytes:
@@ -151,13 +154,15 @@ def template(text: str, key_as: str, value_as: str, out: Stdout) -> Callable[[Re
         elif directive in directives:
             parts.append(directives[directive])
         else:
-            raise ConfigError(f"--format: there is no %{directive}, but {', '.join('%' + name for name in directives)}")
+            raise ConfigError(
+                f"--format: unknown field %{directive}; use {', '.join('%' + name for name in directives)}"
+            )
     parts.append(text[end:].encode("utf-8", "surrogateescape"))
     return lambda record: b"".join([part if isinstance(part, bytes) else part(record) for part in parts])
 
 
 def _shown(content: bytes, form: str) -> bytes:
-    """Return a key or value in the form for people."""
+    """Return a key or value as ``--key-as`` or ``--value-as`` shows it."""
     if form == "hex":
         return content.hex().encode()
     if form == "base64":

@@ -1,4 +1,4 @@
-"""Turns functions into commands: adds the common options, an event loop, and the reporting of errors."""
+"""Registers asynchronous functions as commands, with the common options, an event loop and error messages."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from .session import Session
 from .signals import Interrupted, run
 
 Compression = Annotated[
-    str, typer.Option("--compression", "-z", help=f"One of {', '.join(get_args(CompressionType))}.")
+    str, typer.Option("--compression", "-z", help=f"Compression type: {', '.join(get_args(CompressionType))}.")
 ]
-"""The option of commands that write records."""
+"""Type of the ``--compression`` option of commands that write records."""
 
 _SHARED = "Cluster and output"
 _LAST_WORDS_S = 1.0
-"""Seconds for a slow reader to accept output printed before a signal."""
+"""Seconds for which a command that a signal has ended waits for slow readers of its output."""
 
 
 def _shared(
@@ -41,7 +41,7 @@ def _shared(
             "--bootstrap-servers",
             "-b",
             metavar="HOST:PORT,...",
-            help=f"Brokers to begin with; or {ENVIRONMENT_PREFIX}BOOTSTRAP_SERVERS.",
+            help=f"Bootstrap servers of the cluster; or set {ENVIRONMENT_PREFIX}BOOTSTRAP_SERVERS.",
             rich_help_panel=_SHARED,
         ),
     ] = None,
@@ -50,13 +50,13 @@ def _shared(
         typer.Option(
             "--proxy-url",
             metavar="URL",
-            help="The way to brokers: socks5://HOST:PORT or http://HOST:PORT, without a password.",
+            help="Connect through this proxy: socks5://HOST:PORT or http://HOST:PORT, without a password.",
             rich_help_panel=_SHARED,
         ),
     ] = None,
     profile: Annotated[
         str | None,
-        typer.Option("--profile", "-P", help="A profile of the configuration file.", rich_help_panel=_SHARED),
+        typer.Option("--profile", "-P", help="Use this profile of the configuration file.", rich_help_panel=_SHARED),
     ] = None,
     option: Annotated[
         list[str] | None,
@@ -64,20 +64,20 @@ def _shared(
             "--option",
             "-X",
             metavar="NAME=VALUE",
-            help="Any option of the clients that is no secret; may be repeated.",
+            help="Set any client option, except secrets; may be repeated.",
             rich_help_panel=_SHARED,
         ),
     ] = None,
     ask_password: Annotated[
         bool,
-        typer.Option("--ask-password", "-W", help="Ask for the SASL password.", rich_help_panel=_SHARED),
+        typer.Option("--ask-password", "-W", help="Prompt for the SASL password.", rich_help_panel=_SHARED),
     ] = False,
     timeout: Annotated[
         str | None,
         typer.Option(
             "--timeout",
             metavar="DURATION",
-            help="End with exit code 3 when no broker could be reached, or none answered, for so long: 5s, 1m.",
+            help="Exit with code 3 if no broker can be reached, or none answers, for this time, such as 5s or 1m.",
             rich_help_panel=_SHARED,
         ),
     ] = None,
@@ -85,18 +85,24 @@ def _shared(
         bool,
         typer.Option("--verbose", "-v", help="Show the client's log on stderr.", rich_help_panel=_SHARED),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.", rich_help_panel=_SHARED)] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON instead of tables.", rich_help_panel=_SHARED)
+    ] = False,
 ) -> None:
-    """The options common to all commands."""
+    """Declare the options common to all commands. This function is never called."""
 
 
 def shared_parameters() -> list[inspect.Parameter]:
-    """Return the common options, which may also precede the command."""
+    """Return the parameters for the options common to all commands, which are also accepted before the command."""
     return list(inspect.signature(_shared, eval_str=True).parameters.values())
 
 
 def add(app: typer.Typer, name: str, function: Callable[..., Awaitable[None]]) -> None:
-    """Add a command from an asynchronous function that takes a `Session` and the command's options."""
+    """Register an asynchronous function as a command.
+
+    Its first parameter is the `Session`. The other parameters are the arguments and options of the command, annotated
+    for Typer.
+    """
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     shared = shared_parameters()
     context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
@@ -130,7 +136,7 @@ def add(app: typer.Typer, name: str, function: Callable[..., Awaitable[None]]) -
         with _log(out, verbose=common["verbose"]):
             ended(work, out)
 
-    # Typer reads the options from here.
+    # Typer derives the arguments and options from these attributes.
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     command.__doc__ = function.__doc__
@@ -138,14 +144,14 @@ def add(app: typer.Typer, name: str, function: Callable[..., Awaitable[None]]) -
 
 
 def ended(work: Callable[[], Awaitable[None]], out: Output) -> None:
-    """Run a command to its end; raise `typer.Exit` with its exit code unless it succeeded."""
+    """Run a command in an event loop, and report its error. Raises `typer.Exit` unless it succeeded."""
     patience_s: float | None = None
     try:
         run(lambda: _drained(work, out))
     except Interrupted as signalled:
         patience_s = _LAST_WORDS_S
         beside = None if signalled.__context__ is None else single(signalled.__context__)
-        if isinstance(beside, Exception):  # the error of the clean-up at the signal
+        if isinstance(beside, Exception):  # raised while the command cleaned up after the signal
             _report(beside, out)
         raise typer.Exit(signalled.code) from None
     except KeyboardInterrupt:
@@ -154,7 +160,7 @@ def ended(work: Callable[[], Awaitable[None]], out: Output) -> None:
     except Exception as error:
         cause = single(error)
         if isinstance(cause, BrokenPipeError):
-            raise typer.Exit(ExitCode.DONE) from None  # the program that reads the results needs no more of them
+            raise typer.Exit(ExitCode.DONE) from None  # the reader of the pipe, such as head, has enough output
         if os.environ.get(f"{ENVIRONMENT_PREFIX}TRACEBACK"):
             raise
         if isinstance(cause, typer.Abort):
@@ -166,20 +172,20 @@ def ended(work: Callable[[], Awaitable[None]], out: Output) -> None:
 
 
 def _report(error: BaseException, out: Output) -> None:
-    """Print the error, unless it was reported already."""
+    """Print the error unless it is a `Failed` without a text, whose failure was already reported."""
     if str(error) or not isinstance(error, Failed):
         out.error(sentence(error))
 
 
 async def _drained(work: Callable[[], Awaitable[None]], out: Output) -> None:
-    """Do the work; its output is written before its end is reported."""
+    """Run the work and write its output, also if it fails or is cancelled."""
     try:
         await work()
     except Exception:
         try:
             await out.drain()
         except (BrokenPipeError, Failed):
-            pass  # the first failure is the one to report
+            pass  # report only the first failure
         raise
     except BaseException:
         with anyio.move_on_after(_LAST_WORDS_S, shield=True):
@@ -192,7 +198,7 @@ async def _drained(work: Callable[[], Awaitable[None]], out: Output) -> None:
 
 
 def _joined(before: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge options before and after the command: options after it win, and lists are joined."""
+    """Merge the common options before and after the command. Those after it have precedence; lists are joined."""
     joined = {name: before.get(name) if value in (None, False) else value for name, value in here.items()}
     joined["option"] = [*(before.get("option") or ()), *(here["option"] or ())]
     return joined
@@ -200,7 +206,7 @@ def _joined(before: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any
 
 @contextmanager
 def _log(out: Output, *, verbose: bool) -> Iterator[None]:
-    """Show the client's log on stderr until the command has ended, or not at all."""
+    """With ``verbose``, write the clients' log to stderr during a block; otherwise suppress it."""
     log = logging.getLogger("aiokafka_lead")
     handler = logging.StreamHandler(out.stderr) if verbose else logging.NullHandler()
     level = log.level
@@ -225,7 +231,8 @@ def _ask(prompt: str) -> str:
         with signals_raise():
             return password()
     with signals_raise(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", getpass.GetPassWarning)  # a pipe echoes nothing
+        # getpass warns that it cannot turn off the echo, but a pipe has no echo.
+        warnings.simplefilter("ignore", getpass.GetPassWarning)
         try:
             return getpass.getpass(prompt)
         except EOFError:
@@ -233,9 +240,10 @@ def _ask(prompt: str) -> str:
 
 
 def _has_terminal() -> bool:
-    """Return True if a password can be typed. Otherwise getpass reads ahead, so that a command misses its first lines.
+    """Return True if there is a terminal for `getpass`, which prefers the controlling terminal to standard input.
 
-    Like getpass, prefer the controlling terminal to standard input.
+    Without a terminal, getpass must not be used: it would read ahead, and the command would miss its first lines of
+    input.
     """
     if os.name != "posix":
         return True

@@ -1,6 +1,7 @@
-"""``aiokafka-lead replay``: returns dead letters, and records in retry topics, to their original topics.
+"""``aiokafka-lead replay``: writes dead letters, and records in retry topics, to their original topics again.
 
-The origin of a record is in the headers that `Consumer.run` adds."""
+`Consumer.run` stores the origin of each record in headers.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from .writing import at_offset, topic_to_write, writing
 _TOPIC, _PARTITION = DEAD_LETTER_HEADERS[:2]
 _GROUP = DEAD_LETTER_HEADERS[4]
 _NAMES = {**{name: name for name in DEAD_LETTER_HEADERS}, RETRY_HEADERS[0]: _TOPIC, RETRY_HEADERS[1]: _PARTITION}
-"""Headers with a record's origin, mapped to their names in dead letters."""
+"""Maps the headers with a record's origin, in dead letters and retry topics, to their names in dead letters."""
 
 _ADDED = frozenset((*DEAD_LETTER_HEADERS, *RETRY_HEADERS))
 
@@ -36,26 +37,38 @@ def register(app: typer.Typer) -> None:
 async def replay(
     session: Session,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic of dead letters, or a retry topic.")],
-    offset: Annotated[str, typer.Option("--offset", "-o", help="Where to begin: beginning, -N, @2h.")] = "beginning",
-    until: Annotated[str, typer.Option("--until", help="Where to end: end, @TIME.")] = "end",
-    origin: Annotated[str | None, typer.Option("--origin", help="Only those that came from this topic.")] = None,
-    group: Annotated[str | None, typer.Option("--group", "-g", help="Only those of this group.")] = None,
-    to: Annotated[str | None, typer.Option("--to", help="Write them to this topic instead.")] = None,
+    offset: Annotated[
+        str,
+        typer.Option(
+            "--offset", "-o", help="Start at: beginning, an offset, -N (N offsets before the end), @2h (2 hours ago)."
+        ),
+    ] = "beginning",
+    until: Annotated[str, typer.Option("--until", help="Stop at: end (the current end), an offset, @TIME.")] = "end",
+    origin: Annotated[str | None, typer.Option("--origin", help="Only dead letters from this topic.")] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", "-g", help="Only dead letters of this consumer group.")
+    ] = None,
+    to: Annotated[str | None, typer.Option("--to", help="Write to this topic instead of the original topics.")] = None,
     keep_partition: Annotated[
-        bool, typer.Option("--keep-partition", help="Into the partition they came from, not where the key leads.")
+        bool,
+        typer.Option(
+            "--keep-partition", help="Write to the original partition. Default: the key determines the partition."
+        ),
     ] = False,
     uncommitted: Annotated[
         bool,
-        typer.Option("--uncommitted", help="Letters of open and aborted transactions, too. Default: read_committed."),
+        typer.Option(
+            "--uncommitted", help="Include records of open and aborted transactions. Default: read_committed."
+        ),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the records without writing them.")] = False,
     compression: Compression = "none",
 ) -> None:
     """Write dead letters to their original topics again.
 
-    The records are written without the headers of the dead letter. A record that became a dead letter several times
-    goes to the origin of the last. Dead letters are not removed: begin the next run at the end of this run, or records
-    are written twice.
+    The records are written without the headers that Consumer.run added. A record that became a dead letter several
+    times is written to the topic from which it came last. Dead letters are not deleted. Unless the next run starts at
+    the end of this run (--offset), it writes the same records again.
     """
     counts: dict[str, int] = {}
     absent: set[str] = set()
@@ -78,7 +91,7 @@ async def replay(
                             continue
                         target = to or death[_TOPIC]
                         if target == topic:
-                            raise Failed(f"{topic}: a letter came from this topic itself; name another with --to")
+                            raise Failed(f"the origin of a dead letter is {topic} itself; name another topic with --to")
                         if target not in counts:
                             counts[target] = 0
                             if not dry_run:
@@ -86,7 +99,7 @@ async def replay(
                                     await topic_to_write(session, producer, target)
                                 except Failed as error:
                                     absent.add(target)
-                                    session.fail(f"{error}: its letters are left out", error.code)
+                                    session.fail(f"{error}: its dead letters were not written", error.code)
                         counts[target] += 1
                         if not dry_run and target not in absent:
                             place = TopicPartition(topic, record.partition), record.offset
@@ -98,13 +111,13 @@ async def replay(
         {"topic": name, "records": count, "written": not dry_run and name not in absent}
         for name, count in sorted(counts.items())
     ]
-    session.out.rows(rows, ["topic", "records", "written"], f"{topic}: no such dead letters")
+    session.out.rows(rows, ["topic", "records", "written"], f"{topic}: no matching dead letters")
     if skipped:
-        session.out.note(f"{skipped} records were left out")
+        session.out.note(f"{skipped} records were skipped")
 
 
 def _death(record: ConsumerRecord[Any, Any]) -> dict[str, str]:
-    """Return the headers of the last death, which follow the headers of earlier deaths."""
+    """Return the origin of a dead letter. If it was dead-lettered several times, the last headers count."""
     return {
         _NAMES[name]: content.decode(errors="replace")
         for name, content in record.headers
@@ -117,13 +130,15 @@ def _is_wanted(death: Mapping[str, str], origin: str | None, group: str | None) 
 
 
 def _life(record: ConsumerRecord[Any, Any], death: Mapping[str, str], keep_partition: bool) -> dict[str, Any]:
-    """Return the original record."""
+    """Return the arguments of `Producer.send` for the original record."""
     partition = None
     if keep_partition:
         try:
             partition = int(death[_PARTITION])
         except (KeyError, ValueError):
-            raise ConfigError(f"offset {record.offset}: the letter does not say which partition it came from") from None
+            raise ConfigError(
+                f"--keep-partition: the record at offset {record.offset} has no valid header {_PARTITION}"
+            ) from None
     return {
         "value": record.value,
         "key": record.key,

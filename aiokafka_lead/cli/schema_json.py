@@ -1,4 +1,4 @@
-"""The JSON form of types that Avro and Protobuf have and JSON lacks; see docs/cli.md, "Schemas"."""
+"""Converts values of Avro and Protobuf to JSON and back; see docs/cli.md, "Schemas"."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from ..schema.values import NamedRecord
 from .json_text import exact_json, read_json
 
 _BRANCH = "-type"
-"""Member with the record's name in a union of several records, as in fastavro. No field of Avro can have this name."""
+"""Member with the record's name in a union of several records, as in fastavro. It is not a valid Avro field name."""
 
 _DEFAULTS = "always_print_fields_with_no_presence"
 _WELL_KNOWN = "google.protobuf"
-"""Package of messages that may have another form than an object."""
+"""Package of messages that may be something else than an object in JSON."""
 
 _NUMBERS = (int, float, Decimal)
 _FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def plain(value: Any) -> Any:
-    """Return a JSON value: bytes in base64, decimals as text, times in ISO 8601, NaN and infinities by name."""
+    """Return a value for JSON: bytes in base64, decimals as strings, times in ISO 8601, NaN and infinities by name."""
     if isinstance(value, dict):
         named = {_BRANCH: value.record_name} if isinstance(value, NamedRecord) else {}
         return named | {str(name): plain(each) for name, each in value.items()}
@@ -49,15 +49,15 @@ def plain(value: Any) -> Any:
 
 
 def _of_message(message: Any) -> Any:
-    """Return a message in Protobuf's JSON, or field by field if Protobuf's JSON cannot represent it.
+    """Return a message in Protobuf's JSON mapping, or field by field if it has no such form.
 
-    It cannot represent a time beyond the year 9999, an ``Any`` of an unknown type, NaN in a ``Value``, and text of
-    proto2 that is not UTF-8.
+    The mapping cannot represent a time beyond the year 9999, an ``Any`` of an unknown type, NaN in a ``Value``, and a
+    proto2 string that is not UTF-8.
     """
     from google.protobuf.json_format import MessageToDict
 
     def whole(message: Any) -> Any:
-        if _has_odd_text(message):  # it would become the ``repr`` of bytes
+        if _has_odd_text(message):  # MessageToDict would return the ``repr`` of the bytes
             raise ValueError
         return MessageToDict(message, descriptor_pool=message.DESCRIPTOR.file.pool, **_json_options())
 
@@ -82,7 +82,7 @@ def _json_options() -> dict[str, Any]:
 
     options = {"preserving_proto_field_name": True}
     if _DEFAULTS in signature(MessageToDict).parameters:  # from 5.26 on
-        options[_DEFAULTS] = True  # a filter needs the values that no record contains
+        options[_DEFAULTS] = True  # so that --where finds default values, which are not encoded
     return options
 
 
@@ -92,7 +92,7 @@ def _holds_messages(field: Any) -> bool:
 
 
 def _entry_of(field: Any) -> Any:
-    """Return the fields of a map's entries; None if the field is no map."""
+    """Return the fields of a map's entries, or None if the field is not a map."""
     kind = field.message_type
     return kind.fields_by_name if kind is not None and kind.GetOptions().map_entry else None
 
@@ -110,7 +110,7 @@ def _is_odd_text(field: Any, content: Any) -> bool:
 
 
 def _parts(field: Any, content: Any) -> Iterable[tuple[Any, Any]]:
-    """Return the single values in a field's content, each with the field that describes it."""
+    """Return the values in a repeated field or map, each with its field descriptor."""
     if _is_single(content):
         return [(field, content)]
     entry = _entry_of(field)
@@ -134,11 +134,12 @@ def _of_field(field: Any, content: Any) -> Any:
 
 
 def message_of(text: str, kind: Any) -> Any:
-    """Return the Protobuf message of this class in a JSON text; raise `SchemaContentError`."""
+    """Parse a Protobuf message of this class from JSON. Raises `SchemaContentError`."""
     from google.protobuf.json_format import Parse, ParseError
 
     if text.lstrip()[:1] in ("[", '"') and kind.DESCRIPTOR.file.package != _WELL_KNOWN:
-        raise SchemaContentError("a message is a JSON object")  # Protobuf takes an empty list for an empty message
+        # Parse would accept an empty list as an empty message.
+        raise SchemaContentError("a message must be a JSON object")
     try:
         return Parse(text, kind(), descriptor_pool=kind.DESCRIPTOR.file.pool)
     except ParseError as error:
@@ -146,7 +147,7 @@ def message_of(text: str, kind: Any) -> Any:
 
 
 def keep_odd_times() -> None:
-    """Make fastavro, in this whole process, return times beyond Python's range as numbers."""
+    """Configure fastavro, for the whole process, to return times beyond Python's range as numbers."""
     if find_spec("fastavro") is None:
         return
     from fastavro.read import LOGICAL_READERS
@@ -158,7 +159,7 @@ def keep_odd_times() -> None:
 
 
 class _OrNumber:
-    """Reads a time, or a number if it is out of range, for example beyond the year 9999."""
+    """Reader of a logical type that returns the number if it is out of range, for example beyond the year 9999."""
 
     def __init__(self, read: Callable[..., Any]) -> None:
         self._read = read
@@ -171,11 +172,11 @@ class _OrNumber:
 
 
 class AvroJson:
-    """Converts JSON from `plain` back to values for Avro's writer, according to a schema.
+    """Converts JSON in the form of `plain` to values for Avro's writer, with a schema.
 
-    In a union, the first branch that matches is used, unless the JSON names a record. With ``["bytes", "string"]``, a
-    string that happens to be base64 therefore becomes bytes. If no branch matches, the JSON may name a branch as in
-    Avro's JSON encoding, ``{"string": "x"}``.
+    In a union, the first matching branch is used, unless the JSON contains a record's name. With ``["bytes",
+    "string"]``, a string that happens to be base64 therefore becomes bytes. If no branch matches, the JSON may name a
+    branch as in Avro's JSON encoding, for example ``{"string": "x"}``.
     """
 
     def __init__(self, schema: Any, references: Iterable[Any] = ()) -> None:
@@ -185,10 +186,10 @@ class AvroJson:
             self._gather(each, "")
 
     def value(self, text: str) -> Any:
-        """Return the value of a JSON text for Avro's writer, with all digits of a decimal.
+        """Return the value of a JSON text for Avro's writer, with all digits of decimals.
 
-        An unsuitable value is not converted; the writer then reports the reason. Raises ValueError if the text is not
-        JSON.
+        A value that does not match the schema is returned as parsed, and the writer then raises an error with the
+        reason. Raises ValueError if the text is not JSON.
         """
         try:
             return self._fit(exact_json(text), self._schema, "")
@@ -196,7 +197,7 @@ class AvroJson:
             return read_json(text)
 
     def _gather(self, schema: Any, space: str) -> None:
-        """Collect the named types, and the namespace of each."""
+        """Collect the named types of a schema, each with its namespace."""
         if isinstance(schema, list):
             for each in schema:
                 self._gather(each, space)
@@ -214,7 +215,7 @@ class AvroJson:
                 self._gather(part, space)
 
     def _fit(self, found: Any, schema: Any, space: str) -> Any:
-        """Return the value, or raise ValueError if it does not match the schema."""
+        """Convert a parsed value. Raises ValueError if it does not match the schema."""
         if isinstance(schema, list):
             return self._of_union(found, schema, space)
         if isinstance(schema, str):
@@ -253,7 +254,7 @@ class AvroJson:
             for branch in branches:
                 if wanted in _branch_names(branch, space):
                     return self._fit(inner, branch, space)
-        raise ValueError("no branch of the union fits")
+        raise ValueError("no branch of the union matches")
 
     def _of_record(self, found: Any, fields: list[Mapping[str, Any]], space: str) -> dict[str, Any]:
         given = dict(_of(dict, found))
@@ -271,11 +272,11 @@ class AvroJson:
     def _of_kind(found: Any, kind: str, schema: Mapping[str, Any]) -> Any:
         logical = _LOGICAL.get((kind, schema.get("logicalType", "")))
         convert = logical or _KINDS.get(kind)
-        return found if convert is None else convert(found)  # a name defined by another schema
+        return found if convert is None else convert(found)  # None if another schema defines this type
 
 
 def _space(schema: Any, outer: str) -> str:
-    """Return the namespace of a type's name."""
+    """Return the namespace of a type."""
     return schema.get("namespace", outer) if isinstance(schema, dict) else outer
 
 
@@ -288,7 +289,7 @@ def _own_name(schema: Any) -> str:
 
 
 def _branch_names(schema: Any, space: str) -> tuple[str, ...]:
-    """Return the names of a union's branch in Avro's JSON encoding."""
+    """Return the names of a union branch in Avro's JSON encoding."""
     if isinstance(schema, dict) and "name" not in schema:
         return (schema["type"],)
     own = _own_name(schema)
@@ -297,7 +298,7 @@ def _branch_names(schema: Any, space: str) -> tuple[str, ...]:
 
 def _must(found: Any, fits: bool) -> Any:
     if not fits:
-        raise ValueError(f"{found!r} does not fit")
+        raise ValueError(f"{found!r} does not match the schema")
     return found
 
 
@@ -324,7 +325,7 @@ def _bytes(found: Any) -> bytes:
     try:
         return base64.b64decode(_of(str, found), validate=True)
     except binascii.Error:
-        raise ValueError("it is no base64") from None
+        raise ValueError("it is not base64") from None
 
 
 def _decimal(found: Any) -> Decimal:
@@ -332,7 +333,7 @@ def _decimal(found: Any) -> Decimal:
     try:
         return Decimal(str(found))
     except InvalidOperation:
-        raise ValueError("it is no number") from None
+        raise ValueError("it is not a number") from None
 
 
 def _or_number(convert: Callable[[str], Any]) -> Callable[[Any], Any]:

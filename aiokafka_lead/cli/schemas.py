@@ -1,4 +1,4 @@
-"""Keys and values described by a schema registry: shown as JSON, and written from JSON."""
+"""Converts keys and values between JSON and the formats of a schema registry."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from .streams import JSON_ESCAPES
 Record = ConsumerRecord[Any, Any]
 
 LATEST = "latest"
-"""The ``--value-schema`` value for the subject's latest version."""
+"""Value of ``--value-schema`` and ``--key-schema`` for the latest version of the subject's schema."""
 
 
 class RegistrySettings(Checked):
-    """The schema registry's settings, from profiles, the environment and ``--option`` like the clients' options."""
+    """Options of the schema registry, from the same sources as the clients' options."""
 
     schema_registry_url: str | None = option(None, optional(text))
     schema_registry_user: str | None = option(None, optional(text))
@@ -46,16 +46,19 @@ class RegistrySettings(Checked):
 
 
 def registry_of(options: dict[str, Any]) -> SchemaRegistry:
-    """Return the registry named by the settings; raise `ConfigError` if there is none."""
+    """Return the schema registry for these options. Raises `ConfigError` if they are invalid, or name no registry."""
     names = {field.name for field in dataclasses.fields(RegistrySettings)}
     settings = build(RegistrySettings, {name: value for name, value in options.items() if name in names})
     if not settings.schema_registry_url:
-        raise ConfigError("no schema registry is named: set schema_registry_url (--option, a profile, the environment)")
+        raise ConfigError(
+            "no schema registry is set; set schema_registry_url with --option, in a profile or in the environment"
+        )
     for url in settings.schema_registry_url.split(","):
-        checked_url("schema_registry_url", url.strip(), allow_http=True)  # by the name that users know
+        # Checked here, so that the error names this option; `SchemaRegistry` checks schema_registry_allow_http.
+        checked_url("schema_registry_url", url.strip(), allow_http=True)
     user, password = settings.schema_registry_user, settings.schema_registry_password
     if (user is None) != (password is None):
-        raise ConfigError("schema_registry_user and schema_registry_password go together")
+        raise ConfigError("schema_registry_user and schema_registry_password must be set together")
     token = settings.schema_registry_token
     if user is not None and token is not None:
         raise ConfigError("schema_registry_user and schema_registry_token exclude each other")
@@ -74,15 +77,15 @@ def registry_of(options: dict[str, Any]) -> SchemaRegistry:
 
 
 class BadRecord(Failed):
-    """A record that does not match its schema, or has none."""
+    """A record does not match its schema, or has none."""
 
     def __init__(self, record: Record, part: str, why: Exception) -> None:
         where = f"{record.topic}-{record.partition} at offset {record.offset}"
-        super().__init__(f"the {part} of the record of {where} cannot be read: {why}")
+        super().__init__(f"cannot decode the {part} of the record in {where}: {why}")
 
 
 class AsJson:
-    """Replaces keys or values with JSON, using the schemas with which they were written."""
+    """Decodes keys and values with the schemas with which they were written, and converts them to JSON."""
 
     def __init__(self, registry: SchemaRegistry, *, keys: bool, values: bool) -> None:
         self._keys = keys
@@ -91,7 +94,7 @@ class AsJson:
         keep_odd_times()
 
     async def prepare(self, records: Sequence[Record]) -> None:
-        """Request the schemas of these records from the registry, before `record`."""
+        """Request the schemas of these records from the registry. Must be called before `record`."""
         headers = [record.headers for record in records]
         for wanted, is_key in ((self._keys, True), (self._values, False)):
             if wanted:
@@ -101,7 +104,10 @@ class AsJson:
                     await waiting
 
     def record(self, record: Record) -> Record:
-        """Return the converted record; raise `BadRecord`, or a `SchemaRegistryError` that is not the record's fault."""
+        """Return the converted record.
+
+        Raises `BadRecord`, or `SchemaRegistryError` if the registry has failed and the record may be valid.
+        """
         return record.with_content(
             self._json(record, record.key, is_key=True) if self._keys else record.key,
             self._json(record, record.value, is_key=False) if self._values else record.value,
@@ -123,9 +129,10 @@ class AsJson:
 
 
 def _own_json(content: bytes, headers: Headers, is_key: bool, value: Any) -> str | None:
-    """Return content in JSON as text, which keeps all digits and escapes; None if it is not strictly JSON of ``value``.
+    """Return the original JSON text of a JSON Schema record, or None if the record has another format.
 
-    Bytes of other formats are never JSON of the same value: in Avro, for example, a text follows its length.
+    Unlike encoding ``value`` again, this keeps all digits and escapes. Bytes in Avro or Protobuf are never JSON of the
+    same value. For example, an Avro string follows its length.
     """
     key, indexes = key_of(content, headers, is_key)
     try:
@@ -136,37 +143,42 @@ def _own_json(content: bytes, headers: Headers, is_key: bool, value: Any) -> str
 
 
 class FromJson:
-    """Encodes JSON with a schema."""
+    """Encodes JSON texts with a schema."""
 
     def __init__(self, serializer: SchemaSerializer[Any], convert: Callable[[str], Any] | None) -> None:
-        """``convert`` returns the value for a text. None writes the text itself, with a JSON Schema."""
+        """Create an encoder.
+
+        ``convert`` returns the value of a JSON text for the serializer. None means JSON Schema, for which `encode`
+        writes the original text.
+        """
         self._serializer = serializer
         self._convert = convert
 
     async def encode(self, content: bytes, topic: str, *, is_key: bool) -> bytes:
-        """Return the bytes of a JSON text; raise `SchemaContentError`."""
+        """Encode a JSON text. Raises `SchemaContentError` if it is not JSON or does not match the schema."""
         try:
             value = (self._convert or read_json)(content.decode())
         except RecursionError:
-            raise SchemaContentError("it is too deep") from None
+            raise SchemaContentError("it is nested too deeply") from None
         except SchemaContentError:
             raise
         except ValueError as error:
             raise SchemaContentError(f"it is not JSON: {error}") from None
         encoded = await self._serializer.encode(value, topic, is_key=is_key)
-        # The text itself: encoding the value again has lost digits.
+        # With JSON Schema, keep the original text, because encoding the value again loses digits.
         return encoded if self._convert is not None else encoded[:ID_SIZE] + content.strip()
 
 
 async def writer_of(registry: SchemaRegistry, given: str, topic: str, *, is_key: bool, register: bool) -> FromJson:
-    """Return an encoder for a schema from a file (``.avsc``, ``.json`` or ``.proto``), or for the subject's latest.
+    """Return the encoder for a value of ``--value-schema`` or ``--key-schema``. Raises `ConfigError`.
 
-    ``#NAME`` after it selects a message type of Protobuf, by default the first.
+    ``given`` is a file (``.avsc``, ``.json`` or ``.proto``) or ``latest``. A Protobuf message type may follow after
+    ``#``; the default is the first message type. With ``register``, the encoder registers the schema of a file.
     """
     source, _, message = given.partition("#")
     if source == LATEST:
         if register:
-            raise ConfigError("--register is of no use with the latest schema: that is registered")
+            raise ConfigError("--register needs the schema of a file; the latest schema is already registered")
         latest = (await registry.latest(f"{topic}-{'key' if is_key else 'value'}")).schema
         if latest.type == "JSON":
             return FromJson(registry.json_serializer(), None)
@@ -178,11 +190,11 @@ async def writer_of(registry: SchemaRegistry, given: str, topic: str, *, is_key:
     file = Path(source if Path(source).suffix == ".proto" else given)
     if file.suffix not in kinds:
         known = ", ".join(f"{suffix} ({kind})" for suffix, kind in kinds.items())
-        raise ConfigError(f"a schema is {LATEST!r}, or a file {known}, not {given!r}")
+        raise ConfigError(f"a schema must be {LATEST!r} or a file with the suffix {known}, not {given!r}")
     try:
         schema = await anyio.Path(file).read_text("utf-8-sig")  # Windows editors add a byte order mark
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{given} cannot be read: {error}") from None
+        raise ConfigError(f"cannot read {given}: {error}") from None
     if file.suffix == ".json":
         return FromJson(registry.json_serializer(schema, auto_register=register), None)
     if file.suffix == ".proto":
@@ -194,13 +206,14 @@ async def writer_of(registry: SchemaRegistry, given: str, topic: str, *, is_key:
 
 
 def _avro_values(resolved: ResolvedSchema) -> Callable[[str], Any]:
-    """Return a function that reads values for Avro's writer from JSON."""
-    keep_odd_times()  # they are shown as numbers, which the writer would refuse
+    """Return a function that converts JSON texts to values for Avro's writer."""
+    # Times beyond Python's range are shown as numbers. Without this call, the writer would refuse these numbers.
+    keep_odd_times()
     return AvroJson(json.loads(resolved.schema.text), [json.loads(each.text) for _, each in resolved.references]).value
 
 
 def _protobuf(registry: SchemaRegistry, resolved: ResolvedSchema, message: str, register: bool | None) -> FromJson:
-    """Return an encoder for messages; ``register`` is None for the latest schema."""
+    """Return an encoder for messages. ``register`` is None for the subject's latest schema."""
     from ..schema.protobuf import described_format
 
     form = described_format(resolved, message, is_latest=register is None)

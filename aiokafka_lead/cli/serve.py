@@ -1,4 +1,4 @@
-"""``aiokafka-lead serve``: the embedded cluster, for trials and tests of any client."""
+"""``aiokafka-lead serve``: runs the embedded cluster for experiments and tests with any Kafka client."""
 
 from __future__ import annotations
 
@@ -14,24 +14,32 @@ from .registering import ended
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command, which needs no cluster to connect to."""
+    """Add the command, without the common options for connecting to a cluster."""
     app.command("serve")(serve)
 
 
 def serve(
-    brokers: Annotated[int, typer.Option("--brokers", min=1, help="How many brokers.")] = 3,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The first broker's; 0: free ones.")] = 9092,
+    brokers: Annotated[int, typer.Option("--brokers", min=1, help="Number of brokers.")] = 3,
+    port: Annotated[
+        int,
+        typer.Option(
+            "--port",
+            min=0,
+            max=65535,
+            help="Port of the first broker; the others use the next ports. 0 chooses free ports.",
+        ),
+    ] = 9092,
     host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", metavar="NAME[:PARTITIONS[:REPLICAS]]", help="Create it; may be repeated."),
+        typer.Option("--topic", metavar="NAME[:PARTITIONS[:REPLICAS]]", help="Create this topic; may be repeated."),
     ] = None,
 ) -> None:
-    """Serve a Kafka cluster in memory until Ctrl-C.
+    """Run a Kafka cluster in memory until Ctrl-C.
 
-    Its contents are lost at the end.
+    Its topics and records are then lost.
     """
-    # Imported here, because its dependencies would take a quarter of any command's start.
+    # Imported here, because importing its dependencies takes a quarter of the time that any command needs to start.
     from ..testing import EmbeddedCluster
     from ..testing.__main__ import wanted_topic
 
@@ -54,6 +62,6 @@ def serve(
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise Failed(f"cannot listen at {host}, port {port} or one after it: {error}") from None
+            raise Failed(f"cannot listen on {host} at port {port} or one of the next ports: {error}") from None
 
     ended(work, out)

@@ -1,4 +1,4 @@
-"""The context of every command: its clients, the destination of results, and reports of unreachable brokers."""
+"""Context of a command: creates its clients and reports brokers that become unreachable."""
 
 from __future__ import annotations
 
@@ -26,17 +26,21 @@ _CLIENT_ID = "aiokafka-lead-cli"
 _TIMEOUTS = ("request_timeout_ms", "default_api_timeout_ms")
 _FETCH_WAIT = "fetch_max_wait_ms"
 _FETCH_WAIT_MS = 500.0
-"""Its default: the time for which a healthy broker may leave a fetch unanswered."""
+"""Default of ``fetch_max_wait_ms``. A healthy broker may hold a fetch response for this time."""
 
 _START_TIMEOUT_MS = 10_000
-"""Default for commands: a person waits for them. A profile may override it."""
+"""Default of ``request_timeout_ms`` in commands, shorter than in the clients because a person waits."""
 
 
 class Session:
-    """One run of a command."""
+    """Context of one run of a command."""
 
     def __init__(self, options: Mapping[str, Any], out: Output, timeout_s: float | None = None) -> None:
-        """Begin a run; ``timeout_s`` bounds the time for which brokers may be unreachable or not answer."""
+        """Create the context.
+
+        ``timeout_s`` is the value of ``--timeout``. The command fails if no broker is reachable, or none answers, for
+        this number of seconds.
+        """
         self.options = {"client_id": _CLIENT_ID, **options}
         if timeout_s is not None:
             timeout_ms = timeout_s * 1000
@@ -44,45 +48,47 @@ class Session:
         self.options.setdefault("request_timeout_ms", _START_TIMEOUT_MS)
         self.out = out
         wait_ms = self.options.get(_FETCH_WAIT)
-        wait_s = (wait_ms if isinstance(wait_ms, (int, float)) else _FETCH_WAIT_MS) / 1000  # others are refused later
+        # A value of another type raises ConfigError when a client is created.
+        wait_s = (wait_ms if isinstance(wait_ms, (int, float)) else _FETCH_WAIT_MS) / 1000
         self.brokers = BrokerWatch(out.note, timeout_s, silence_s=_SILENCE_S + wait_s)
         self._failures: list[ExitCode] = []
 
     def beside(self, options: Mapping[str, Any]) -> Session:
-        """Return a session of the same run on another cluster."""
+        """Return a session of the same command for another cluster."""
         other = Session(options, self.out)
         other.options |= {name: self.options[name] for name in _TIMEOUTS if name in self.options}
         other.brokers, other._failures = self.brokers, self._failures
         return other
 
     def fail(self, text: str, code: ExitCode = ExitCode.FAILED) -> None:
-        """Report the failure of an item among several: the command continues, and its exit code shows the failure."""
+        """Report that one of several items failed. The command continues, and ends with this exit code."""
         self.out.error(text)
         self._failures.append(code)
 
     def raise_failures(self) -> None:
-        """Raise `Failed` if any item has failed; an alert about lag has precedence."""
+        """Raise `Failed` if any item has failed. `ExitCode.LAG` has precedence, otherwise the first failure."""
         if self._failures:
             raise Failed(code=ExitCode.LAG if ExitCode.LAG in self._failures else self._failures[0])
 
     @property
     def servers(self) -> Any:
-        """The bootstrap servers as given."""
+        """The ``bootstrap_servers`` option."""
         return self.options["bootstrap_servers"]
 
     def config(self) -> ClientConfig:
-        """Return the options common to all clients, checked."""
+        """Return the validated options that all clients have in common. Raises `ConfigError`."""
         given = self._given(ClientConfig)
         return ClientConfig.from_options(given.pop("bootstrap_servers"), given)
 
     def admin(self, **more: Any) -> AdminClient:
-        """Return an admin client that is not started yet."""
+        """Return an admin client, not yet started. ``more`` overrides options."""
         return self._watched(AdminClient(**{**self._given(AdminConfig), **more}))
 
     def producer(self, compression: str = "none", *, copies: bool = False, **more: Any) -> Producer[Any, Any]:
-        """Return a producer that is not started yet. It is never transactional: it would fence a service's producer.
+        """Return a producer, not yet started. ``more`` overrides options.
 
-        ``copies``: it writes records that brokers have taken before, of any size unless an option limits it.
+        The producer ignores ``transactional_id``: with the id of a service it would fence the service's producer. With
+        ``copies``, record size is unlimited by default, because brokers have already accepted these records.
         """
         options: dict[str, Any] = {**self._given(ProducerConfig), "transactional_id": None, **more}
         if copies:
@@ -92,10 +98,11 @@ class Session:
         return self._watched(Producer(**options))
 
     def consumer(self, *topics: str, **more: Any) -> Consumer[Any, Any]:
-        """Return a consumer that is not started yet. It commits only for a group in ``more``.
+        """Return a consumer, not yet started. ``more`` overrides options.
 
-        A profile may name the group of a service, whose offsets other commands must not move. Without a group, the
-        consumer skips only records that retention deleted before they were read.
+        The consumer ignores a group id that is not in ``more``: a profile may name the group of a service, and the
+        command must not commit offsets for it. Without a group, the consumer continues at the earliest offset if
+        retention has deleted its position.
         """
         alone = {"group_id": None, "group_instance_id": None, "auto_offset_reset": "earliest"}
         if "group_id" in more:
@@ -107,18 +114,18 @@ class Session:
         return client
 
     def _given(self, kind: type[ClientConfig]) -> dict[str, Any]:
-        """Return the options that this client accepts: a profile may have options of other clients."""
+        """Return the options that this kind of client accepts. A profile may contain options of other clients."""
         known = {field.name for field in dataclasses.fields(kind)}
         return {name: value for name, value in self.options.items() if name in known}
 
 
 _LOOK_EVERY_S = 0.25
 _PATIENCE_S = 1.5
-"""Shorter absences in seconds, during an election or a restart, are not reported."""
+"""Shorter outages in seconds are not reported, for example during a leader election."""
 
 _SILENCE_S = 2.0
-"""A broker that does not answer for this many seconds, and the time that a fetch may wait, is absent, too: it is
-frozen, or the network drops packets."""
+"""A connected broker counts as unreachable after this many seconds without a response, plus the wait of a fetch. Its
+process may be suspended, or the network may drop packets."""
 
 
 class HasClient(Protocol):
@@ -128,12 +135,13 @@ class HasClient(Protocol):
 
 
 class BrokerWatch:
-    """Checks the connections of a command's clients. Sends no requests to brokers itself."""
+    """Reports unreachable brokers from the state of the clients' connections, without requests of its own."""
 
     def __init__(self, note: Callable[[str], None], timeout_s: float | None, *, silence_s: float) -> None:
-        """Begin without clients. After ``timeout_s`` without any broker, `run` raises `Failed`; never if it is None.
+        """Create a watch without clients.
 
-        ``silence_s``: the time without an answer after which a broker is absent.
+        `run` raises `Failed` after ``timeout_s`` seconds without any reachable broker; None waits without a limit. A
+        broker counts as unreachable after ``silence_s`` seconds without a response.
         """
         self._note = note
         self._silence_s = silence_s
@@ -145,11 +153,11 @@ class BrokerWatch:
         self._all_away_since: float | None = None
 
     def add(self, client: HasClient) -> None:
-        """Watch this client's connections, too."""
+        """Watch the connections of this client."""
         self._clients.append(client)
 
     async def run(self) -> None:
-        """Watch until cancelled."""
+        """Watch until cancelled. Raises `Failed` after the timeout without any reachable broker."""
         while True:
             await anyio.sleep(_LOOK_EVERY_S)
             self._look(time.monotonic())
@@ -182,12 +190,12 @@ class BrokerWatch:
             raise Failed(text, ExitCode.UNREACHABLE)
 
     def _look_at_partitions(self) -> None:
-        """Report topics that are gone, and partitions that do not advance: silence would look like no records."""
+        """Report deleted topics, and partitions that do not advance. Otherwise they would seem to have no records."""
         found: dict[str, str] = {}
         for client in self._clients:
             if isinstance(client, Consumer) and not client._client.stopping:
                 health = client.health()
-                found |= {name: f"{name} is no longer there" for name in health.absent}
+                found |= {name: f"topic {name} no longer exists" for name in health.absent}
                 if health.reachable:
                     found |= {str(where): text for where, text in health.stuck.items()}
         for name in found.keys() - self._stuck:
@@ -195,7 +203,7 @@ class BrokerWatch:
         self._stuck = set(found)
 
     def _found(self, now: float) -> tuple[dict[str, str], int]:
-        """Return the reason for each absent broker, by its address, and the number of available brokers."""
+        """Return the reason for each unreachable broker, by its address, and the number of reachable brokers."""
         away: dict[str, str] = {}
         ready: set[str] = set()
         for client in [each._client for each in self._clients if not each._client.stopping]:

@@ -1,4 +1,4 @@
-"""SIGINT, SIGTERM and SIGHUP end a command in the same way: its work is cancelled, and can clean up."""
+"""Ends a command at SIGINT, SIGTERM or SIGHUP by cancelling its work, which can then clean up."""
 
 from __future__ import annotations
 
@@ -19,29 +19,38 @@ _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 
 
 class Interrupted(BaseException):
-    """A signal requested the end. Not an Exception, nor a KeyboardInterrupt, for which Typer has an exit code."""
+    """A signal requested the end of the program.
+
+    The base class is not KeyboardInterrupt, for which Typer would choose the exit code.
+    """
 
     def __init__(self, number: int) -> None:
         super().__init__(f"ended by {signal.Signals(number).name}")
         self.code = 128 + number
-        """The exit code by shell convention: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
+        """Exit code by the convention of shells: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP."""
 
 
 def raise_at_signals() -> None:
-    """Make each signal raise `Interrupted` in the main thread, at any point."""
+    """Install handlers that raise `Interrupted` in the main thread."""
     for number in _heeded():
         signal.signal(number, _raise)
 
 
 def ignore_signals() -> None:
-    """Prevent signals from changing the exit code: at exit, Python restores default handlers unless ignored."""
+    """Ignore signals until the process exits.
+
+    Otherwise Python restores the default handlers at exit, and a signal would change the exit code.
+    """
     for number in _heeded():
         signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
 def signals_raise() -> Iterator[None]:
-    """Let signals end code that blocks the event loop, because the loop's handlers would be called too late."""
+    """Raise `Interrupted` at signals during a block that blocks the event loop.
+
+    The event loop would handle the signals only after the block.
+    """
     before = {number: signal.getsignal(number) for number in _heeded()}
     raise_at_signals()
     try:
@@ -52,11 +61,11 @@ def signals_raise() -> Iterator[None]:
 
 
 def run(work: Callable[[], Awaitable[None]]) -> None:
-    """Run an event loop; at a signal cancel the work, and raise `Interrupted` when it has ended.
+    """Run a coroutine in an event loop. At a signal, cancel it, wait for its end, and raise `Interrupted`.
 
     A second Ctrl-C ends the process immediately.
     """
-    import anyio  # here, so that signal handlers are in place before anything large is loaded
+    import anyio  # not at the top, because `raise_at_signals` must be called before the slow imports
 
     seen: list[int] = []
 
@@ -84,7 +93,7 @@ def _first(group: BaseException) -> BaseException:
 
 
 async def _listen(scope: anyio.CancelScope, seen: list[int], *, task_status: anyio.abc.TaskStatus[None]) -> None:
-    from .._signals import receiving  # not earlier, like anyio above
+    from .._signals import receiving  # here for the same reason as anyio in `run`
 
     with receiving(_heeded()) as signals:
         task_status.started()
@@ -97,7 +106,7 @@ async def _listen(scope: anyio.CancelScope, seen: list[int], *, task_status: any
 
 
 def _heeded() -> list[signal.Signals]:
-    """Return the signals that end this process, without signals ignored because of nohup or a shell."""
+    """Return the signals to handle: those that the parent process does not ignore, as nohup ignores SIGHUP."""
     if threading.current_thread() is not threading.main_thread():
         return []
     return [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]

@@ -1,4 +1,4 @@
-"""Reads standard input by lines, without blocking the event loop or the end of the program; asks for confirmation."""
+"""Reads records, passwords and confirmations from standard input without blocking the end of the program."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from .streams import visible
 
 _CHUNK_BYTES = 65_536
 _CHUNKS = 4
-"""Number of chunks read ahead."""
+"""Maximum number of chunks that are read ahead."""
 
 
 async def lines(longest: int) -> AsyncIterator[list[bytes]]:
-    """Yield lists of lines, without line ends, as soon as they are available. The last line needs no line end.
+    r"""Yield lists of lines as soon as they are available, without their ``\n``, which the last line may lack.
 
-    Raises `Failed` once a line is longer than ``longest`` bytes, without reading the rest of it.
+    Raises `Failed` if standard input cannot be read, or as soon as a line exceeds ``longest`` bytes.
     """
     chunks: deque[bytes | OSError] = deque()
     news = Signal()
@@ -40,12 +40,11 @@ async def lines(longest: int) -> AsyncIterator[list[bytes]]:
         chunks.append(chunk)
         news.set()
 
-    # A daemon thread: a read that waits for a terminal must not keep the program from ending.
+    # A daemon thread, because a read that waits for a terminal must not prevent the program from ending.
     Thread(target=_read, args=(lambda chunk: call_in_loop(come, chunk), room), daemon=True, name="stdin").start()
     number = 1
-    rest: list[
-        bytes
-    ] = []  # parts of an incomplete line: joined once, because copying long lines repeatedly would be slow
+    # Parts of an incomplete line, joined only once, because copying a long line for each chunk would be slow.
+    rest: list[bytes] = []
     size = 0
     while True:
         while not chunks:
@@ -53,14 +52,14 @@ async def lines(longest: int) -> AsyncIterator[list[bytes]]:
         chunk = chunks.popleft()
         room.release()
         if isinstance(chunk, OSError):
-            raise Failed(f"standard input cannot be read: {chunk.strerror}")
+            raise Failed(f"cannot read standard input: {chunk.strerror}")
         if not chunk:
             break
         first, *others = chunk.split(b"\n")
         rest.append(first)
         size += len(first)
         if size > longest:
-            raise Failed(f"line {number} has more than {longest:,} bytes without an end ({size:,} so far)")
+            raise Failed(f"line {number} is longer than {longest:,} bytes ({size:,} so far)")
         if others:
             whole = [b"".join(rest), *others[:-1]]
             rest, size = [others[-1]], len(others[-1])
@@ -71,7 +70,7 @@ async def lines(longest: int) -> AsyncIterator[list[bytes]]:
 
 
 def answer() -> bytes:
-    """Return the next line, with its line end unless the input ends first. Reads nothing beyond the line."""
+    r"""Return the next line, with its ``\n`` unless the input ends first. Does not read beyond the line."""
     read = _source()
     line = b""
     while not line.endswith(b"\n") and (byte := read(1)):
@@ -80,24 +79,25 @@ def answer() -> bytes:
 
 
 def password() -> str:
-    """Return the next line, without its end. Raises `ConfigError` if there is none, or it is not text in UTF-8."""
+    """Return the next line without its line end. Raises `ConfigError` if there is no line, or it is not UTF-8."""
     line = answer()
     if not line:
         raise ConfigError("no password was given")
     try:
         return line.rstrip(b"\r\n").decode()
     except UnicodeDecodeError:
-        raise ConfigError("the password is not text in UTF-8") from None
+        raise ConfigError("the password is not valid UTF-8") from None
 
 
 def _source() -> Callable[[int], bytes]:
-    """Return a function that reads the next available bytes."""
+    """Return a function that reads up to a number of bytes, and returns as soon as any are available."""
     buffer = cast("BufferedReader", sys.stdin.buffer)
     try:
         number = buffer.fileno()
     except OSError:
         return buffer.read1
-    # Bypasses the buffer: a waiting read holds its lock, which the interpreter needs at exit, or it aborts.
+    # Not the buffer's own read: it holds a lock while it waits, and the interpreter aborts if it cannot take this lock
+    # at exit.
     return partial(_read_available, number)
 
 
@@ -105,7 +105,7 @@ def _read_available(number: int, size: int) -> bytes:
     while True:
         try:
             return os.read(number, size)
-        except BlockingIOError:  # set by another user of the descriptor
+        except BlockingIOError:  # another process has made the descriptor non-blocking
             select.select([number], [], [])
 
 
@@ -125,7 +125,7 @@ _ANSWERS = {b"y": True, b"yes": True, b"n": False, b"no": False, b"": False}
 
 
 async def confirm(out: Output, question: str) -> None:
-    """Ask at the terminal; raise `typer.Abort` unless the answer is yes, also at the end of input."""
+    """Ask a question on stderr. Raises `typer.Abort` if the answer is no or empty, or if the input ends."""
     await out.drain()  # print everything before the question
     try:
         with signals_raise():
@@ -133,7 +133,7 @@ async def confirm(out: Output, question: str) -> None:
             while agreed is None:
                 typer.echo(f"{visible(question)} [y/N]: ", nl=False, err=True)
                 line = answer()
-                if not line.endswith(b"\n"):  # the line of the question has no end yet
+                if not line.endswith(b"\n"):  # the cursor is still behind the question
                     typer.echo(err=True)
                 agreed = _ANSWERS.get(line.strip().lower())
     except Interrupted:

@@ -1,4 +1,4 @@
-"""Standard output and standard error, whose readers may be slow or absent, and which may lack characters or space."""
+"""Standard output and standard error, written in threads so that a slow reader does not block the event loop."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from .._io.loop import Signal, loop_caller
 from .failures import Failed
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that can move a cursor, hide text or reverse it. Line ends and tabs are harmless."""
+"""Characters that can move the cursor, hide text or reverse it. Newlines and tabs are allowed."""
 
 JSON_ESCAPES = "aiokafka_lead.json"
-"""Handler of encoding errors: writes characters as escapes of JSON, also halves of surrogate pairs."""
+"""Name of a codec error handler that writes JSON escapes, also for halves of surrogate pairs."""
 
 
 _ELLIPSIS = "\u2026"
-"""Rich's mark at the end of a cut name."""
+"""Rich's mark at the end of a truncated cell."""
 
 
 def visible(text: str) -> str:
-    """Return text with terminal controls as escapes."""
+    """Return the text with terminal control characters as escapes."""
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
@@ -43,7 +43,7 @@ codecs.register_error(JSON_ESCAPES, _json_escapes)
 
 
 class _Descriptor:
-    """Writes to a descriptor in a separate thread, so that no other task waits for the reader."""
+    """Writes to a file descriptor in a thread, so that a slow reader does not block the event loop."""
 
     def __init__(self, number: int) -> None:
         self.failure: OSError | None = None
@@ -52,19 +52,19 @@ class _Descriptor:
 
     @property
     def is_file(self) -> bool:
-        """True if there is no reader to wait for."""
+        """True for a regular file, which has no slow reader."""
         return S_ISREG(os.fstat(self._number).st_mode)
 
     def put(self, content: bytes | bytearray, written: Callable[[], object]) -> None:
-        """Write bytes after all earlier bytes, and then call the function in the thread."""
+        """Queue bytes for writing. ``written`` is called in the thread once they are written."""
         if self._jobs is None:
             self._jobs = SimpleQueue()
-            # A daemon thread: a write that waits for its reader must not keep the program from ending.
+            # A daemon thread, because a write that waits for its reader must not prevent the program from ending.
             Thread(target=self._work, args=(self._jobs,), daemon=True, name="output").start()
         self._jobs.put((content, written))
 
     def wait(self, timeout_s: float | None) -> None:
-        """Wait until everything is written, outside of an event loop."""
+        """Wait until everything is written, without an event loop. None waits without a limit."""
         if self._jobs is not None:
             written = Event()
             self.put(b"", written.set)
@@ -80,7 +80,7 @@ class _Descriptor:
         await written.wait()
 
     def write(self, content: bytes | bytearray) -> None:
-        """Write bytes in this thread; after a failure do nothing."""
+        """Write bytes in the calling thread. After a failure, which `failure` stores, further calls have no effect."""
         if self.failure is not None:
             return
         left = memoryview(content)
@@ -88,7 +88,7 @@ class _Descriptor:
             while left:
                 try:
                     left = left[os.write(self._number, left) :]
-                except BlockingIOError:  # set by another user of the descriptor
+                except BlockingIOError:  # another process has made the descriptor non-blocking
                     select.select([], [self._number], [])
         except OSError as error:
             self.failure = error
@@ -101,7 +101,7 @@ class _Descriptor:
 
 
 def _descriptor(stream: TextIO) -> _Descriptor | None:
-    """Return the stream's descriptor; None for a stream without a descriptor, in tests."""
+    """Return the stream's descriptor, or None if it has none, as in tests."""
     try:
         return _Descriptor(stream.fileno())
     except OSError:
@@ -109,7 +109,7 @@ def _descriptor(stream: TextIO) -> _Descriptor | None:
 
 
 class Stdout:
-    """Keeps output until `drain`. It also serves Rich as a text stream."""
+    """Standard output, buffered until `drain`. It has the methods of a text stream that Rich needs."""
 
     def __init__(self) -> None:
         stream = sys.stdout
@@ -126,37 +126,37 @@ class Stdout:
 
     @property
     def is_file(self) -> bool:
-        """True if the output goes to a file, where intermediate output is not visible to anyone."""
+        """True if the output goes to a regular file."""
         return self._descriptor is not None and self._descriptor.is_file
 
     def encoded(self, text: str) -> bytes:
-        """Return the bytes of a text; characters missing in the encoding become escapes."""
+        """Encode a text. Characters that the encoding cannot represent become escapes."""
         return text.encode(self.encoding, "backslashreplace")
 
     def write(self, text: str) -> int:
-        """Keep a text."""
-        if self._lacks_ellipsis:  # an escape would make a cut name longer than the terminal
+        """Buffer a text."""
+        if self._lacks_ellipsis:  # an escape is longer than the ellipsis, so the row would exceed the terminal's width
             text = text.replace(_ELLIPSIS, "~")
         self._kept += self.encoded(text)
         return len(text)
 
     def flush(self) -> None:
-        """Do nothing: see `drain`."""
+        """Do nothing; see `drain`."""
 
     def write_bytes(self, content: bytes) -> None:
-        """Keep bytes unchanged."""
+        """Buffer bytes unchanged."""
         self._kept += content
 
     def write_json(self, text: str) -> None:
-        """Keep a JSON document. For encodings other than UTF-8, it is pure ASCII, which any parser reads."""
+        """Buffer a JSON document. If the encoding is not UTF-8, the document is ASCII with escapes."""
         if self._terminal:
             text = _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
         self._kept += text.encode("utf-8" if self._is_utf8 else "ascii", JSON_ESCAPES)
 
     async def drain(self) -> None:
-        """Write the kept output, and wait until the reader has accepted it.
+        """Write the buffered output, and wait until the reader has accepted it.
 
-        Raises BrokenPipeError if the reader is gone, and `Failed` if the output cannot be written.
+        Raises BrokenPipeError if the reader has closed the pipe, and `Failed` if the output cannot be written.
         """
         kept, self._kept = self._kept, bytearray()
         if self._descriptor is None:
@@ -170,13 +170,13 @@ class Stdout:
         if isinstance(failure, BrokenPipeError):
             raise failure
         if failure is not None:
-            raise Failed(f"standard output cannot be written: {failure.strerror}")
+            raise Failed(f"cannot write to standard output: {failure.strerror}")
 
 
 class Stderr:
-    """Writes texts without waiting for the reader, and without errors, which could not be reported.
+    """Standard error, written without waiting for the reader. It ignores errors, which it could not report anywhere.
 
-    It also serves Rich and `logging` as a text stream.
+    It has the methods of a text stream that Rich and `logging` need.
     """
 
     def __init__(self) -> None:
@@ -188,7 +188,7 @@ class Stderr:
         return self._stream.isatty()
 
     def write(self, text: str) -> int:
-        """Begin to write a text."""
+        """Queue a text for writing."""
         if self._descriptor is None:
             self._stream.write(text)
         else:
@@ -196,7 +196,7 @@ class Stderr:
         return len(text)
 
     def flush(self) -> None:
-        """Do nothing: see `drain`."""
+        """Do nothing; see `drain`."""
 
     async def drain(self) -> None:
         """Wait until the reader has accepted all texts."""
@@ -204,7 +204,7 @@ class Stderr:
             await self._descriptor.write_in_thread(b"")
 
     def close(self, timeout_s: float | None) -> None:
-        """Like `drain`, for the end of the program, when there is no event loop."""
+        """Like `drain`, at the end of the program, without an event loop. None waits without a limit."""
         if self._descriptor is not None:
             self._descriptor.wait(timeout_s)
 

@@ -1,4 +1,4 @@
-"""``aiokafka-lead top``: shows brokers, rates, lag and leader moves, live."""
+"""``aiokafka-lead top``: a live display of brokers, topic rates, group lag and leader moves."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .registering import add
 from .session import Session
 
 _SHOWN = 15
-"""Maximum number of rows in each table, busiest first; at a terminal, no more than fit."""
+"""Maximum number of rows in each table if the output is not a terminal."""
 
 _OTHER_LINES = 9
-"""Other lines of the display: three titles, three table heads, and a line before each."""
+"""Number of lines without rows: a title, column names and a blank line for each of the three tables."""
 
 
 def register(app: typer.Typer) -> None:
@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass
 class Look:
-    """A sample of the displayed data."""
+    """Sample of the displayed data."""
 
     at: float
     cluster: ClusterDescription
@@ -42,10 +42,10 @@ class Look:
 
 async def top(
     session: Session,
-    interval: Annotated[str, typer.Option("--interval", help="Between two looks.")] = "2s",
-    count: Annotated[int | None, typer.Option("--count", min=1, help="End after so many looks.")] = None,
+    interval: Annotated[str, typer.Option("--interval", help="Time between refreshes.")] = "2s",
+    count: Annotated[int | None, typer.Option("--count", min=1, help="Stop after this many refreshes.")] = None,
 ) -> None:
-    """Show brokers, rates, lag and leader moves, until Ctrl-C."""
+    """Show brokers, topic rates, group lag and leader moves until Ctrl-C."""
     pause_s = pause(interval)
     moves = 0
     looks = 0
@@ -141,7 +141,7 @@ def _screen(session: Session, shown: dict[str, Any]) -> RenderableType:
     }
     height = session.out.height
     room = _shares([len(shown[name]) for name in columns], None if height is None else height - 1 - _OTHER_LINES)
-    parts: list[RenderableType] = [f"leader moves seen: {shown['leader_moves']} (Ctrl-C ends)"]
+    parts: list[RenderableType] = [f"leader moves seen: {shown['leader_moves']} (Ctrl-C to stop)"]
     for (name, each), fits in zip(columns.items(), room, strict=True):
         rows = shown[name]
         title = name if fits >= len(rows) else f"{name}: {fits} of {len(rows)}"
@@ -150,7 +150,7 @@ def _screen(session: Session, shown: dict[str, Any]) -> RenderableType:
 
 
 def _shares(wanted: list[int], lines: int | None) -> list[int]:
-    """Return the number of rows for each table: lines are distributed in turn until none is left."""
+    """Return the number of rows to show of each table, dividing the lines of the screen evenly among the tables."""
     if lines is None:
         return [min(each, _SHOWN) for each in wanted]
     given = [0] * len(wanted)

@@ -1,4 +1,4 @@
-"""``aiokafka-lead topics``: list, describe, create, delete, and add partitions."""
+"""``aiokafka-lead topics``: lists, describes, creates and deletes topics, and adds partitions."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .registering import add
 from .session import Session
 from .stdin import confirm
 
-Names = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names of topics.")]
-Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
+Names = Annotated[list[str], typer.Argument(metavar="TOPIC", help="The names of the topics.")]
+Name = Annotated[str, typer.Argument(metavar="TOPIC", help="The name of the topic.")]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the family of commands."""
-    topics = typer.Typer(no_args_is_help=True, help="List, describe, create and delete topics.")
+    """Add the group of subcommands."""
+    topics = typer.Typer(no_args_is_help=True, help="List, describe, create and delete topics, and add partitions.")
     add(topics, "list", list_topics)
     add(topics, "describe", describe_topics)
     add(topics, "create", create_topic)
@@ -31,9 +31,9 @@ def register(app: typer.Typer) -> None:
 
 async def list_topics(
     session: Session,
-    internal: Annotated[bool, typer.Option("--internal", help="Kafka's own topics as well.")] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Include Kafka's internal topics.")] = False,
 ) -> None:
-    """List every topic, with its partitions and replicas."""
+    """List all topics, with their numbers of partitions and replicas."""
     async with session.admin() as admin:
         described = await admin.describe_topics()
     rows = [
@@ -52,7 +52,7 @@ async def list_topics(
 
 
 async def describe_topics(session: Session, names: Names) -> None:
-    """Show the partitions of topics: leader, replicas, and the first and last offset."""
+    """Show the partitions of topics: leader, replicas, and start and end offsets."""
     async with session.admin() as admin:
         described = await described_topics(session, admin, names)
         everything = {
@@ -89,12 +89,24 @@ async def describe_topics(session: Session, names: Names) -> None:
 async def create_topic(
     session: Session,
     name: Name,
-    partitions: Annotated[int, typer.Option("--partitions", "-p", help="-1: the cluster's default.")] = -1,
-    replication_factor: Annotated[int, typer.Option("--replication-factor", "-r", help="-1: the default.")] = -1,
+    partitions: Annotated[
+        int, typer.Option("--partitions", "-p", help="Number of partitions; -1 is the cluster's default.")
+    ] = -1,
+    replication_factor: Annotated[
+        int, typer.Option("--replication-factor", "-r", help="Replicas per partition; -1 is the cluster's default.")
+    ] = -1,
     config: Annotated[
-        list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE", help="May be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--config",
+            "-c",
+            metavar="NAME=VALUE",
+            help="A configuration, such as retention.ms=86400000; may be repeated.",
+        ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check that it could be created.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Let the cluster check the request without creating the topic.")
+    ] = False,
 ) -> None:
     """Create a topic."""
     configs: dict[str, str | None] = dict(map(_pair, config or ()))
@@ -120,9 +132,11 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 async def delete_topics(
-    session: Session, names: Names, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
+    session: Session,
+    names: Names,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Delete topics, with all their records."""
+    """Delete topics with all their records."""
     if not yes:
         await confirm(session.out, f"Delete {', '.join(names)} with all records?")
     async with session.admin() as admin:
@@ -134,9 +148,12 @@ async def delete_topics(
 async def add_partitions(
     session: Session,
     name: Name,
-    total: Annotated[int, typer.Argument(metavar="TOTAL", help="How many partitions there shall be in all.")],
+    total: Annotated[int, typer.Argument(metavar="TOTAL", help="The new number of partitions.")],
 ) -> None:
-    """Increase a topic's number of partitions. Keyed records may go to other partitions afterwards."""
+    """Increase the number of partitions of a topic.
+
+    Afterwards, records of a key may go to another partition than before.
+    """
     async with session.admin() as admin:
         if not await done_of(session, admin, admin.create_partitions({name: total}), [name]):
             return

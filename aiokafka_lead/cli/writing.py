@@ -1,4 +1,4 @@
-"""Writes records for commands, and reports which record failed, and how many were written."""
+"""Writes the records of `produce`, `copy` and `replay`, and reports failures and the number of records written."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ Place = tuple[TopicPartition, int]
 """A record's partition and offset."""
 
 _IN_FLIGHT = 10_000
-"""Maximum number of unchecked deliveries; the producer's buffer bounds their bytes."""
+"""Maximum number of unacknowledged records; ``buffer_memory`` limits their size."""
 
 _CREATED_WITHIN_S = {"true": 10.0, "false": 0.0}
-"""Seconds until a missing topic exists after a write, for each value of the brokers' configuration."""
+"""Seconds to wait for a missing topic, by the value of ``auto.create.topics.enable``."""
 
 _MAYBE_CREATED_WITHIN_S = 0.7
-"""Seconds until a missing topic exists after a write, if the configuration is unknown."""
+"""Seconds to wait for a missing topic if ``auto.create.topics.enable`` is unknown."""
 
 _AUTO_CREATE = "auto.create.topics.enable"
 
@@ -46,11 +46,12 @@ async def writing(
     acknowledged: Callable[[P], None] = lambda source: None,
     progress: Callable[[int], object] = lambda written: None,
 ) -> AsyncIterator[Writing[P]]:
-    """Write records, and wait for all of them at the end. After an early end, report how many were written.
+    """Run a block that writes records, and wait at its end until all of them are acknowledged.
 
-    A failed record ends the block immediately, whatever it waits for. ``name`` returns a name for the source of a
-    record, for example its line. ``acknowledged`` is called with each source, in order, until a record fails.
-    ``progress`` is called from time to time with the number of records written.
+    A failed record cancels the block, which may wait for input, and raises `Failed` after a report of the number of
+    records written. Each record has a *source*, for example the number of its line; ``name`` returns the source's name
+    for messages. ``acknowledged`` is called with the sources of acknowledged records, in order, until a record fails.
+    ``progress`` is called repeatedly with the number of records written.
     """
     made = Writing(producer, name, acknowledged, progress)
     try:
@@ -61,14 +62,14 @@ async def writing(
             beside.cancel_scope.cancel()
     except Exception as error:
         cause = single(error)
-        session.out.error(sentence(cause))  # not later, because the other records may wait for unreachable brokers
+        session.out.error(sentence(cause))  # before `end`, which may wait long for unreachable brokers
         try:
             await made.end()
         finally:
             made.collect()
             session.out.note(made.report())
         raise Failed(code=exit_code(cause)) from None
-    except BaseException:  # a signal, or brokers that are away for too long
+    except BaseException:  # a signal, or brokers that were unreachable for --timeout
         made.collect()
         if made.written or made.pending:
             session.out.note(made.report())
@@ -76,13 +77,13 @@ async def writing(
 
 
 def at_offset(place: Place) -> str:
-    """Return the name of a record in a topic, as a source of `writing`."""
+    """Return the name for messages of a source that is a record in a topic."""
     where, offset = place
     return f"{where.topic}-{where.partition} at offset {offset}"
 
 
 class Writing(Generic[P]):
-    """Records in flight, with their sources."""
+    """Unacknowledged records with their sources; see `writing`."""
 
     def __init__(
         self,
@@ -102,11 +103,11 @@ class Writing(Generic[P]):
 
     @property
     def pending(self) -> int:
-        """Number of sent records that `watch` has not counted as written."""
+        """Number of records that were sent, but are not counted as written yet."""
         return len(self._pending)
 
     async def send(self, topic: str, record: Mapping[str, Any], source: P) -> None:
-        """Send a record; raise `Failed` if it cannot be sent."""
+        """Send a record. Raises `Failed` if the producer does not accept it."""
         try:
             delivery = await self._producer.send(topic, **record)
         except (ConfigError, ConfigTypeError, KafkaError) as error:
@@ -115,7 +116,7 @@ class Writing(Generic[P]):
         self._sent.set()
 
     async def watch(self) -> None:
-        """Count acknowledged records, oldest first; raise `Failed` for one that has failed."""
+        """Count acknowledged records, oldest first, until cancelled. Raises `Failed` for the first failed record."""
         while True:
             while self._pending:
                 source, delivery = self._pending[0]
@@ -132,16 +133,16 @@ class Writing(Generic[P]):
             await self._sent.wait()
 
     async def settle(self, *, leave: int = 0) -> None:
-        """Wait until ``leave`` are pending."""
+        """Wait until at most ``leave`` records are pending."""
         while len(self._pending) > leave:
             await self._settled.wait()
 
     async def keep_up(self) -> None:
-        """Wait until at most `_IN_FLIGHT` deliveries are pending."""
+        """Wait until at most `_IN_FLIGHT` records are pending."""
         await self.settle(leave=_IN_FLIGHT)
 
     def collect(self) -> None:
-        """Count acknowledged records, without waiting."""
+        """Count the records that are acknowledged by now, without waiting."""
         while self._pending and self._pending[0][1].done() and self._pending[0][1].exception() is None:
             self._count()
 
@@ -154,7 +155,7 @@ class Writing(Generic[P]):
                 pass
 
     def report(self) -> str:
-        """Return a sentence about the numbers of records."""
+        """Return a message with the numbers of written, unacknowledged and failed records."""
         done = [delivery for _, delivery in self._pending if delivery.done()]
         failed = sum(delivery.exception() is not None for delivery in done)
         doubtful = len(self._pending) - len(done)
@@ -171,7 +172,7 @@ class Writing(Generic[P]):
         self._settled.set()
 
     def _refused(self) -> list[tuple[P, KafkaError]]:
-        """Return the records that brokers have refused, without the other records of their batches."""
+        """Return the records that brokers refused, without records that failed only because they shared a batch."""
         failed = [(source, delivery.exception()) for source, delivery in self._pending if delivery.done()]
         return [(source, error) for source, error in failed if error is not None and not error.collateral]
 
@@ -182,7 +183,7 @@ class Writing(Generic[P]):
 
 
 async def topic_to_write(session: Session, producer: Producer[Any, Any], topic: str) -> None:
-    """Wait until the topic exists, which some clusters create on demand; raise `Failed` if it does not."""
+    """Wait until the topic exists. Raises `Failed` if it is missing and brokers do not create it automatically."""
     async with session.admin() as admin:
         if topic in await admin.list_topics(include_internal=True):
             return
@@ -195,7 +196,7 @@ async def topic_to_write(session: Session, producer: Producer[Any, Any], topic: 
 
 
 async def _auto_create(admin: AdminClient) -> str:
-    """Return the configuration of automatic creation; an empty text if this user may not read it."""
+    """Return the value of ``auto.create.topics.enable``, or ``""`` if the user is not authorized to read it."""
     try:
         brokers = (await admin.describe_cluster()).brokers
         resource = ConfigResource(ConfigResourceType.BROKER, str(brokers[0].node_id))

@@ -1,13 +1,14 @@
-"""aiokafka's interface on the native clients: programs written for aiokafka run unchanged.
+"""Interface of aiokafka, with which programs written for aiokafka run unchanged.
 
     import aiokafka_lead.compat
 
-    aiokafka_lead.compat.install()  # before anything imports aiokafka, which need not be installed
+    aiokafka_lead.compat.install()  # before the first import of aiokafka, which need not be installed
 
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-Modules, classes and options have the names, defaults and meaning of aiokafka's; docs/migration/from-aiokafka.md lists
-the differences. Works with asyncio only. Classes such as `AIOKafkaProducer` may also be imported from here.
+Modules, classes and options have the same names, defaults and meanings as in aiokafka. docs/migration/from-aiokafka.md
+lists the differences. Classes such as `AIOKafkaProducer` can also be imported from this package. It works only with
+asyncio. In the docstrings of this package, *native* means the classes of `aiokafka_lead`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lifecycle shared by the producer and the consumer."""
+"""Base class of the producer and the consumer, for starting and stopping."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .util import get_running_loop
 __all__ = ["Life", "start_or_renew"]
 
 _NOT_KEPT = {"self", "topics", "sasl_plain_password"}
-"""Arguments that are not options, and the password."""
+"""Arguments that are not stored, because they are not options, or are secret."""
 
 
 async def start_or_renew(native: Any, renew: Callable[[], None]) -> None:
-    """Start a native client. If that fails, replace it: clients of aiokafka may be started again after a failure."""
+    """Start a native client. If the start fails, replace the client, because in aiokafka it can be started again."""
     try:
         await native.start()
     except BaseException:
@@ -28,19 +28,19 @@ async def start_or_renew(native: Any, renew: Callable[[], None]) -> None:
 
 
 class Life:
-    """Implements ``async with``, and warns of a client that was not stopped. Belongs to one asyncio event loop."""
+    """Base class with ``async with``, and with a warning for a client that was not stopped."""
 
     _kind: ClassVar[str]
-    """Key of the client in the context of the event loop's exception handler."""
+    """Key of the client in the context that the event loop's exception handler receives."""
     _closed: bool | None = None
-    """True after `stop`; None until the options are checked. FastStream reads it."""
+    """True after `stop`, and None before the options are checked. Read by FastStream."""
     _source_traceback: Any = None
     _loop: asyncio.AbstractEventLoop
     _options_given: Mapping[str, Any] = {}
-    """Options as given; libraries read them as attributes, such as ``_fetch_max_wait_ms``."""
+    """Options as given, which libraries read as attributes, such as ``_fetch_max_wait_ms``."""
 
     def _belongs_to(self, loop: asyncio.AbstractEventLoop, given: Mapping[str, Any]) -> None:
-        """Keep the event loop and the arguments; called from ``__init__``."""
+        """Store the event loop and the arguments. Called from ``__init__``."""
         self._loop = loop
         self._options_given = {name: value for name, value in given.items() if name not in _NOT_KEPT}
         if loop.get_debug():
@@ -55,7 +55,7 @@ class Life:
             return self._options_given[option]
         text = f"{type(self).__name__!r} object has no attribute {name!r}"
         if name.startswith("_") and not name.startswith("__"):
-            text += ": aiokafka_lead.compat does not have it; its guide (From aiokafka) lists replacements"
+            text += " in aiokafka_lead.compat; its guide (From aiokafka) lists replacements"
         raise AttributeError(text, name=name, obj=self)
 
     def __del__(self, _warnings: Any = warnings) -> None:
@@ -68,11 +68,11 @@ class Life:
             self._loop.call_exception_handler(context)
 
     async def start(self) -> None:
-        """Connect to the cluster."""
+        """Connect to the cluster. Raises `KafkaConnectionError`."""
         raise NotImplementedError
 
     async def stop(self) -> None:
-        """Close every connection."""
+        """Close all connections."""
         raise NotImplementedError
 
     async def __aenter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""aiokafka's options and their native counterparts."""
+"""Conversion of aiokafka's options to native options."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LIBRARIES = {"aiokafka", "kafka", __name__.partition(".")[0]}
 
 
 def native_assignors(strategy: Any) -> list[Any]:
-    """Return the native form of assignors: the names of Kafka's assignors, and adapters for the application's."""
+    """Convert assignors to native ones: names for Kafka's assignors, and adapters for the application's assignors."""
     given = [strategy] if isinstance(strategy, (str, type)) or not isinstance(strategy, Iterable) else list(strategy)
     return [_native(assignor) for assignor in given]
 
@@ -42,7 +42,7 @@ def _native(assignor: Any) -> Any:
 
 
 class OwnAssignor:
-    """Adapts an application's assignor to the native interface (`GroupAssignor`)."""
+    """Adapter of an application's assignor to the native interface (`GroupAssignor`)."""
 
     cooperative = False
 
@@ -78,7 +78,7 @@ class OwnAssignor:
 
 
 _NEVER_MS = INT32_MAX
-"""Unlimited idle time, which is None in aiokafka."""
+"""Idle time for connections without a limit, which is None in aiokafka."""
 
 _producers = itertools.count(1)
 
@@ -119,12 +119,12 @@ _RANGES: dict[str, tuple[int, int]] = {
     "max_batch_size": (0, INT32_MAX),
     "max_request_size": _BYTES,
 }
-"""Ranges of native options. aiokafka accepts any number."""
+"""Ranges of native options. aiokafka accepts any numbers."""
 _WHOLE = {name for name in _RANGES if name.endswith(("_bytes", "_size"))} | {"transaction_timeout_ms"}
 _FLAGS = ("enable_auto_commit", "check_crcs", "exclude_internal_topics", "enable_idempotence")
 _NAMES = ("client_id", "client_rack", "group_id", "group_instance_id", "transactional_id")
 _MAY_BE_EMPTY = ("client_id", "client_rack", "group_instance_id")
-"""Names that aiokafka takes as not given if they are empty."""
+"""Options that aiokafka considers not given if they are empty."""
 
 _SASL_OF = {
     **dict.fromkeys(PASSWORD_MECHANISMS, ("sasl_plain_username", "sasl_plain_password")),
@@ -164,10 +164,10 @@ def client_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain_values(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert values that aiokafka accepts and native options do not.
+    """Convert values that aiokafka accepts, but native options do not.
 
-    Members of enumerations, which kstreams passes, become their values. Numbers become the nearest allowed number,
-    flags their truth value, and names text, or None if they are empty.
+    Enum members, which kstreams passes, become their values. Numbers become the nearest allowed number, flags become
+    bool, and names become text, or None if they are empty.
     """
     found = {name: value.value if isinstance(value, Enum) else value for name, value in given.items()}
     for name, (low, high) in _RANGES.items():
@@ -200,7 +200,7 @@ def producer_options(given: Mapping[str, Any], acks_given: bool) -> dict[str, An
     options |= {
         "acks": acks,
         "enable_idempotence": idempotent,
-        # Without sequence numbers, the next batch could overtake a retried batch.
+        # Without sequence numbers, a later batch could overtake a retried batch.
         "max_in_flight_requests_per_connection": 5 if idempotent else 1,
         "compression_type": compression,
         "batch_size": given["max_batch_size"],
@@ -218,14 +218,14 @@ def producer_options(given: Mapping[str, Any], acks_given: bool) -> dict[str, An
 
 
 def _choose(partitioner: Callable[..., int], key: Any, every: Sequence[int], available: Sequence[int]) -> int:
-    """Call a partitioner of aiokafka, which expects lists."""
+    """Call a partitioner with aiokafka's interface, which expects lists."""
     return partitioner(key, list(every), list(available))
 
 
 def is_default_partitioner(partitioner: object) -> bool:
-    """Return True for None and for the default classes of aiokafka and kafka-python.
+    """Return True for None, and for the default partitioners of aiokafka and kafka-python.
 
-    The producer then chooses partitions itself, in the same way.
+    The producer then chooses the same partitions without calling the partitioner.
     """
     if partitioner is None:
         return True
@@ -252,7 +252,7 @@ _AS_THEY_ARE = (
     "isolation_level",
     "client_rack",
 )
-"""Options of a consumer that have the same name and meaning natively."""
+"""Options of a consumer whose native options have the same name and meaning."""
 
 
 def consumer_options(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -265,7 +265,7 @@ def consumer_options(given: Mapping[str, Any]) -> dict[str, Any]:
         raise ConfigError(f"Incorrect isolation level {given['isolation_level']}")
     if given["group_id"] is None:
         given["group_instance_id"] = None
-    # With other values aiokafka loses its session or its fetches.
+    # With other values, a consumer of aiokafka would lose its session or its fetches.
     given["heartbeat_interval_ms"] = min(given["heartbeat_interval_ms"], given["session_timeout_ms"] / 2)
     given["fetch_max_wait_ms"] = min(given["fetch_max_wait_ms"], given["request_timeout_ms"] / 2)
     rebalance_ms = given["rebalance_timeout_ms"]

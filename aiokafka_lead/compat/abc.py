@@ -1,4 +1,4 @@
-"""Interfaces that applications implement."""
+"""Base classes that applications implement."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ __all__ = ["AbstractTokenProvider", "ConsumerRebalanceListener"]
 
 
 class ConsumerRebalanceListener(ABC):
-    """Listens to rebalances of a group. Its methods may be ``async``, and are not called when the consumer stops."""
+    """Base class of rebalance listeners.
+
+    The methods may be ``async``. They are not called when the consumer stops.
+    """
 
     @abstractmethod
     def on_partitions_revoked(self, revoked: set[TopicPartition]) -> Any:
-        """Handle the revocation of partitions, whose positions can still be committed."""
+        """Handle the revocation of partitions. Their offsets can still be committed."""
 
     @abstractmethod
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> Any:
-        """Handle the whole new assignment, before any of its records is handed out."""
+        """Handle the new assignment, which contains all partitions, before its records are returned."""
 
 
 class AbstractTokenProvider(ABC):
-    """Provides tokens for SASL/OAUTHBEARER."""
+    """Base class of token providers for SASL/OAUTHBEARER."""
 
     @abstractmethod
     async def token(self) -> str:

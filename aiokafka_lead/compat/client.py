@@ -1,4 +1,4 @@
-"""`AIOKafkaClient`, which also gives access to a producer's or consumer's connections and metadata."""
+"""`AIOKafkaClient`, a low-level client that also exposes the connections and metadata of other clients."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["AIOKafkaClient", "client_of"]
 
 
 class AIOKafkaClient:
-    """A native client with aiokafka's methods."""
+    """Low-level client with the methods of aiokafka."""
 
     _bootstrap_servers: str | list[str]
-    """The bootstrap servers as given; tracers read them."""
+    """Bootstrap servers as given, which tracers read."""
     _client_id: str
-    """The client id sent to brokers; tracers read it."""
+    """Client id sent to brokers, which tracers read."""
     _ssl_context: Any
-    """The TLS context as given; tests of kstreams read it."""
+    """TLS context as given, which tests of kstreams read."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class AIOKafkaClient:
         self._bootstrap_servers = bootstrap_servers
         self._client_id = native.config.client_id
         self._topics: frozenset[str] = frozenset()
-        """Topics of `set_topics` and `add_topic`."""
+        """Topics passed to `set_topics` and `add_topic`."""
         self.cluster = ClusterMetadata(native)
 
     def __repr__(self) -> str:
@@ -74,12 +74,12 @@ class AIOKafkaClient:
         return list(self._native.config.bootstrap_servers)
 
     def get_random_node(self) -> int | None:
-        """Return the id of a random broker, or None while none is known."""
+        """Return the id of a random broker, or None if no broker is known yet."""
         known = [node_id for node_id in self._native.metadata.snapshot.brokers if node_id >= 0]
         return choice(known) if known else None
 
     async def ready(self, node_id: int, *, group: object = None) -> bool:
-        """Return True if a connection to the broker is open or can be made."""
+        """Return True if a connection to the broker is open or can be opened."""
         try:
             await self._native.brokers.get(node_id)
         except KafkaConnectionError:
@@ -87,24 +87,24 @@ class AIOKafkaClient:
         return True
 
     async def send(self, node_id: int, request: Request, *, group: object = None) -> Response:
-        """Send a request of `aiokafka.protocol` to a broker; return its response."""
+        """Send a request of `aiokafka.protocol` to a broker, and return the response."""
         return request.response(await self._native.request(node_id, request.native()))
 
     def set_topics(self, topics: Iterable[str]) -> asyncio.Future[bool]:
-        """Keep metadata of these topics, which replace the topics of an earlier call; see `force_metadata_update`."""
+        """Keep metadata of these topics only, and refresh it. The future is as in `force_metadata_update`."""
         before, self._topics = self._topics, frozenset(topics)
         self._native.metadata.add_topics(self._topics - before)
         self._native.metadata.remove_topics(before - self._topics)
         return self.force_metadata_update()
 
     def add_topic(self, topic: str) -> asyncio.Future[bool]:
-        """Keep metadata of this topic, too, and refresh it; see `force_metadata_update`."""
+        """Also keep metadata of this topic, and refresh it. The future is as in `force_metadata_update`."""
         return self.set_topics(self._topics | {topic})
 
     def force_metadata_update(self) -> asyncio.Future[bool]:
-        """Refresh the metadata: of every topic of the cluster if this client has no topics, as in aiokafka.
+        """Refresh the metadata of this client's topics, or of all topics if it has none, as in aiokafka.
 
-        The result of the future is True, or False if newer metadata did not arrive in time.
+        The future's result is True, or False if newer metadata did not arrive within ``request_timeout_ms``.
         """
         return asyncio.ensure_future(self._newer())
 
@@ -116,26 +116,29 @@ class AIOKafkaClient:
         deadline = Deadline(self._native.config.request_timeout_ms)
         try:
             snapshot = await metadata.wait_newer(metadata.snapshot.generation, deadline.request_ms())
-            while every and not metadata.knows_every_topic:  # the answer to an earlier request
+            while every and not metadata.knows_every_topic:  # this metadata answers an earlier request for some topics
                 snapshot = await metadata.wait_newer(snapshot.generation, deadline.request_ms())
         except KafkaError:
             return False
         return True
 
     async def fetch_all_metadata(self) -> ClusterMetadata:
-        """Fetch the metadata of every topic once, without keeping it."""
+        """Fetch the metadata of all topics once, without keeping it up to date."""
         answer = await self._native.request_any(MetadataRequest().native())
         topics = [topic_metadata(topic, version=0) for topic in answer.topics if topic.name]
         return ClusterMetadata(self._native, {topic.name: topic for topic in topics})
 
     async def _wait_on_metadata(self, topic: str) -> set[int]:
-        """Return the topic's partitions once they are known. Raises `UnknownTopicOrPartitionError`. Tracers call it."""
+        """Wait for a topic's metadata, and return its partitions. Called by tracers.
+
+        Raises `UnknownTopicOrPartitionError`.
+        """
         found = await self._native.metadata.topic(topic, self._native.config.request_timeout_ms)
         return set(range(len(found.partitions)))
 
 
 def client_of(native: Client, bootstrap_servers: str | list[str], ssl_context: Any) -> AIOKafkaClient:
-    """Return the `AIOKafkaClient` of a producer, a consumer or an admin client."""
+    """Return an `AIOKafkaClient` for the connections of a producer, a consumer or an admin client."""
     client = AIOKafkaClient.__new__(AIOKafkaClient)
     client._ssl_context = ssl_context
     client._adopt(native, bootstrap_servers)

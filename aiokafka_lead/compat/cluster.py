@@ -13,13 +13,13 @@ __all__ = ["AssignableCluster", "ClusterMetadata"]
 
 
 class AssignableCluster:
-    """The partitions of a group's topics, for an assignor."""
+    """Partitions of a group's topics, in the form that an assignor receives."""
 
     def __init__(self, counts: Mapping[str, int]) -> None:
         self._counts = counts
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Return the topic's partitions, or None for an unknown topic."""
+        """Return the partitions of a topic, or None for an unknown topic."""
         count = self._counts.get(topic)
         return None if count is None else set(range(count))
 
@@ -29,10 +29,10 @@ class AssignableCluster:
 
 
 class ClusterMetadata:
-    """A native client's latest metadata, with aiokafka's methods."""
+    """Latest metadata of a client, with the methods of aiokafka."""
 
     def __init__(self, client: Client, topics: Mapping[str, TopicMetadata] | None = None) -> None:
-        """Show these topics, or, if ``topics`` is None, the topics of the client's latest metadata."""
+        """Create a view of these topics, or if ``topics`` is None, of the client's latest metadata."""
         self._client = client
         self._topics = topics
 
@@ -43,15 +43,15 @@ class ClusterMetadata:
 
     @property
     def controller(self) -> BrokerMetadata | None:
-        """Return the broker that accepts requests for the controller, or None."""
+        """Return the broker that accepts requests for the controller, or None if it is unknown."""
         return self.broker_metadata(self._client.metadata.snapshot.controller_id)
 
     def brokers(self) -> set[BrokerMetadata]:
-        """Return every known broker."""
+        """Return all known brokers."""
         return {BrokerMetadata(*broker) for broker in self._client.metadata.snapshot.brokers.values()}
 
     def broker_metadata(self, broker_id: int) -> BrokerMetadata | None:
-        """Return a broker by its id, or None."""
+        """Return the broker with an id, or None if it is unknown."""
         broker = self._client.metadata.snapshot.brokers.get(broker_id)
         return None if broker is None else BrokerMetadata(*broker)
 
@@ -67,19 +67,19 @@ class ClusterMetadata:
         }
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Return the topic's partitions, or None for a topic that is not in the metadata."""
+        """Return the partitions of a topic, or None for a topic that is not in the metadata."""
         found = self._known().get(topic)
         return set(range(len(found.partitions))) if found is not None and found.partitions else None
 
     def available_partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Return the topic's partitions that have a leader, or None for a topic that is not in the metadata."""
+        """Return the partitions of a topic that have a leader, or None for a topic that is not in the metadata."""
         partitions = self.partitions_for_topic(topic)
         if partitions is None:
             return None
         return {number for number in partitions if self._known()[topic].partitions[number].leader_id != NO_LEADER}
 
     def leader_for_partition(self, partition: TopicPartition) -> int | None:
-        """Return the partition's leader, -1 if it has none, or None for an unknown partition."""
+        """Return the id of a partition's leader, -1 if it has none, or None for an unknown partition."""
         found = self._known().get(partition.topic)
         if found is None or not 0 <= partition.partition < len(found.partitions):
             return None

@@ -1,8 +1,9 @@
-"""aiokafka's names of errors. They are aliases of native classes, so that either name catches an error.
+"""Errors with aiokafka's names.
 
-Errors without a native counterpart are subclasses of `KafkaError`, except `ConsumerStoppedError` and
-`IllegalOperation`. This module adds aiokafka's attributes to the native classes: ``errno``, ``invalid_metadata``,
-``description`` and, on the classes, ``message``.
+Most are aliases of the errors of `aiokafka_lead`, so both names catch an error. Errors without such an equivalent are
+subclasses of `KafkaError`, except `ConsumerStoppedError` and `IllegalOperation`. This module also adds aiokafka's
+attributes to the classes of `aiokafka_lead`: ``errno``, ``invalid_metadata``, ``description`` and, on the classes,
+``message``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from .. import errors as native
 
-# --- the client's own -------------------------------------------------------------------------------------------------
+# --- errors of the client ---------------------------------------------------------------------------------------------
 
 KafkaError = native.KafkaError
 IllegalStateError = native.IllegalStateError
@@ -34,7 +35,7 @@ class ConsumerStoppedError(Exception):
 
 
 class IllegalOperation(Exception):
-    """The operation does not fit the options, such as a commit without ``group_id``."""
+    """The options do not allow the operation, such as a commit without ``group_id``."""
 
 
 class NodeNotReadyError(KafkaError):
@@ -69,7 +70,7 @@ class StaleMetadata(KafkaError):
 
 
 class MetadataEmptyBrokerList(KafkaError):
-    """The metadata returned by a broker contains no brokers."""
+    """The metadata in a broker's response contains no brokers."""
 
     retriable = True
 
@@ -94,7 +95,7 @@ class UnsupportedCodecError(KafkaError):
     """A batch is compressed with an unsupported codec."""
 
 
-# --- answers of brokers -----------------------------------------------------------------------------------------------
+# --- errors of brokers ------------------------------------------------------------------------------------------------
 
 BrokerResponseError = native.BrokerError
 
@@ -188,7 +189,10 @@ ProducerFenced = native.ProducerFencedError
 
 
 def for_code(error_code: int) -> type[BrokerResponseError]:
-    """Return the class of a broker's error code: `NoError` for 0, `UnknownError` or a subclass for unknown codes."""
+    """Return the class for a broker's error code.
+
+    The class is `NoError` for 0, and `UnknownError` or a subclass for an unknown code.
+    """
     return NoError if error_code == 0 else native.error_for_code(error_code)
 
 
@@ -204,7 +208,7 @@ kafka_errors: dict[int, type[BrokerResponseError]] = {
 
 
 class _OfClass:
-    """An attribute computed from the class, available on the class and on its instances."""
+    """Descriptor of an attribute that is computed from the class, also on instances."""
 
     def __init__(self, of: Any) -> None:
         self._of = of
@@ -214,7 +218,7 @@ class _OfClass:
 
 
 def _protocol_name(kind: type) -> str:
-    """Return the protocol's name of an error, such as ``UNKNOWN_TOPIC_OR_PARTITION``."""
+    """Return the name of an error in Kafka's protocol, such as ``UNKNOWN_TOPIC_OR_PARTITION``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__.removesuffix("Error")).upper()
 
 

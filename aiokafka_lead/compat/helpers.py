@@ -23,8 +23,8 @@ def create_ssl_context(
 ) -> ssl.SSLContext:
     """Create a TLS context that verifies brokers' certificates and host names.
 
-    ``certfile``, ``keyfile`` and ``password`` are the client's certificate and key. Without ``cafile``, ``capath`` and
-    ``cadata``, the system's certificate authorities are trusted.
+    ``certfile``, ``keyfile`` and ``password`` are for the client's certificate and key. Without ``cafile``, ``capath``
+    and ``cadata``, the certificate authorities of the system are trusted.
     """
     context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=cafile, capath=capath, cadata=cadata)
     if certfile is not None:

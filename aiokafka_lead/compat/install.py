@@ -1,4 +1,4 @@
-"""`install`, which makes ``import aiokafka`` import this package."""
+"""`install`, after which ``import aiokafka`` imports this package."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _ROOMS = (
     "structs",
     "util",
 )
-"""The module that implements each module of aiokafka."""
+"""Maps each module of aiokafka to the module that implements it."""
 
 
 _HOMES = {
@@ -59,23 +59,26 @@ _PACKAGES = {name.rpartition(".")[0] for name in _HOMES}
 
 
 def install() -> None:
-    """Make ``import aiokafka`` import this package in this process, as well as imports of its modules.
+    """Make ``import aiokafka``, and imports of its modules, import this package in the whole process.
 
-    Call it before anything imports aiokafka; it may be called again. Raises RuntimeError if aiokafka itself is already
-    imported, since names imported from it could not be replaced.
+    Call this before the first import of aiokafka. It may be called again. Raises RuntimeError if aiokafka itself is
+    already imported, because names imported from it could not be replaced.
     """
     if sys.modules.get("aiokafka") is not _FINDER.made.get("aiokafka"):
         raise RuntimeError(
-            "aiokafka is already imported: call aiokafka_lead.compat.install() before the first import of aiokafka"
+            "aiokafka is already imported; call aiokafka_lead.compat.install() before the first import of aiokafka"
         )
     if _FINDER not in sys.meta_path:
-        # Before the finder that would find aiokafka itself, but after tracers' finders, which watch imports.
+        # Before the finder that would find aiokafka itself, but after the finders of tracers, which watch imports.
         files = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0
         sys.meta_path.insert(files, _FINDER)
 
 
 def uninstall() -> None:
-    """Undo `install`: later imports get aiokafka itself, if it is installed. Names already imported do not change."""
+    """Undo `install`, so that later imports find aiokafka itself if it is installed.
+
+    Names that are already imported do not change.
+    """
     if _FINDER in sys.meta_path:
         sys.meta_path.remove(_FINDER)
     for name, module in _FINDER.made.items():
@@ -85,9 +88,9 @@ def uninstall() -> None:
 
 
 class _Finder:
-    """Creates each module of aiokafka when it is imported, so that import hooks of tracers see it.
+    """Finder and loader that creates a module of aiokafka when it is imported, so import hooks of tracers see it.
 
-    Does not inherit from `importlib.abc`, which takes longer to import than this module.
+    It does not inherit from the classes in `importlib.abc`, which takes longer to import than this module.
     """
 
     def __init__(self) -> None:
@@ -104,7 +107,7 @@ class _Finder:
         """Let the import system create an ordinary module."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Fill the module with the contents of the module that implements it."""
+        """Copy the contents of the module that implements this module."""
         home = import_module(_HOMES[module.__name__])
         module.__dict__.update({name: value for name, value in vars(home).items() if name not in _ITS_OWN})
         self.made[module.__name__] = module

@@ -1,4 +1,4 @@
-"""`DefaultPartitioner`, and its hash function, the same as in the Java client."""
+"""`DefaultPartitioner` and its hash function, which are the same as in the Java client."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["DefaultPartitioner", "murmur2"]
 
 
 class DefaultPartitioner:
-    """Partitions by hash of the key. Without a key, returns a random available partition, or any if none is available.
+    """Partitioner that uses the hash of the key, or a random partition without a key, if possible an available one.
 
-    A producer with this class chooses partitions itself. Records with a key go to the partition that this class would
-    choose; records without a key stay with a partition until a batch is full.
+    A producer does not call this class. It chooses the same partitions for records with a key. Records without a key
+    stay with a partition until a batch is full.
     """
 
     def __call__(self, key: bytes | None, all_partitions: Sequence[int], available: Sequence[int]) -> int:
@@ -24,5 +24,5 @@ class DefaultPartitioner:
 
 
 def murmur2(data: bytes | bytearray) -> int:
-    """Return Kafka's MurmurHash2 as an unsigned 32-bit number."""
+    """Return the MurmurHash2 of the Java client as an unsigned 32-bit integer."""
     return signed_murmur2(bytes(data)) & 0xFFFFFFFF

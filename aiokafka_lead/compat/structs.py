@@ -25,7 +25,7 @@ V = TypeVar("V")
 
 
 class BrokerMetadata(NamedTuple):
-    """A broker in the cluster's metadata."""
+    """Broker in the metadata of the cluster."""
 
     nodeId: int | str  # noqa: N815 - aiokafka's name
     host: str
@@ -34,7 +34,7 @@ class BrokerMetadata(NamedTuple):
 
 
 class PartitionMetadata(NamedTuple):
-    """A partition in the cluster's metadata."""
+    """Partition in the metadata of the cluster."""
 
     topic: str
     partition: int
@@ -45,7 +45,7 @@ class PartitionMetadata(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed offset, and text stored with it."""
+    """Committed offset, and the text that is stored with it."""
 
     offset: int
     metadata: str
@@ -59,7 +59,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Position of an acknowledged record; ``timestamp_type`` is 1 if the broker set the time."""
+    """Position of an acknowledged record. ``timestamp_type`` is 1 if the broker has set the timestamp."""
 
     topic: str
     partition: int
@@ -72,7 +72,7 @@ class RecordMetadata(NamedTuple):
 
 @dataclass(eq=False)
 class ConsumerRecord(Generic[K, V]):
-    """A received record. Sizes are the lengths in bytes of the serialized key and value, -1 if absent."""
+    """Record that a consumer has read. Sizes are in bytes of the serialized key and value; -1 if there is none."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -89,7 +89,7 @@ class ConsumerRecord(Generic[K, V]):
     headers: Sequence[tuple[str, bytes]]
 
     def __eq__(self, other: object) -> bool:
-        """Return True if all attributes are equal, including a subclass's."""
+        """Return True if all attributes are equal, including attributes of subclasses."""
         if not isinstance(other, ConsumerRecord):
             return NotImplemented
         return all(getattr(self, field.name) == getattr(other, field.name) for field in fields(ConsumerRecord))

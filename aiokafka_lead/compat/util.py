@@ -1,4 +1,4 @@
-"""Small checks shared by aiokafka's classes."""
+"""Small helpers that several classes of this package use."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def create_task(coro: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
 
 
 def create_future(loop: asyncio.AbstractEventLoop | None = None) -> asyncio.Future[Any]:
-    """Create a future of ``loop`` or the running event loop."""
+    """Create a future of ``loop``, or by default of the running event loop."""
     return (loop or get_running_loop()).create_future()
 
 
@@ -46,7 +46,7 @@ def get_running_loop() -> asyncio.AbstractEventLoop:
 
 
 def deprecated(loop: asyncio.AbstractEventLoop | None, api_version: object) -> asyncio.AbstractEventLoop:
-    """Return the event loop to use; warn as aiokafka does of arguments that have no effect."""
+    """Return the event loop to use. Warns about deprecated arguments as aiokafka does."""
     if api_version is not None:
         warnings.warn("The `api_version` parameter is a no-op.", DeprecationWarning, stacklevel=3)
     if loop is None:
@@ -56,7 +56,10 @@ def deprecated(loop: asyncio.AbstractEventLoop | None, api_version: object) -> a
 
 
 def commit_structure_validate(offsets: Mapping[TopicPartition, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Check and convert offsets to commit: ints or (offset, metadata). Raises ValueError or TypeError."""
+    """Check offsets to commit, which are ints or (offset, metadata), and convert them.
+
+    Raises ValueError or TypeError.
+    """
     if not offsets or not isinstance(offsets, dict):
         raise ValueError(offsets)
     formatted = {}
@@ -77,7 +80,7 @@ def commit_structure_validate(offsets: Mapping[TopicPartition, Any]) -> dict[Top
 
 
 def parse_kafka_version(api_version: str) -> tuple[int, int, int]:
-    """Parse a version of Kafka from 0.9 to 2.x, which programs compare with versions. Raises ValueError."""
+    """Parse a version of Kafka from 0.9 to 2.x to a tuple, which programs can compare. Raises ValueError."""
     if re.fullmatch(r"[0-9]+\.[0-9]+(\.[0-9]+)?", api_version) is None:
         raise ValueError(api_version)
     major, minor, patch = (*map(int, api_version.split(".")), 0)[:3]
@@ -89,5 +92,5 @@ def parse_kafka_version(api_version: str) -> tuple[int, int, int]:
 def native_offsets(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
 ) -> dict[TopicPartition, native.OffsetAndMetadata]:
-    """Convert offsets to the form that native clients take."""
+    """Convert offsets to the class of `aiokafka_lead`."""
     return {tp: native.OffsetAndMetadata(offset, metadata) for tp, (offset, metadata) in offsets.items()}

@@ -1,3 +1,3 @@
-"""The version of aiokafka that this package is compatible with."""
+"""Version of aiokafka with which this package is compatible."""
 
 __version__ = "0.14.0"

@@ -1,7 +1,7 @@
-"""Transactions of SQLAlchemy, asyncpg and aiosqlite behind one interface.
+"""Common interface for transactions of SQLAlchemy, asyncpg and aiosqlite.
 
-Statements have parameters like ``:name``. An object's library is derived from its class, so that no library is imported
-that the application does not use.
+Statements have parameters in the form ``:name``. The library of an object is found by the name of its class's module,
+so this module imports none of the libraries.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ Rows = Sequence[Sequence[Any]]
 
 
 class Transaction(Protocol):
-    """A transaction that its owner commits."""
+    """Open transaction, which the code that has begun it commits."""
 
     @property
     def dialect(self) -> str:
-        """``"postgresql"``, ``"sqlite"``, or another name of SQLAlchemy."""
+        """Name of the database as in SQLAlchemy, for example ``"postgresql"`` or ``"sqlite"``."""
         ...
 
     async def execute(self, statement: str, values: Mapping[str, object]) -> Rows:
-        """Run a statement; return its rows, if it has any."""
+        """Execute a statement with these parameters, and return its rows."""
         ...
 
 
@@ -59,7 +59,7 @@ class _OfAsyncpg:
 
     def __init__(self, connection: Any) -> None:
         if not connection.is_in_transaction():
-            raise IllegalStateError("connection is not in a transaction: use async with connection.transaction()")
+            raise IllegalStateError("connection is not in a transaction; use async with connection.transaction()")
         self._connection = connection
 
     async def execute(self, statement: str, values: Mapping[str, object]) -> Rows:
@@ -70,7 +70,7 @@ class _OfAsyncpg:
 
 @cache
 def _numbered(statement: str) -> tuple[str, tuple[str, ...]]:
-    """Return the statement with ``$1`` and so on, and the parameter names in that order."""
+    """Return the statement with numbered parameters (``$1``), and the names of the parameters in this order."""
     names = tuple(dict.fromkeys(re.findall(r":(\w+)", statement)))
     return re.sub(r":(\w+)", lambda found: f"${names.index(found[1]) + 1}", statement), names
 
@@ -80,7 +80,9 @@ class _OfAiosqlite:
 
     def __init__(self, connection: Any) -> None:
         if connection.isolation_level is None and not connection.in_transaction:
-            raise IllegalStateError('connection is not in a transaction: with isolation_level=None, execute("BEGIN")')
+            raise IllegalStateError(
+                'connection is not in a transaction; with isolation_level=None, first execute("BEGIN")'
+            )
         self._connection = connection
 
     async def execute(self, statement: str, values: Mapping[str, object]) -> Rows:
@@ -110,10 +112,10 @@ def transaction_of(connection: Any) -> Transaction:
 
 
 class Database(Protocol):
-    """A source of transactions."""
+    """Source of transactions."""
 
     def begin(self) -> Any:
-        """Return a transaction for ``async with``: committed at its end, rolled back if it raises."""
+        """Return an asynchronous context manager that commits the transaction, or rolls it back after an error."""
 
 
 class _Engine:
@@ -149,7 +151,7 @@ def database_of(database: Any) -> Database:
 
 
 _UNAVAILABLE = ("08", "53", "57P")
-"""Beginnings of PostgreSQL's codes for lost connections, exhausted resources, and a server that starts or stops."""
+"""Prefixes of PostgreSQL's error codes for lost connections, exhausted resources, and a server that starts or stops."""
 
 
 _LOCKED = (5, 6)
@@ -157,10 +159,10 @@ _LOCKED = (5, 6)
 
 
 def is_unavailable(error: BaseException | None) -> bool:
-    """Return True if the database could not be reached, is locked, or has no connection free for the moment."""
+    """Return True if the database is unreachable or locked, or has no free connection."""
     if error is None:
         return False
-    if _library(error) == "sqlalchemy" and type(error).__name__ == "TimeoutError":  # no connection in the pool
+    if _library(error) == "sqlalchemy" and type(error).__name__ == "TimeoutError":  # the pool has no free connection
         return True
     if isinstance(error, OSError) or str(getattr(error, "sqlstate", "")).startswith(_UNAVAILABLE):
         return True
@@ -168,6 +170,6 @@ def is_unavailable(error: BaseException | None) -> bool:
 
 
 def _library(value: object) -> str:
-    """Return the supported library that defines the value's class or a base class, or ``""``."""
+    """Return the name of the supported library that defines the class or a base class of a value, or ``""``."""
     libraries = [base.__module__.partition(".")[0] for base in type(value).__mro__]
     return next((name for name in libraries if name in _TRANSACTIONS), "")

@@ -1,4 +1,4 @@
-"""The options of a relay, its metrics and its health."""
+"""Options of a relay, its metrics and its health."""
 
 from __future__ import annotations
 
@@ -19,35 +19,36 @@ class RelayOptions(TypedDict, total=False):
     """Options of `Relay`. Times are in milliseconds."""
 
     transactional_id: str | None
-    """Publish exactly once, with this prefix of the transactional ids. Each shard has a transactional id, and a
-    consumer group of the same name that stores the names of batches. All relays of an outbox must use the same prefix,
-    and no other program may use it. Their principal needs permission to write under these ids and to read these groups
-    and the topics. None publishes at least once (None)."""
+    """Prefix of transactional ids, with which records are published exactly once; None publishes at least once (None).
+    Each shard has a transactional id with this prefix, and a consumer group with the same name that stores the names of
+    batches. All relays of an outbox must use the same prefix, and no other program may use it. Their principal needs
+    the permissions to write with these transactional ids, and to read these groups and the topics."""
     producer: ProducerBaseOptions
-    """Options of the producers; each shard of the relay has a producer (none). Without a ``transactional_id``,
-    ``delivery_timeout_ms`` is unlimited unless it is given here, since later records could overtake a failed record."""
+    """Options of the producers (none). A relay has one producer for each of its shards. Without a ``transactional_id``,
+    the default of ``delivery_timeout_ms`` is unlimited, because later records would overtake a record that has timed
+    out."""
     max_records: int
-    """Maximum number of rows in a batch (500). The relay holds up to this many rows of each of its shards in memory."""
+    """Maximum number of rows in a batch (500). A relay has up to this many rows of each of its shards in memory."""
     lease_ms: float
-    """Time until other relays take over the shards of a relay that has died (15000). A starting relay waits up to a
-    third of this time for its share."""
+    """Time until other relays take over the shards of a relay that has died (15000). A relay that starts may wait a
+    third of this time until it receives shards."""
     poll_ms: float
-    """Interval between queries for new rows (100); see `Relay.wake`."""
+    """Interval of queries for new rows (100). `Relay.wake` makes the next query immediately."""
     retry_backoff_ms: float
-    """Wait after a failure; doubles each time, with jitter (100)."""
+    """First wait after a failure, which doubles each time, with jitter (100)."""
     retry_backoff_max_ms: float
     """Longest wait after a failure (10000)."""
     set_aside: bool
     """Set aside records that can never be published, for example because they are too large, or because another program
-    has written invalid headers. The row stays in the table with the reason in its column ``refusal``, and is published
-    once that column is NULL again. Without this option the record blocks its shard, and `Relay.health` reports it. A
-    record for an unknown topic always waits, since the topic may be created later (False)."""
+    has written invalid headers (False). The row stays in the table, with the reason in its column ``refusal``. Set this
+    column to NULL to publish the record after all. Without this option, such a record blocks its shard, and
+    `Relay.health` reports it. A record for an unknown topic always waits, because the topic may be created later."""
     close_timeout_ms: float | None
-    """Time limit of `Relay.run` for ending after a signal; None is 10 s (None)."""
+    """Time limit for the end of `Relay.run` after a signal; None means 10 seconds (None)."""
 
 
 class RelayConfig(Checked):
-    """The options of `RelayOptions`, checked."""
+    """Validated `RelayOptions`."""
 
     transactional_id: str | None = option(None, optional(short_text))
     producer: Mapping[str, Any] | None = option(None, optional(instance(dict, "a dict of options")))
@@ -61,27 +62,27 @@ class RelayConfig(Checked):
 
     def _check(self) -> None:
         if "transactional_id" in (self.producer or ()):
-            raise ConfigError("transactional_id is an option of the relay, not of its producers")
+            raise ConfigError("transactional_id must be an option of the relay, not of its producers")
 
 
 @dataclass(frozen=True, slots=True)
 class RelayMetrics:
-    """Counters since the relay was created, and gauges of its present state."""
+    """Metrics of a relay: counters since it was created, and gauges of its present state."""
 
     shards: int = gauge("shards")
-    """Shards held by the relay."""
+    """Number of shards that the relay holds."""
     shards_taken: int = counter("shards_taken")
     """Number of times that the relay has taken a shard."""
     batches: int = counter("batches")
-    """Batches published."""
+    """Number of published batches."""
     records: int = counter("records")
-    """Records published."""
+    """Number of published records."""
     records_set_aside: int = counter("records_set_aside")
-    """Records that can never be published, and that stay in the table."""
+    """Number of records that cannot be published and were set aside."""
     failures: int = counter("failures")
-    """Failed attempts to publish a batch or to use the database."""
+    """Number of failed attempts to publish a batch or to use the database."""
     oldest_waiting_ms: float = 0.0
-    """Age of the oldest waiting record in the relay's shards; 0 if no record waits."""
+    """Age in ms of the oldest waiting record in the relay's shards; 0 if no record waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class RelayHealth:
     problems: tuple[str, ...]
     """Reasons why the relay makes no progress; empty if it does."""
     live: bool
-    """True while the relay runs, even if it makes no progress, which a restart of the process would not change."""
+    """True while the relay runs, even with problems, because restarting the process would not solve them."""
 
     @property
     def healthy(self) -> bool:

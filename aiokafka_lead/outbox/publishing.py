@@ -1,4 +1,4 @@
-"""The producer of a shard, which publishes batches at least once or exactly once."""
+"""Producer of a shard, which publishes batches at least once or exactly once."""
 
 from __future__ import annotations
 
@@ -36,31 +36,35 @@ _REFUSALS = (
     MessageTooLargeError,
     RecordListTooLargeError,
 )
-"""Errors that a retry of the same record always repeats. `Producer.send` raises the first two for wrong arguments."""
+"""Errors that every retry of the same record repeats. `Producer.send` raises the first two for invalid arguments."""
 
 
 class NotPublishedError(Exception):
-    """A batch was published in part or not at all, because a row failed with ``error``."""
+    """A row of a batch failed with ``error``, so the batch was published partially or not at all."""
 
     def __init__(self, done: list[int], before: int, row: Row, error: KafkaError, *, is_certain: bool) -> None:
-        """``is_certain`` is True if this row caused the error: brokers refuse a row together with its neighbours."""
+        """Create an error.
+
+        ``is_certain`` is True if this row itself caused the error. Otherwise it may be another row, because brokers
+        refuse all records of a batch together.
+        """
         super().__init__(f"row {row.id}, a record for topic {row.topic!r}: {error}")
         self.done = done
-        """Ids of the published rows, which may include rows after the failed row."""
+        """Ids of the published rows, which may follow the failed row."""
         self.before = before
         """Number of unpublished rows before the failed row."""
         self.row = row
         self.error = error
         self.is_final = is_certain and isinstance(error, _REFUSALS)
-        """True if the row fails again until the row or the topic is changed."""
+        """True if every retry fails until the row or the topic is changed."""
 
 
 class ShardProducer:
-    """The producer of one shard; see `running`."""
+    """Producer of one shard, used in the block of `running`."""
 
     def __init__(self, client: Client, options: Mapping[str, Any], transactional_id: str | None) -> None:
         if transactional_id is None:
-            # A failed record would be overtaken by the records after it, so only the loss of the shard ends a delivery.
+            # Without a timeout, because later records of the same key would overtake a record that has timed out.
             given = {"delivery_timeout_ms": INT32_MAX, **options}
         else:
             given = {**options, "transactional_id": transactional_id}
@@ -70,10 +74,10 @@ class ShardProducer:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:
-        """Run the producer during a block. No record is in flight after the block, even if it is cancelled.
+        """Run the producer during a block. After the block, no record is in flight, even if the block is cancelled.
 
-        A commit ignores the cancellation of its task and ends when the producer stops, so a separate task stops the
-        producer.
+        A separate task starts and stops the producer. A commit ignores the cancellation of its own task, and ends only
+        when the producer stops.
         """
         failure: Exception | None = None
         async with anyio.create_task_group() as tasks:
@@ -81,7 +85,7 @@ class ShardProducer:
                 await tasks.start(self._live)
                 yield self
             except Exception as error:
-                failure = error  # kept out of the group, which would wrap it
+                failure = error  # raised below, because the task group would wrap it in an ExceptionGroup
             tasks.cancel_scope.cancel()
         if failure is not None:
             raise failure
@@ -100,7 +104,10 @@ class ShardProducer:
         return self._producer.health().problems
 
     async def published(self) -> set[str]:
-        """Return the names of published batches, including the latest, because earlier producers are fenced."""
+        """Return the names of published batches in the committed offsets.
+
+        They include the name of the last batch, because this producer has fenced all earlier ones.
+        """
         group = self._transactional_id
         if group is None:
             return set()
@@ -109,7 +116,7 @@ class ShardProducer:
         return {offset.metadata for offset in offsets.values() if offset is not None}
 
     async def publish(self, batch: Batch) -> None:
-        """Publish the batch. Raises `NotPublishedError`, or the `KafkaError` that prevented it."""
+        """Publish a batch. Raises `NotPublishedError` if a row failed, or another `KafkaError`."""
         if self._transactional_id is None:
             deliveries, failure = await self._send(self._producer, batch)
             await self._producer.flush()
@@ -129,7 +136,7 @@ class ShardProducer:
             raise
 
     async def _send(self, producer: Any, batch: Batch) -> tuple[list[Delivery], KafkaError | None]:
-        """Return the deliveries of the accepted rows, and the error of the first refused row, if any."""
+        """Send rows until the producer refuses one. Return the deliveries, and the error of the refused row, if any."""
         deliveries: list[Delivery] = []
         for row in batch.rows:
             try:
@@ -142,26 +149,27 @@ class ShardProducer:
 
 
 def _parsed(row: Row) -> tuple[Headers, int]:
-    """Return the record's headers and timestamp. Raises `InvalidRecordError`."""
+    """Return the headers and the timestamp in ms of a row's record. Raises `InvalidRecordError`."""
     try:
         pairs = json.loads(row.headers)
         headers = [(name, None if content is None else _decoded(content)) for name, content in pairs]
         return tuple(headers), int(row.created * 1000)
     except (AttributeError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidRecordError(
-            f"headers must be a JSON list of pairs of a name and base64 or null, and created a time: {error}"
+            "the column headers must be a JSON list of [name, base64 or null] pairs, and the column created a time:"
+            f" {error}"
         ) from None
 
 
 def _decoded(content: str) -> bytes:
-    """Return the bytes of base64, which may have line ends, as PostgreSQL's ``encode`` writes them."""
+    """Decode base64, which may have line breaks, as in the output of PostgreSQL's ``encode``."""
     return base64.b64decode("".join(content.split()), validate=True)
 
 
 def _check(
     batch: Batch, deliveries: list[Delivery], failure: KafkaError | None, *, transactional: bool = False
 ) -> None:
-    """Raise `NotPublishedError` for the first row that caused a failure, if any."""
+    """Raise `NotPublishedError` for the first row that caused an error, if any."""
     errors = [delivery.exception() if delivery.done() else None for delivery in deliveries]
     rows = list(zip(batch.rows, deliveries, errors, strict=False))
     done = [row.id for row, delivery, error in rows if delivery.done() and error is None and not transactional]

@@ -1,4 +1,4 @@
-"""The relay, which leases shards of an outbox and publishes their rows."""
+"""`Relay`, which leases shards of an outbox and publishes their rows."""
 
 from __future__ import annotations
 
@@ -32,48 +32,48 @@ if TYPE_CHECKING:
     from .options import RelayOptions
 
 GIVE_WITHIN_S = 1.0
-"""Time in seconds for handing shards over after the timeout of `Relay.stop`, in case the database does not answer."""
+"""Seconds after the timeout of `Relay.stop` in which the relay tries to hand its shards over."""
 
 RENEWALS = 3
-"""Number of renewals of a lease before it expires. At each renewal, the relay reviews its share of the shards."""
+"""Number of renewals in the duration of a lease. At each renewal, the relay also takes or requests shards."""
 
 
 class _Held:
-    """Shard held by the relay."""
+    """Shard that the relay holds."""
 
     def __init__(self, shard: int, deadline: float) -> None:
         self.shard = shard
         self.scope = anyio.CancelScope(deadline=deadline)
-        """Ends with the lease."""
+        """Cancels the work on the shard when the lease expires."""
         self.left = anyio.Event()
-        """Set to give up the shard after the current batch."""
+        """Set to hand the shard over after the current batch."""
         self.done: list[int] = []
-        """Numbers of published rows that are still in the table."""
+        """Ids of published rows that are not deleted yet."""
         self.failures = 0
         """Number of consecutive failures."""
         self.most: int | None = None
-        """Maximum number of rows in the batch after a failure, which separates a refused row from its neighbours."""
+        """Maximum number of rows in the next batch after a failure. A smaller batch isolates the row that fails."""
         self.problem: str | None = None
-        """The latest failure; None after a success."""
+        """Description of the last failure; None after a success."""
         self.producer: ShardProducer | None = None
-        """Present producer; None between attempts."""
+        """The running producer; None between attempts."""
         self._awoken = anyio.Event()
 
     def succeeded(self) -> None:
-        """Forget earlier failures."""
+        """Reset the state after a success."""
         self.failures, self.problem, self.most = 0, None, None
 
     def wake(self) -> None:
-        """Wake the shard's task: rows wait, or the shard has to be given up."""
+        """Wake the task of the shard, because there are rows, or it must hand the shard over."""
         self._awoken.set()
 
     def leave(self) -> None:
-        """Give up the shard after the current batch."""
+        """Hand the shard over after the current batch."""
         self.left.set()
         self.wake()
 
     async def sleep(self) -> None:
-        """Wait for `wake` or `leave`. An earlier call counts: its rows may have arrived after the latest query."""
+        """Wait for `wake` or `leave`. An earlier call counts, because its rows may be newer than the last query."""
         await self._awoken.wait()
         self._awoken = anyio.Event()
 
@@ -85,17 +85,18 @@ class Relay:
             relay = Relay(outbox, engine, client, transactional_id="orders-outbox")
             await relay.run(stop_on_signals=True, health_port=8080)
 
-    ``database`` is an AsyncEngine of SQLAlchemy or a Pool of asyncpg. ``client`` is a `Client` whose connections the
-    relay uses. `RelayOptions` lists the options. Any number of relays may run at the same time, in any number of
-    processes; they share the outbox's shards. While the database or Kafka is unreachable, records wait.
+    ``database`` is an AsyncEngine of SQLAlchemy or a Pool of asyncpg. ``client`` is the `Client` whose connections the
+    relay uses. `RelayOptions` describes the options. Any number of relays may run at the same time, also in different
+    processes; they divide the shards of the outbox among themselves. While the database or Kafka is unreachable,
+    records wait.
 
     Without a ``transactional_id``, each record is published at least once: after a failure of a relay, the database or
     the cluster, some records are sent again, with the same idempotence key. With a ``transactional_id``, consumers with
-    ``isolation_level="read_committed"`` receive each record once. Records of a key are published in order. The only
-    exception, without a ``transactional_id``: a process suspended for longer than ``lease_ms`` while it publishes a
-    batch may send the rest of the batch late.
+    ``isolation_level="read_committed"`` receive each record once. Records of a key are published in order. There is one
+    exception, without a ``transactional_id``: a process that is suspended for longer than ``lease_ms`` while it
+    publishes a batch may send the rest of the batch after later records.
 
-    Belongs to one event loop. Raises `ConfigError` or `ConfigTypeError`.
+    A relay belongs to one event loop and runs once. Raises `ConfigError` or `ConfigTypeError`.
     """
 
     def __init__(self, outbox: Outbox, database: Any, client: Client, **options: Unpack[RelayOptions]) -> None:
@@ -107,41 +108,41 @@ class Relay:
         self._name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._lease_s = config.lease_ms / 1000
         self._store = Store(outbox, database_of(database), self._name, self._lease_s)
-        self._new_producer(0)  # raises for wrong options
+        self._new_producer(0)  # raises an error for invalid producer options
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._log = client_log("outbox", self.client_id)
         self._held: dict[int, _Held] = {}
         self._waiting: Mapping[int, float] = {}
-        """Age in seconds of the oldest row of each shard that has rows."""
+        """Age in seconds of the oldest waiting row, for each shard with rows."""
         self._database_problem: str | None = None
         self._stray_problem: str | None = None
-        """Reason why some rows are never published, if there are any."""
+        """Description of rows that no relay can publish; None if there are no such rows."""
         self._taken = self._batches = self._records = self._set_aside = self._failures = 0
         self._scope: anyio.CancelScope | None = None
-        """Scope of `run` while it runs."""
+        """Cancel scope of `run`; None while it is not running."""
         self._closed: ClientClosedError | None = None
-        """Set once the `Client` was stopped, which ends the relay."""
+        """Error to raise because the `Client` was stopped."""
         self._stopping = anyio.Event()
         self._ended = anyio.Event()
         self._awoken = anyio.Event()
 
-    # --- its life ----------------------------------------------------------------------------------------------------
+    # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def run(
         self, *, stop_on_signals: bool = False, health_port: int | None = None, health_host: str | None = None
     ) -> None:
-        """Publish until `stop` is called.
+        """Publish records until `stop` is called.
 
         With ``stop_on_signals``, SIGTERM or SIGINT stops the relay within ``close_timeout_ms``. With a ``health_port``,
-        an HTTP server on ``health_host`` (every interface) serves ``/health/live`` and ``/health/ready``, as in
-        `Consumer.run`.
+        an HTTP server serves ``/health/live`` and ``/health/ready`` on ``health_host`` (all interfaces by default), as
+        in `Consumer.run`.
 
-        Waits for a database that cannot be reached. Raises the database's error if the tables cannot be read at the
-        start, `IllegalStateError` if they have another number of shards or the relay has run before, and
-        `ClientClosedError` if the `Client` is stopped meanwhile.
+        If the database is unreachable, waits until it can be reached. Raises the error of the database if the tables
+        cannot be read at the start, `IllegalStateError` if the number of shards differs or the relay has run before,
+        and `ClientClosedError` if the `Client` is stopped.
         """
         if self._scope is not None or self._ended.is_set():
-            raise IllegalStateError("a relay runs once: make a new one")
+            raise IllegalStateError("a relay can run only once; create another Relay")
         config = HandlingConfig.from_options(
             {"stop_on_signals": stop_on_signals, "health_port": health_port, "health_host": health_host}
         )
@@ -149,10 +150,10 @@ class Relay:
         await attended(self, 10_000 if within_ms is None else within_ms, config, self._run)
 
     async def stop(self, timeout_ms: float | None = None) -> None:
-        """End `run` after the current batches, and hand the shards to other relays.
+        """Stop `run` after the current batches, and hand the shards over to other relays.
 
-        The next owner of a shard publishes the records not published within ``timeout_ms`` (no limit). May be called
-        again.
+        If a batch is not published within ``timeout_ms`` (by default without a limit), it is interrupted, and the next
+        owner of the shard publishes the rest. The call may be repeated.
         """
         timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
         self._stopping.set()
@@ -166,7 +167,7 @@ class Relay:
         await self._ended.wait()
 
     def wake(self) -> None:
-        """Query for new rows now instead of within ``poll_ms``. Call this after committing a transaction."""
+        """Query for new rows immediately, and not only after ``poll_ms``. Call this after committing a transaction."""
         self._awoken.set()
 
     async def _run(self) -> None:
@@ -187,7 +188,7 @@ class Relay:
             self._ended.set()
 
     async def _check(self) -> None:
-        """Check the tables, as soon as the database can be reached."""
+        """Wait until the database can be reached, and check the tables."""
         failures = 0
         while not self._stopping.is_set():
             try:
@@ -202,10 +203,10 @@ class Relay:
             with anyio.move_on_after(self._backoff.delay_s(failures)):
                 await self._stopping.wait()
 
-    # --- the relay's part of the shards ------------------------------------------------------------------------------
+    # --- the relay's share of the shards -----------------------------------------------------------------------------
 
     async def _keep(self, tasks: TaskGroup) -> None:
-        """Renew the leases, and take and hand over shards, until the relay is stopped."""
+        """Renew leases, take free shards, and request or hand over shards, until the relay is stopped."""
         while not self._stopping.is_set():
             deadline = anyio.current_time() + self._lease_s
             try:
@@ -235,7 +236,7 @@ class Relay:
         self._stray_found(await self._store.stray())
 
     async def _look(self) -> None:
-        """Query for shards that have rows, every ``poll_ms``."""
+        """Query for shards with rows every ``poll_ms``, and wake their tasks."""
         failures = 0
         while True:
             pause_s = self._config.poll_ms / 1000
@@ -256,18 +257,18 @@ class Relay:
     # --- one shard ---------------------------------------------------------------------------------------------------
 
     async def _work(self, held: _Held) -> None:
-        """Publish the records of a shard until the relay gives it up or loses it."""
+        """Publish the records of a shard until the relay hands it over or loses it."""
         try:
             with held.scope:
                 while not held.left.is_set():
                     try:
                         await self._produce(held)
                     except LeaseLostError:
-                        self._log.warning("shard %d is another relay's now", held.shard)
+                        self._log.warning("shard %d: another relay has taken it over", held.shard)
                         return
                     except ClientClosedError as error:
                         if not (self._stopping.is_set() or held.left.is_set() or held.scope.cancel_called):
-                            self._closed = error  # it is the client, and not this shard's producer alone
+                            self._closed = error  # the whole client was stopped, not only the producer of this shard
                             self._stopping.set()
                         return
                     except Exception as error:
@@ -276,11 +277,11 @@ class Relay:
                         with anyio.move_on_after(self._backoff.delay_s(held.failures)):
                             await held.left.wait()
             if held.scope.cancelled_caught:
-                self._log.warning("shard %d is given up: its lease could not be renewed", held.shard)
+                self._log.warning("shard %d: publishing stopped, because the lease could not be renewed", held.shard)
         finally:
             with anyio.CancelScope(shield=True):
                 await self._give(held.shard)
-            del self._held[held.shard]  # last: earlier, the shard could be taken again before it is handed over
+            del self._held[held.shard]  # last, because from now on this relay may take the shard again
 
     async def _give(self, shard: int) -> None:
         try:
@@ -289,7 +290,7 @@ class Relay:
             self._database_failed(error)
 
     async def _produce(self, held: _Held) -> None:
-        """Publish batch by batch with one producer, until `_Held.left` is set."""
+        """Publish batches with one producer until `_Held.left` is set. Raises any error of the producer or database."""
         producer = self._new_producer(held.shard)
         async with producer.running():
             held.producer = producer
@@ -324,7 +325,7 @@ class Relay:
                 raise
             await self._store.refuse(failure.row, str(failure.error))
             self._set_aside += 1
-            self._log.error("set aside: %s", failure)
+            self._log.error("a record was set aside, because it cannot be published: %s", failure)
         else:
             held.done = [row.id for row in batch.rows]
             self._records += len(batch.rows)
@@ -335,13 +336,13 @@ class Relay:
         prefix = self._config.transactional_id
         return ShardProducer(self._client, self._config.producer or {}, None if prefix is None else f"{prefix}-{shard}")
 
-    # --- its state ---------------------------------------------------------------------------------------------------
+    # --- state -------------------------------------------------------------------------------------------------------
 
     def _shard_failed(self, held: _Held, error: Exception) -> None:
         self._failures += 1
         held.failures += 1
         held.most = max(1, error.before) if isinstance(error, NotPublishedError) else 1
-        problem = f"shard {held.shard} waits: {error}"
+        problem = f"shard {held.shard} makes no progress: {error}"
         if problem != held.problem:
             self._log.warning("%s", problem)
         held.problem = problem
@@ -351,8 +352,8 @@ class Relay:
             self._stray_problem = None
             return
         problem = (
-            f"rows of shard {shard} are never published: the outbox has {self._outbox.shards} shards, and the program "
-            "that writes these rows has another number, or computes the shard differently"
+            f"rows of shard {shard} are never published, because the outbox has {self._outbox.shards} shards; the "
+            "program that writes these rows uses another number of shards, or computes the shard differently"
         )
         if problem != self._stray_problem:
             self._log.error("%s", problem)
@@ -360,18 +361,18 @@ class Relay:
 
     def _database_failed(self, error: Exception) -> None:
         self._failures += 1
-        problem = f"the database does not answer: {error!r}"
+        problem = f"a query of the database failed: {error!r}"
         if problem != self._database_problem:
             self._log.warning("%s", problem)
         self._database_problem = problem
 
     @property
     def client_id(self) -> str:
-        """The ``client_id`` of the `Client`, which names this relay in metrics and in the log."""
+        """The ``client_id`` of the `Client`, which identifies this relay in metrics and in the log."""
         return self._client.client_id
 
     def metrics(self) -> RelayMetrics:
-        """Return the relay's metrics, without a query."""
+        """Return the metrics of the relay, without a query of the database."""
         return RelayMetrics(
             shards=len(self._held),
             shards_taken=self._taken,
@@ -383,7 +384,7 @@ class Relay:
         )
 
     def health(self) -> RelayHealth:
-        """Return the relay's state, for probes, without a query. May be called at any time."""
+        """Return the health of the relay, without a query of the database. May be called at any time."""
         problems = [] if self._scope is not None else ["the relay is not running"]
         problems += [each for each in (self._database_problem, self._stray_problem) if each is not None]
         for held in self._held.values():

@@ -1,7 +1,7 @@
-"""SQL statements of a relay. The database's clock determines all times.
+"""SQL statements of a relay, and the division of shards among relays.
 
-A transaction that writes begins with a write. SQLite waits for the lock in the first statement, but fails at once if a
-later statement needs it.
+All times are of the database's clock. Every transaction that writes begins with a write, because SQLite waits for its
+lock only in the first statement, and fails immediately if a later statement needs the lock.
 """
 
 from __future__ import annotations
@@ -20,36 +20,37 @@ from ..errors import IllegalStateError
 from .databases import Database, Transaction
 from .tables import Dialect, Outbox, dialect_of
 
-# --- shares of the shards ---------------------------------------------------------------------------------------------
+# --- division of the shards among relays ------------------------------------------------------------------------------
 #
-# The distribution of an outbox's shards among its relays. Each relay decides alone, from the leases in the database.
+# Each relay decides independently, from the leases in the database.
 #
-# A relay takes every free shard. If another relay has at least two more shards, it asks for half of the difference; the
-# owner finishes its batch and hands the shard over. A requested shard counts as handed over, so that two relays that
-# start at once ask for different shards. In the end the shares differ by one shard at most.
+# A relay takes every free shard. If another relay has at least two shards more, it requests half of the difference. The
+# owner of a requested shard finishes its batch, and hands the shard over. A requested shard counts as handed over, so
+# two relays that start at the same time request different shards. In the end, the numbers of shards differ by at most
+# one.
 
 
 class Lease(NamedTuple):
-    """A shard and its owner."""
+    """State of a shard."""
 
     shard: int
     owner: str | None
-    """None if the lease has expired or was given back."""
+    """Relay with the lease; None if the lease has expired or was given back."""
     wanted_by: str | None
-    """Relay that has asked the owner for the shard."""
+    """Relay that has requested the shard from its owner."""
 
 
 class Plan(NamedTuple):
     """Next steps of a relay."""
 
     take: list[int]
-    """Shards that are free or were handed to the relay."""
+    """Shards to take, which are free or were handed over to the relay."""
     ask: list[Lease]
     """Shards to request from their owners."""
 
 
 def share_out(leases: Iterable[Lease], relay: str, held: Collection[int]) -> Plan:
-    """Plan the next steps of the relay with this name, which works on the shards in ``held``."""
+    """Return the next steps of a relay, which already works on the shards in ``held``."""
     leases = list(leases)
     take = [lease.shard for lease in leases if lease.owner in (None, relay) and lease.shard not in held]
     future = {lease.shard: relay if lease.shard in take else lease.wanted_by or lease.owner for lease in leases}
@@ -68,11 +69,11 @@ def share_out(leases: Iterable[Lease], relay: str, held: Collection[int]) -> Pla
 
 
 class LeaseLostError(Exception):
-    """Another relay holds, or may hold, the shard."""
+    """The lease of a shard has expired, so another relay may hold the shard."""
 
 
 class Row(NamedTuple):
-    """Record that waits to be published, in the form of the table. A row of another program may be unpublishable."""
+    """Row of the table, with a record to publish. It may be invalid if another program has written it."""
 
     id: int
     topic: str
@@ -84,14 +85,14 @@ class Row(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Rows that are published together, and the name of the batch."""
+    """Rows to publish together."""
 
     name: str
     rows: Sequence[Row]
 
 
 class Store:
-    """Access to an outbox's tables for one relay."""
+    """Access of one relay to the tables of an outbox. All methods raise the errors of the database."""
 
     def __init__(self, outbox: Outbox, database: Database, relay: str, lease_s: float) -> None:
         self._outbox = outbox
@@ -102,23 +103,28 @@ class Store:
         self._transactions = Waits()
 
     def hurry(self, until: float) -> None:
-        """End every transaction by this time (``time.monotonic()``)."""
+        """Cancel transactions that have not ended by this monotonic time."""
         self._end_by = until
         self._transactions.hurry(until)
 
     async def check(self) -> None:
-        """Raise the database's error, `ConfigError` or `IllegalStateError` if the tables cannot be used."""
+        """Check the tables.
+
+        Raises `ConfigError` if the database is not supported, and `IllegalStateError` if the number of shards differs.
+        """
         async with self._begin() as transaction:
             dialect_of(transaction.dialect)
             ((found,),) = await transaction.execute(f"SELECT count(*) FROM {self._outbox.name}_shards", {})
             await transaction.execute(f"SELECT id FROM {self._outbox.name} LIMIT 0", {})
         if found != self._outbox.shards:
-            raise IllegalStateError(f"{self._outbox.name}_shards has {found} shards, not {self._outbox.shards}")
+            raise IllegalStateError(
+                f"table {self._outbox.name}_shards has {found} shards, but the Outbox has shards={self._outbox.shards}"
+            )
 
     # --- leases ------------------------------------------------------------------------------------------------------
 
     async def renew(self) -> list[Lease]:
-        """Renew the relay's leases; return the leases of all relays."""
+        """Renew the leases of the relay, and return the state of all shards."""
         async with self._begin() as transaction:
             now = dialect_of(transaction.dialect).now
             table = f"{self._outbox.name}_shards"
@@ -136,7 +142,7 @@ class Store:
             return [Lease(*row) for row in rows]
 
     async def take(self, shard: int) -> bool:
-        """Take a free shard; return False if another relay was first."""
+        """Take a free shard. Return False if another relay has taken it first."""
         return await self._change(
             shard,
             "owner = :relay, wanted_by = NULL, lease_until = {now} + CAST(:lease AS DOUBLE PRECISION)",
@@ -146,12 +152,12 @@ class Store:
         )
 
     async def ask(self, lease: Lease) -> None:
-        """Ask a shard's owner to hand it over."""
+        """Request a shard from its owner."""
         where = "owner = :owner AND wanted_by IS NULL"
         await self._change(lease.shard, "wanted_by = :relay", where, relay=self._relay, owner=lease.owner)
 
     async def give(self, shard: int) -> None:
-        """Hand a shard over to the relay that has asked for it; without a request, free it."""
+        """Hand a shard over to the relay that has requested it, or free it if there is no request."""
         await self._change(
             shard,
             "owner = wanted_by, wanted_by = NULL, "
@@ -172,9 +178,9 @@ class Store:
     # --- rows --------------------------------------------------------------------------------------------------------
 
     async def stray(self) -> int | None:
-        """Return a shard that has rows but does not exist, if any."""
+        """Return the number of a shard that has rows but does not exist, or None."""
         async with self._begin() as transaction:
-            name = self._outbox.name  # two queries, because SQLite uses the index only for a lone min or max
+            name = self._outbox.name  # two subqueries, because SQLite uses the index only for a single min or max
             ends = [f"(SELECT {end}(shard) FROM {name} WHERE refusal IS NULL)" for end in ("min", "max")]
             ((lowest, highest),) = await self._execute(transaction, f"SELECT {', '.join(ends)}")
             return next((shard for shard in (lowest, highest) if shard is not None and not self._exists(shard)), None)
@@ -183,7 +189,7 @@ class Store:
         return 0 <= shard < self._outbox.shards
 
     async def waiting(self) -> Mapping[int, float]:
-        """Return the age of the oldest waiting row in seconds, for each shard of this relay that has rows."""
+        """Return the age in seconds of the oldest waiting row, for each shard of this relay with rows."""
         async with self._begin() as transaction:
             now = dialect_of(transaction.dialect).now
             name = self._outbox.name
@@ -196,9 +202,10 @@ class Store:
             return {shard: max(0.0, age) for shard, age in rows if age is not None}
 
     async def turn(self, shard: int, done: Collection[int], limit: int, *, noted: bool) -> Batch:
-        """In one transaction, delete the rows in ``done`` and return the shard's next rows, at most ``limit``.
+        """Delete the rows in ``done``, and return the next rows of a shard, at most ``limit``, in one transaction.
 
-        If ``noted``, also store the batch's name and rows, since it may be published soon. Raises `LeaseLostError`.
+        With ``noted``, also store the name and the rows of the batch before it is published; see `settle`. Raises
+        `LeaseLostError`.
         """
         async with self._begin() as transaction:
             its = dialect_of(transaction.dialect)
@@ -223,7 +230,7 @@ class Store:
             return batch
 
     async def settle(self, shard: int, published: Collection[str]) -> None:
-        """Delete the rows of the noted batch if its name is in ``published``. Raises `LeaseLostError`."""
+        """Delete the rows of the stored batch if its name is in ``published``. Raises `LeaseLostError`."""
         async with self._begin() as transaction:
             its = dialect_of(transaction.dialect)
             name, ids = await self._own(transaction, its, shard)
@@ -231,13 +238,13 @@ class Store:
                 await self._delete(transaction, its, ids)
 
     async def refuse(self, row: Row, why: str) -> None:
-        """Exclude a row from publishing, and store the reason in its column ``refusal``."""
+        """Set a row aside, with the reason in its column ``refusal``."""
         async with self._begin() as transaction:
             statement = f"UPDATE {self._outbox.name} SET refusal = :why WHERE id = :id"
             await self._execute(transaction, statement, why=why, id=row.id)
 
     async def _own(self, transaction: Transaction, its: Dialect, shard: int) -> tuple[str | None, str]:
-        """Renew a lease that has not expired; return the noted batch. Raises `LeaseLostError`."""
+        """Renew a lease, and return the name and the rows of the stored batch. Raises `LeaseLostError`."""
         found = await self._execute(
             transaction,
             f"UPDATE {self._outbox.name}_shards SET lease_until = {its.now} + CAST(:lease AS DOUBLE PRECISION) "
@@ -257,10 +264,10 @@ class Store:
 
     @asynccontextmanager
     async def _begin(self) -> AsyncIterator[Transaction]:
-        """Begin a transaction, limited to the duration of a lease.
+        """Run a transaction during a block, with the duration of a lease as a time limit.
 
-        A cancellation is delayed until the transaction ends. A cancelled statement would break the connection, and with
-        SQLAlchemy and SQLite the database would stay locked for seconds.
+        If the task is cancelled, the transaction still ends first. Otherwise a cancelled statement would break the
+        connection, and with SQLAlchemy and SQLite the database would stay locked for seconds.
         """
         within_s = max(0.0, min(self._lease_s, self._end_by - time.monotonic()))
         with self._transactions.within(within_s, shield=True) as scope:

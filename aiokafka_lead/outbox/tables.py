@@ -1,4 +1,4 @@
-"""Tables of an outbox, and the writes of applications to them."""
+"""Tables of an outbox, and `Outbox`, with which applications write to them."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ from .databases import transaction_of
 
 _NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*\.)?[A-Za-z_][A-Za-z0-9_]{0,39}")
 _SHARDS = integer(1, 1000)
-_HINT = ": serialize it first, as json.dumps(value).encode() does"
+_HINT = "; serialize it first, for example with json.dumps(value).encode()"
 
 
 class Dialect(NamedTuple):
-    """Parts of statements that differ between databases."""
+    """Parts of SQL statements that differ between databases."""
 
     number: str
-    """Type of a column that numbers rows as they are inserted."""
+    """Type of a column that numbers inserted rows."""
     content: str
-    """Type of a column of bytes."""
+    """Type of a column with bytes."""
     now: str
-    """Present time in seconds since 1970 (the database's clock), not the time at which the transaction began."""
+    """Expression for the present time in seconds since 1970, not the start of the transaction."""
     ids: str
-    """Row numbers of the parameter ``:ids``, a JSON list. It is text for the driver, which may encode JSON itself."""
+    """Query of the row numbers in the parameter ``:ids``, which is the text of a JSON list."""
     storage: str
     """Storage options of a table whose rows are deleted soon."""
     lock: str
-    """Statement that makes other transactions with the same ``:lock`` wait; empty if each writer waits anyway."""
+    """Statement that waits for other transactions with the same ``:lock``; empty if writers always wait for each
+    other."""
 
 
 _DIALECTS = {
@@ -60,30 +61,30 @@ _DIALECTS = {
 
 
 def dialect_of(name: str) -> Dialect:
-    """Return the dialect of a database by SQLAlchemy's name. Raises `ConfigError` if it is not supported."""
+    """Return the dialect with this name in SQLAlchemy. Raises `ConfigError` if the database is not supported."""
     if name not in _DIALECTS:
-        raise ConfigError(f"an outbox needs one of {', '.join(_DIALECTS)}, not {name}")
+        raise ConfigError(f"the database must be one of {', '.join(_DIALECTS)}, not {name}")
     return _DIALECTS[name]
 
 
 class Outbox:
-    """A table in which records wait until a `Relay` has published them.
+    """Table in which records wait until a `Relay` has published them.
 
         outbox = Outbox("outbox")
 
         async with engine.begin() as connection:
-            await outbox.create(connection)  # or `schema`, for migrations
+            await outbox.create(connection)  # or use outbox.schema() in a migration
 
-    ``name`` is the name of the table; with PostgreSQL, a schema may precede it (``"sales.outbox"``). A second table,
-    ``<name>_shards``, stores which relay holds each of the ``shards`` (8). The number of shards is the maximum number
-    of relays, and of batches, at work at the same time. It must be the same in all programs that use the table.
-    ``id_header`` (``"idempotency-key"``) is the name of the header for each record's idempotence key. Raises
+    ``name`` is the name of the table. With PostgreSQL, a schema may precede it (``"sales.outbox"``). A second table,
+    ``<name>_shards``, stores which relay holds each shard. ``shards`` (8) is the number of shards, which is also the
+    maximum number of relays that can work at the same time. It must be the same in all programs that use the table.
+    ``id_header`` (``"idempotency-key"``) is the name of the header with each record's idempotence key. Raises
     `ConfigError` or `ConfigTypeError`.
     """
 
     def __init__(self, name: str = "outbox", *, shards: int = 8, id_header: str = "idempotency-key") -> None:
         if _NAME.fullmatch(short_text("name", name)) is None:
-            raise ConfigError(f"name must be up to 40 of ASCII letters, digits and '_', not {name!r}")
+            raise ConfigError(f"name must consist of up to 40 ASCII letters, digits and '_', not {name!r}")
         self.name = name
         self.shards: int = _SHARDS("shards", shards)
         self._id_header = short_text("id_header", id_header)
@@ -101,17 +102,21 @@ class Outbox:
         *,
         idempotence_key: str | None = None,
     ) -> str:
-        """Write a record in the open transaction of ``connection``. The record is published if the transaction commits.
+        """Write a record in the open transaction of ``connection``. If the transaction commits, it is published.
+
+            async with pool.acquire() as connection, connection.transaction():
+                await connection.execute("INSERT INTO orders ...")
+                await outbox.enqueue(connection, "orders", order.to_json(), key=order.customer)
 
         ``connection`` is an AsyncSession, async_scoped_session or AsyncConnection of SQLAlchemy, or a connection of
         asyncpg or aiosqlite. The record's timestamp is the time of this call. Records of a key are published in the
         order of these calls if the transactions do not overlap, otherwise in the order of the commits.
 
-        Returns the record's idempotence key, with which consumers recognize duplicates: ``idempotence_key``, or a
-        random UUID.
+        Returns the idempotence key of the record, with which consumers can recognize duplicates. It is
+        ``idempotence_key``, or by default a random UUID.
 
-        Raises `ConfigError` or `ConfigTypeError` for invalid arguments, `IllegalStateError` if asyncpg, or aiosqlite
-        with ``isolation_level=None``, has no open transaction, and the database's errors.
+        Raises `ConfigError` or `ConfigTypeError` for invalid arguments, `IllegalStateError` if a connection of asyncpg,
+        or of aiosqlite with ``isolation_level=None``, has no open transaction, and the errors of the database.
         """
         name = str(uuid.uuid4()) if idempotence_key is None else short_text("idempotence_key", idempotence_key)
         content = byte_string("key", key, hint=_HINT)
@@ -129,19 +134,22 @@ class Outbox:
         return name
 
     async def create(self, connection: Any) -> None:
-        """Create missing tables in the open transaction of ``connection``.
+        """Create the tables in the open transaction of ``connection``, unless they exist.
 
-        Several processes may do this at the same time. ``connection`` and the errors are as in `enqueue`.
+        Several processes may call this at the same time. ``connection`` and the errors are as in `enqueue`.
         """
         transaction = transaction_of(connection)
         if lock := dialect_of(transaction.dialect).lock:
-            # PostgreSQL raises an error if two transactions create a table, even with IF NOT EXISTS.
+            # In PostgreSQL, creating a table in two transactions at once is an error, even with IF NOT EXISTS.
             await transaction.execute(lock, {"lock": zlib.crc32(self.name.encode())})
         for statement in self.schema(transaction.dialect):
             await transaction.execute(statement, {})
 
     def schema(self, dialect: str) -> tuple[str, ...]:
-        """Return the statements of `create` for ``"postgresql"`` or ``"sqlite"``, for use in a migration."""
+        """Return the SQL statements that create the tables, for use in a migration.
+
+        ``dialect`` is ``"postgresql"`` or ``"sqlite"``. Raises `ConfigError` for another database.
+        """
         its, name = dialect_of(dialect), self.name
         index = name.rpartition(".")[2]
         numbers = ", ".join(f"({shard})" for shard in range(self.shards))

@@ -192,8 +192,9 @@ class Transaction(Generic[K, V]):
         later transaction of the producer is not committed, the consumer returns to the committed offsets.
 
         If the consumer has lost some of these partitions, or returns records again after an earlier aborted
-        transaction, the call aborts this transaction and raises `CommitFailedError`. Raises `TransactionTimedOutError`
-        after ``timeout_ms`` (default: ``max_block_ms``).
+        transaction, the call aborts this transaction and raises `CommitFailedError`. Raises `IllegalStateError` for a
+        consumer with ``enable_auto_commit=True``, which would also commit records of aborted transactions. Raises
+        `TransactionTimedOutError` after ``timeout_ms`` (default: ``max_block_ms``).
         """
         within_s = timeout_s(timeout_ms)
         self._check()
@@ -211,7 +212,7 @@ class Transaction(Generic[K, V]):
 
         This is `send_offsets` with the batch. Raises `CommitFailedError` if the partition was taken away from the
         consumer, or if the batch is returned again because a transaction was aborted. Raises `IllegalStateError` for a
-        batch of a consumer without a ``group_id``.
+        batch of a consumer without a ``group_id``, or with ``enable_auto_commit=True``.
         """
         within_s = timeout_s(timeout_ms)
         self._check()

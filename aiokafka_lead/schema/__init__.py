@@ -1,10 +1,10 @@
-"""Schemas of keys and values, kept in a registry: Avro, JSON Schema and Protobuf, in Confluent's wire format.
+"""Serializers and deserializers for Avro, JSON Schema and Protobuf, with a schema registry.
 
     registry = SchemaRegistry("https://registry.example.org", basic_auth=("orders", secret))
     Producer(servers, value_serializer=registry.avro_serializer(ORDER))
     Consumer("orders", bootstrap_servers=servers, value_deserializer=registry.deserializer())
 
-Needs the extra ``avro``, ``jsonschema`` or ``protobuf`` for schemas of that kind.
+The bytes have Confluent's wire format. Each kind of schema needs the extra ``avro``, ``jsonschema`` or ``protobuf``.
 """
 
 from __future__ import annotations

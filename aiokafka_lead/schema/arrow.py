@@ -1,4 +1,4 @@
-"""Converts Avro values to typed Apache Arrow arrays. Needs pyarrow and fastavro."""
+"""Converts Avro values to typed Apache Arrow arrays (the extras ``avro`` and ``arrow``)."""
 
 from __future__ import annotations
 
@@ -37,17 +37,20 @@ _TIMES: dict[tuple[str, str], Any] = {
     ("long", "local-timestamp-micros"): pa.timestamp("us"),
     ("long", "local-timestamp-nanos"): pa.timestamp("ns"),
 }
-"""Logical types with the same unit in both: Avro's numbers are copied to the columns unchanged."""
+"""Logical types with the same unit in Avro and Arrow, so numbers are copied to arrays unchanged."""
 
 _MAX_DEPTH = 50
-"""Maximum depth of a type. Arrow's types are trees, so a recursive Avro type has no equivalent."""
+"""Maximum nesting of a type. A recursive Avro type has no equivalent in Arrow."""
 
 
 class ArrowReader:
-    """Reads values of any writer's schemas into arrays of one type, defined by a reader's schema."""
+    """Builds arrays of a single type, which a schema defines, from values that were written with any schemas."""
 
     def __init__(self, schema: ResolvedSchema, into: Any = None) -> None:
-        """Use the schema's type, or cast arrays to the type ``into``, whose times have at most microseconds."""
+        """Create a reader for a schema. Raises `InvalidSchemaError` if it has no type in Arrow.
+
+        If ``into`` is given, arrays are cast to this Arrow type, whose times have at most microseconds.
+        """
         self._schema = _counted(schema)
         self._root = parsed(self._schema)
         self._named = named_of(self._root)
@@ -56,7 +59,7 @@ class ArrowReader:
         self._build = _builder(self._root, self._named, whole_micros=into is not None)
 
     def reader(self, writer: ResolvedSchema) -> AvroReader:
-        """Return a reader of values of a writer's schema, for `array`."""
+        """Return a reader of data that was written with the schema ``writer``. Pass its values to `array`."""
         counted = _counted(writer)
         if counted == self._schema:
             return AvroReader(counted)
@@ -65,15 +68,15 @@ class ArrowReader:
         return AvroReader(counted, self._schema)
 
     def array(self, values: Sequence[Any]) -> Any:
-        """Return the values as an array."""
+        """Return an array of these values, of which each is from a `reader`, or None."""
         made = self._build(values)
         return made if self._into is None or made.type == self._into else made.cast(self._into)
 
 
 def _counted(resolved: ResolvedSchema, *, converted: bool = False) -> ResolvedSchema:
-    """Return the schema with the logical types of `_TIMES` renamed: fastavro would create objects for them.
+    """Return a schema in which fastavro does not know the logical types of `_TIMES`, and reads numbers.
 
-    With ``converted``, numbers are read in the unit of the reader's schema.
+    With ``converted``, these numbers are converted to the unit of the reader's schema.
     """
 
     def without(node: Any) -> Any:
@@ -92,7 +95,7 @@ def _counted(resolved: ResolvedSchema, *, converted: bool = False) -> ResolvedSc
 
 
 _CONVERTED = f"{OWN_TYPES}converted"
-"""The logical type of times that may have another unit in the reader's schema."""
+"""Logical type of times whose unit in the reader's schema may differ."""
 _PER_SECOND = {"millis": 10**3, "micros": 10**6, "nanos": 10**9}
 
 
@@ -102,7 +105,7 @@ def _units(counted: ResolvedSchema) -> set[str]:
 
 
 def _convert(number: int, writer: Any, reader: Any = None) -> int:
-    """Return a time in the reader's unit, rounded down. Resolution itself ignores units."""
+    """Return a time in the unit of the reader's schema, rounded down. Avro's schema resolution ignores units."""
     wanted = reader.get("arrow", "") if isinstance(reader, dict) else ""
     there, here = (_PER_SECOND.get(name.rpartition("-")[2]) for name in (writer["arrow"], wanted))
     return number if there is None or here is None else number * here // there
@@ -112,18 +115,18 @@ LOGICAL_READERS.update({f"{kind}-{_CONVERTED}": _convert for kind in ("int", "lo
 
 
 def _time_of(node: dict[str, Any], attribute: str) -> Any:
-    """Return the type for a logical type in `_TIMES`, else None. Avro ignores a logical type on the wrong type."""
+    """Return the Arrow type of a time, or None for other types, and for a logical type of the wrong Avro type."""
     kind, logical = node.get("type"), node.get(attribute)
     return _TIMES.get((kind, logical)) if isinstance(kind, str) and isinstance(logical, str) else None
 
 
 def arrow_type(node: Any, named: dict[str, Any], depth: int = 0) -> Any:
-    """Return a column's type for an Avro type parsed by fastavro; raise `InvalidSchemaError` if there is none.
+    """Return the Arrow type for an Avro type parsed by fastavro. Raises `InvalidSchemaError` if there is none.
 
-    Unions of a type and null become nullable columns; other unions have no column.
+    A union of a type and null becomes a nullable type. Other unions have no Arrow type.
     """
     if depth > _MAX_DEPTH:
-        raise InvalidSchemaError("the Avro schema holds itself, or is nested too deep for a column")
+        raise InvalidSchemaError("an Avro schema that contains itself, or is nested very deeply, has no type in Arrow")
     node = settled(node, named)
     if isinstance(node, list):
         return arrow_type(_only(node), named, depth + 1)
@@ -149,20 +152,22 @@ def _decimal(limits: DecimalType) -> Any:
     try:
         return (pa.decimal128 if limits.precision <= 38 else pa.decimal256)(limits.precision, limits.scale)
     except ValueError as error:
-        raise InvalidSchemaError(f"Arrow has no such decimal: {error}") from None
+        raise InvalidSchemaError(f"Arrow does not support the decimal type: {error}") from None
 
 
 def _only(union: list[Any]) -> Any:
     others = [each for each in union if each != "null" and not (isinstance(each, dict) and each.get("type") == "null")]
     if len(others) > 1:
-        raise InvalidSchemaError(f"a union of {len(others)} types has no column in Arrow; one type and null has")
+        raise InvalidSchemaError(
+            f"a union of {len(others)} types has no type in Arrow; only a union of one type and null has"
+        )
     return others[0] if others else "null"
 
 
 def _builder(node: Any, named: dict[str, Any], *, whole_micros: bool) -> Callable[[Sequence[Any]], Any]:
-    """Return a function that builds arrays column by column, which is far faster than from dicts and lists.
+    """Return a function that builds arrays field by field, which is much faster than pyarrow's conversion of dicts.
 
-    With ``whole_micros``, nanoseconds are rounded down to microseconds, so that a cast loses nothing.
+    With ``whole_micros``, nanoseconds are rounded down to microseconds, because pyarrow refuses a cast that loses data.
     """
     node = settled(node, named)
     if isinstance(node, list):
@@ -192,7 +197,7 @@ def _builder(node: Any, named: dict[str, Any], *, whole_micros: bool) -> Callabl
 
 
 def _many(kind: Any, build: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]], Any]:
-    """Return a function that builds an array of lists or maps; ``build`` builds the array of all their items."""
+    """Return a function that builds an array of lists or maps. ``build`` builds the array of all their items."""
 
     def lists(values: Sequence[Any]) -> Any:
         items: list[Any] = []
@@ -208,7 +213,7 @@ def _many(kind: Any, build: Callable[[Sequence[Any]], Any]) -> Callable[[Sequenc
 
 
 def _offsets(values: Sequence[Any], add: Callable[[Any], None], items: Sequence[Any]) -> Any:
-    """Add each value's items to ``items``, and return the offset of each value, null for None, and the end."""
+    """Add the items of all values to ``items``. Return an array of offsets, with null for None, and the end."""
     starts: list[int | None] = []
     for value in values:
         starts.append(None if value is None else len(items))

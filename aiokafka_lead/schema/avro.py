@@ -1,4 +1,4 @@
-"""Avro, with fastavro (the ``avro`` extra)."""
+"""Reads and writes Avro with fastavro (the ``avro`` extra)."""
 
 from __future__ import annotations
 
@@ -25,39 +25,39 @@ try:
     from .avro_fit import AvroFit
     from .avro_resolution import NAMES, filled, named_records, with_defaults, with_names, with_types_of
 except ImportError:
-    raise ConfigError("Avro needs fastavro: pip install aiokafka-lead[avro]") from None
+    raise ConfigError("Avro needs fastavro; install with: pip install aiokafka-lead[avro]") from None
 
 
 def avro_schema(given: Any) -> Schema:
-    """Return the schema given as text, parsed JSON, or a `Schema`; raise `InvalidSchemaError`."""
+    """Return the schema for text, parsed JSON, or a `Schema`. Raises `InvalidSchemaError`."""
     if isinstance(given, Schema):
         if given.type != "AVRO":
-            raise InvalidSchemaError(f"this is a schema of type {given.type}, and not of Avro")
+            raise InvalidSchemaError(f"the schema must have the type AVRO, not {given.type}")
         return given
     if isinstance(given, str) and given.lstrip()[:1] in ("{", "[", '"'):
         return Schema(given)
     try:
         return Schema(json.dumps(given))
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidSchemaError(f"this is no Avro schema: {error}") from None
+        raise InvalidSchemaError(f"invalid Avro schema: {error}") from None
 
 
 @contextmanager
 def _errors_of_schema() -> Iterator[None]:
-    """Raise `InvalidSchemaError` in place of the errors that an invalid schema causes."""
+    """Convert errors of an invalid schema to `InvalidSchemaError`."""
     try:
         yield
     except InvalidSchemaError:
         raise
     except (SchemaParseException, UnknownType, ValueError, TypeError, KeyError, RecursionError) as error:
-        raise InvalidSchemaError(f"this is no Avro schema: {type(error).__name__}: {shown(str(error))}") from None
+        raise InvalidSchemaError(f"invalid Avro schema: {type(error).__name__}: {shown(str(error))}") from None
 
 
 def parsed(resolved: ResolvedSchema, *, of_writer: bool = False) -> Any:
-    """Return the schema as fastavro uses it; raise `InvalidSchemaError`.
+    """Return a schema in the form that fastavro uses. Raises `InvalidSchemaError`.
 
-    ``of_writer``: the schema has been used to write bytes. As in Java, wrong defaults, which do not affect these, are
-    then accepted. A decimal with a wrong precision is also accepted, and read as bytes.
+    ``of_writer`` means that data was written with the schema. Like in Java, invalid defaults are then accepted, because
+    they do not affect the data, and a decimal with an invalid precision is read as bytes.
     """
     with _errors_of_schema():
         made, named = _made(resolved, of_writer=of_writer)
@@ -65,7 +65,7 @@ def parsed(resolved: ResolvedSchema, *, of_writer: bool = False) -> Any:
 
 
 def _of_reader(resolved: ResolvedSchema) -> tuple[Any, bool]:
-    """Return a schema as which values are read, and True if they need `filled`."""
+    """Return a schema to which values are converted, and True if read values need `filled`."""
     with _errors_of_schema():
         return with_defaults(*_made(resolved, of_writer=False))
 
@@ -80,7 +80,7 @@ def _made(resolved: ResolvedSchema, *, of_writer: bool) -> tuple[Any, dict[str, 
 
 
 def _parsed(schemas: list[Any]) -> tuple[Any, dict[str, Any]]:
-    """Return the last schema, and all their named types."""
+    """Return the last schema, and the named types of all schemas."""
     named: dict[str, Any] = {}
     return [fastavro.parse_schema(each, named) for each in schemas][-1], named
 
@@ -90,7 +90,7 @@ _TYPES = (*_PRIMITIVES, "record", "error", "enum", "fixed", "array", "map")
 
 
 def _as_in_java(schema: Any, *, of_writer: bool) -> Any:
-    """Return the schema without what Java accepts and fastavro refuses: ``{"type": NAME}``, and see `parsed`."""
+    """Rewrite parts that only Java accepts: ``{"type": NAME}`` and, with ``of_writer``, the parts named in `parsed`."""
 
     def made(node: Any) -> Any:
         if isinstance(node, list):
@@ -102,7 +102,7 @@ def _as_in_java(schema: Any, *, of_writer: bool) -> Any:
             return kind
         content = {name: made(inner) if name in ("type", "items", "values") else inner for name, inner in node.items()}
         if of_writer:
-            content.pop("default", None)  # an enum's
+            content.pop("default", None)  # the default of an enum
             if node.get("logicalType") == "decimal" and not _is_valid(content):
                 del content["logicalType"]
         if isinstance(node.get("fields"), list):
@@ -127,7 +127,7 @@ def _is_valid(schema: Any) -> bool:
 
 
 class AvroReader:
-    """Reads bytes written with a schema, and converts the values to the ``reader`` schema if given."""
+    """Reads Avro data that was written with a schema, and converts values to the schema ``reader`` if it is given."""
 
     def __init__(self, writer: ResolvedSchema, reader: ResolvedSchema | None = None) -> None:
         self._as, self._has_new = None, False
@@ -156,18 +156,18 @@ class AvroReader:
                 value = named_records(value)
         except Exception as error:
             reason = f"{type(error).__name__}: {shown(str(error))}"
-            raise SchemaContentError(f"the bytes are not what their Avro schema describes ({reason})") from error
+            raise SchemaContentError(f"the bytes do not match their Avro schema ({reason})") from error
         if self._decimals is not None and self._decimals.flags[decimal.Inexact]:
-            raise SchemaContentError("the bytes have a decimal with more digits than their Avro schema allows")
+            raise SchemaContentError("the bytes contain a decimal with more digits than their Avro schema allows")
         return value
 
 
 _DECIMALS = getattr(sys.modules[LOGICAL_READERS["bytes-decimal"].__module__], "decimal_context", None)
-"""The context in which fastavro creates decimals. Its flags show rounding, which fastavro does not report."""
+"""Decimal context of fastavro. Its flags show if a decimal was rounded, which fastavro does not report."""
 
 
 class AvroWriter:
-    """Writes values that match a schema, and refuses all others."""
+    """Writes values as Avro, and raises `SchemaContentError` for values that do not match the schema."""
 
     indexes = b""
 
@@ -183,21 +183,21 @@ class AvroWriter:
         try:
             if not self._is_plain(value):
                 value = self._fit.made(value)
-                self._bounds.check_value(value)  # again: models have now become dicts
+                self._bounds.check_value(value)  # check again, because models are dicts now
             target = io.BytesIO(before)
             target.seek(len(before))
             fastavro.schemaless_writer(target, self._schema, value)
         except SchemaContentError:
             raise
         except Exception as error:
-            self._fit.made(value)  # if it fails, its error has the field's path
+            self._fit.made(value)  # raises a more precise error if it can find the field
             reason = f"{type(error).__name__}: {shown(str(error))}"
-            raise SchemaContentError("the value does not fit its Avro schema", reason) from error
+            raise SchemaContentError("the value does not match its Avro schema", reason) from error
         return target.getvalue()
 
 
 class AvroFormat:
-    """A serializer's schema; None for the subject's latest."""
+    """Format of a serializer with an Avro schema; None for the latest schema of the subject."""
 
     def __init__(self, given: Any) -> None:
         self.schema = None if given is None else avro_schema(given)
@@ -206,13 +206,13 @@ class AvroFormat:
             try:
                 self.record_name = _name(json.loads(self.schema.text))
             except (ValueError, RecursionError) as error:
-                raise InvalidSchemaError(f"this is no Avro schema: {error}") from None
+                raise InvalidSchemaError(f"invalid Avro schema: {error}") from None
             if not self.schema.references:
-                parsed(ResolvedSchema(self.schema))  # raises its errors immediately
+                parsed(ResolvedSchema(self.schema))  # raises an error for an invalid schema now, and not at first use
 
     def writer(self, resolved: ResolvedSchema) -> AvroWriter:
         if resolved.schema.type != "AVRO":
-            raise InvalidSchemaError(f"the subject's schema is of type {resolved.schema.type}, and not of Avro")
+            raise InvalidSchemaError(f"the latest schema of the subject has the type {resolved.schema.type}, not AVRO")
         return AvroWriter(resolved)
 
     async def prepared(self, registry: SchemaSource, *, register: bool) -> Schema | None:

@@ -1,5 +1,4 @@
-"""Bounds on the size and depth of values in Avro bytes, and on the depth of written values: fastavro recurses without a
-bound, which crashes the process."""
+"""Limits for the size and nesting of Avro values, because fastavro's unlimited recursion can crash the process."""
 
 from __future__ import annotations
 
@@ -12,21 +11,21 @@ from .values import is_deeper
 
 INTEGERS = {"int": (-(2**31), 2**31 - 1), "long": (-(2**63), 2**63 - 1)}
 FLOAT_MAX = 3.4028234663852886e38
-"""The largest 32-bit float."""
+"""Largest 32-bit float."""
 
 
 class DecimalType:
-    """The decimals in a type's range. (For a fixed type, fastavro ensures that the precision fits.)"""
+    """Range of a decimal type. For a fixed type, fastavro checks that the precision fits the size."""
 
     def __init__(self, precision: int, scale: int) -> None:
         self.precision = precision
         self.scale = scale
         self._digits = precision - scale
-        """Number of digits before the point."""
+        """Number of digits before the decimal point."""
         self._usual = decimal.Decimal((0, (0,), -scale))
 
     def holds(self, value: decimal.Decimal) -> bool:
-        """Return True if fastavro writes the value without loss."""
+        """Return True if the decimal is in the range, so that fastavro writes it without loss."""
         if not value.same_quantum(self._usual):
             exponent = value.as_tuple().exponent
             if not isinstance(exponent, int) or not -self.scale <= exponent <= self._digits:
@@ -35,7 +34,7 @@ class DecimalType:
 
 
 def decimal_of(schema: Any) -> DecimalType | None:
-    """Return the type's bounds; None if it is not a decimal (Avro treats an invalid decimal as plain bytes)."""
+    """Return the range of a decimal type, or None for other types, and for invalid decimals, which are plain bytes."""
     precision, scale = schema.get("precision"), schema.get("scale", 0)
     if schema.get("logicalType") != "decimal" or schema["type"] not in ("bytes", "fixed"):
         return None
@@ -45,7 +44,7 @@ def decimal_of(schema: Any) -> DecimalType | None:
 
 
 def settled(schema: Any, named: dict[str, Any]) -> Any:
-    """Return the type itself, a dict or a list, neither its name nor a wrapper."""
+    """Return the definition of a type, a dict or a list, for its name or for ``{"type": TYPE}``."""
     while True:
         if isinstance(schema, str):
             schema = named.get(schema, {"type": schema})
@@ -56,7 +55,7 @@ def settled(schema: Any, named: dict[str, Any]) -> Any:
 
 
 def named_of(schema: Any) -> dict[str, Any]:
-    """Return the named types of a parsed schema, by full name."""
+    """Return the named types of a schema that fastavro has parsed, by full name."""
     found: dict[str, Any] = {}
     for each in schema if isinstance(schema, list) else [schema]:
         if isinstance(each, dict):
@@ -67,7 +66,7 @@ def named_of(schema: Any) -> dict[str, Any]:
 def has_many_records(schema: Any) -> bool:
     """Return True if the schema has a union of several records, or of a record and a map.
 
-    A value of the union must name its record, since another branch could fit, too.
+    In such a union, a value must name its record, because it could also match another branch.
     """
     named = named_of(schema)
 
@@ -86,10 +85,10 @@ def has_many_records(schema: Any) -> bool:
 
 
 DEPTH_MAX = 500
-"""Maximum nesting of values. A stack of 8 MB overflows after a few thousand levels."""
+"""Maximum nesting of values. With a stack of 8 MB, fastavro crashes after a few thousand levels."""
 
 EMPTY_ITEMS_MAX = 100_000
-"""Maximum number of zero-byte items in an array: otherwise a few bytes could represent any number of items."""
+"""Maximum number of items without bytes in an array. Otherwise a few bytes could represent billions of items."""
 
 _RECORDS = ("record", "error")
 _SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
@@ -97,33 +96,34 @@ _NUMBERS = ("int", "long", "enum")
 
 
 class ContentBounds:
-    """Checks bytes before they are read. Most schemas bound the size and depth of values, and skip the check."""
+    """Checks bytes before they are read. Most schemas limit size and nesting themselves, so there is no check."""
 
     def __init__(self, schema: Any) -> None:
-        """Examine ``schema``, as parsed by fastavro."""
+        """Examine a schema that fastavro has parsed."""
         self._schema = schema
         self._referred = named_of(schema)
         """Named types, including the types of referenced schemas."""
         self._named: dict[str, Any] = {}
         self._empty: dict[str, bool] = {}
-        """For each completely defined record and fixed type, True if its values may take no bytes."""
+        """For each named type that has been examined, True if its values may have no bytes."""
         self._recursive = False
         self._unbounded = False
         """True if a few bytes may represent a value of any size."""
         self._may_be_empty(schema)
 
     def check(self, content: bytes, at: int) -> None:
-        """Raise `SchemaContentError` for content that is too deep or too large."""
-        if self._unbounded or (self._recursive and len(content) - at > DEPTH_MAX):  # each level takes at least a byte
+        """Raise `SchemaContentError` for a value that is nested too deeply, or is too large."""
+        # Each level of nesting takes at least a byte.
+        if self._unbounded or (self._recursive and len(content) - at > DEPTH_MAX):
             _Scan(self._named, content, at).run(self._schema)
 
     def check_value(self, value: Any) -> None:
-        """Raise `SchemaContentError` for a value too deep to be written: `check` would refuse to read it."""
-        if self._recursive and is_deeper(value, DEPTH_MAX - 1):  # otherwise it is as deep as the schema
-            raise SchemaContentError(f"the value is more than {DEPTH_MAX - 1} values deep")
+        """Raise `SchemaContentError` for a value that is nested too deeply, and that `check` would therefore reject."""
+        if self._recursive and is_deeper(value, DEPTH_MAX - 1):  # without recursion, the schema limits the nesting
+            raise SchemaContentError(f"the value is nested more than {DEPTH_MAX - 1} levels deep")
 
     def _may_be_empty(self, schema: Any) -> bool:
-        """Return True if a value may take no bytes; examines the schema on the way."""
+        """Examine a type. Return True if its values may have no bytes."""
         if isinstance(schema, str):
             if schema not in self._named and schema in self._referred:
                 return self._may_be_empty(self._referred[schema])
@@ -141,7 +141,7 @@ class ContentBounds:
             before = self._recursive
             self._recursive = False
             empty = self._may_be_empty(schema["items"])
-            # A record that is still open here contains this array, and so its bytes.
+            # An array whose items contain it is not unbounded, because the bytes of the inner arrays limit it.
             self._unbounded = self._unbounded or (empty and not self._recursive)
             self._recursive = self._recursive or before
         elif kind == "map":
@@ -154,7 +154,7 @@ class ContentBounds:
         return bool(kind == "null")
 
     def _named_may_be_empty(self, schema: Any, name: str) -> bool:
-        if name in self._named:  # defined again, if another schema refers to it
+        if name in self._named:  # a referenced schema may define the type again
             return self._may_be_empty(name)
         self._named[name] = schema
         if schema["type"] == "fixed":
@@ -162,13 +162,14 @@ class ContentBounds:
         else:
             found = [self._may_be_empty(field["type"]) for field in schema["fields"]]
             empty = all(found)
-            self._unbounded = self._unbounded or (empty and self._recursive)  # it contains itself, and no value ends
+            # If an empty record contains itself, reading a value never ends.
+            self._unbounded = self._unbounded or (empty and self._recursive)
         self._empty[name] = empty
         return empty
 
 
 class _Scan:
-    """Traverses a value without creating it, and without recursion."""
+    """Traverses the bytes of a value without recursion, and without creating the value."""
 
     def __init__(self, named: dict[str, Any], content: bytes, at: int) -> None:
         self._named = named
@@ -176,7 +177,7 @@ class _Scan:
         self._at = at
 
     def run(self, schema: Any) -> None:
-        """Raise `SchemaContentError` for content that is too deep, too large, or truncated."""
+        """Raise `SchemaContentError` for a value that is nested too deeply, too large, or truncated."""
         within = [iter((schema,))]
         while within:
             found = next(within[-1], None)
@@ -187,17 +188,17 @@ class _Scan:
             if inner is not None:
                 within.append(inner)
                 if len(within) > DEPTH_MAX:
-                    raise SchemaContentError(f"the bytes are more than {DEPTH_MAX} values deep")
+                    raise SchemaContentError(f"the value is nested more than {DEPTH_MAX} levels deep")
 
     def _step(self, schema: Any) -> Iterator[Any] | None:
-        """Pass over the value; return the values nested in it."""
+        """Skip the value at the current position. Return the types of nested values, which are not skipped, or None."""
         while not isinstance(schema, str) or schema in self._named:
             if isinstance(schema, str):
                 schema = self._named[schema]
             if isinstance(schema, list):
                 branch = self._long()
                 if not 0 <= branch < len(schema):
-                    raise SchemaContentError(f"the bytes name branch {branch} of a union of {len(schema)}")
+                    raise SchemaContentError(f"the bytes select branch {branch} of a union with {len(schema)} branches")
                 schema = schema[branch]
                 continue
             kind = schema["type"]
@@ -222,13 +223,13 @@ class _Scan:
         while count := self._long():
             if count < 0:
                 count = -count
-                self._long()  # the block's size in bytes
+                self._long()  # skip the size of the block in bytes
             for _ in range(count):
                 before = self._at
                 yield from each
                 empty += self._at == before
                 if empty > EMPTY_ITEMS_MAX:
-                    raise SchemaContentError(f"the bytes stand for more than {EMPTY_ITEMS_MAX} items of no bytes")
+                    raise SchemaContentError(f"the array has more than {EMPTY_ITEMS_MAX} items without bytes")
 
     def _long(self) -> int:
         value = shift = 0
@@ -240,7 +241,7 @@ class _Scan:
                 return (value >> 1) ^ -(value & 1)
             shift += 7
             if shift > 63:
-                raise SchemaContentError("the bytes have a number of more than 64 bits")
+                raise SchemaContentError("the bytes contain a number with more than 64 bits")
 
     def _skip(self, size: int) -> None:
         self._at += size

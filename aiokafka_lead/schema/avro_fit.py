@@ -1,8 +1,8 @@
-"""Checks values before fastavro writes them: fastavro accepts nearly anything, even if it does not match the schema.
+"""Checks and converts values before fastavro writes them, because fastavro accepts many values that do not match.
 
-`AvroFit` passes plain values after a quick check (`avro_quick`). It converts other values to a form that fastavro
-writes correctly: models and dataclasses to dicts, enums to their symbols, a union's value to a pair that names its
-branch; or it refuses them, with the path of the field.
+The fast checks of `avro_quick` accept plain values. `AvroFit` converts other values to a form that fastavro writes
+correctly: models and dataclasses to dicts, enum members to symbols, and a value of a union to a pair that names its
+branch. If a value does not match the schema, the error contains the path of the field.
 """
 
 from __future__ import annotations
@@ -37,38 +37,38 @@ Fit = Callable[[Any], Any]
 _TEXT = (str, bytes, bytearray, memoryview)
 
 _HINT = "-type"
-"""The key by which fastavro reads the name of a union's record."""
+"""Key in a dict with the name of the record, by which fastavro chooses the branch of a union."""
 
 
 class AvroFit:
-    """Converts values to a form that fastavro writes by a schema."""
+    """Converts values to a form that fastavro writes correctly with a schema."""
 
     def __init__(self, schema: Any) -> None:
-        """Build the checks for ``schema``, as parsed by fastavro."""
+        """Build the checks for a schema that fastavro has parsed."""
         fits = _Fits(named_of(schema), names_branches=has_many_records(schema))
         self._fits = fits
         self._schema = schema
         self._fit = fits.fit(schema)
         self.is_plain = fits.quick.look(schema)
-        """Returns True if fastavro writes the value as it is. False only means that `made` must examine it."""
+        """Function that returns True if fastavro writes a value correctly. If it returns False, call `made`."""
 
     def default(self, content: Any) -> Any:
-        """Return the value of a default in JSON in a form for fastavro. Raises `SchemaContentError` like `made`."""
+        """Convert the JSON of a default value. Raises `SchemaContentError`."""
         return self.made(self._fits.of_json(self._schema, content))
 
     def made(self, value: Any) -> Any:
-        """Return the value in a form for fastavro. Raises `SchemaContentError` if it does not match the schema."""
+        """Convert a value. Raises `SchemaContentError` if it does not match the schema."""
         try:
             return self._fit(value)
         except Misfit as error:
             where = f": {shown(error.where)}" if error.path else ""
-            raise SchemaContentError(f"the value does not fit its Avro schema{where}", shown(error.reason)) from None
+            raise SchemaContentError(f"the value does not match its Avro schema{where}", shown(error.reason)) from None
         except RecursionError:
-            raise SchemaContentError("the value is too deep to be written, or holds itself") from None
+            raise SchemaContentError("the value is nested too deeply, or contains itself") from None
 
 
 class _Fits:
-    """Builds a careful check function for each type."""
+    """Builds a function for each type that checks and converts values."""
 
     def __init__(self, named: dict[str, Any], *, names_branches: bool) -> None:
         self._named = named
@@ -77,7 +77,7 @@ class _Fits:
         self.quick = QuickLooks(named, self._plain_default)
 
     def fit(self, schema: Any) -> Fit:
-        """Return the function for a type; it raises `Misfit`."""
+        """Return the function for a type. The function raises `Misfit`."""
         schema = settled(schema, self._named)
         if isinstance(schema, list):
             return self._union(schema)
@@ -105,7 +105,7 @@ class _Fits:
         return PLAIN[kind] if kind not in INTEGERS else lambda value: integer(value, kind)
 
     def _opening(self, fit: Fit) -> Fit:
-        """Return a function that also accepts the content of a model, an Enum or a numpy number."""
+        """Extend a function to accept models, enum members and numpy numbers with a matching content."""
 
         def opened(value: Any) -> Any:
             try:
@@ -125,7 +125,7 @@ class _Fits:
 
         def fit(value: Any) -> list[Any]:
             if hasattr(value, "dtype") and hasattr(value, "tolist"):
-                value = value.tolist()  # numpy's
+                value = value.tolist()  # a numpy array
             if isinstance(value, (Mapping, *_TEXT)) or not isinstance(value, (Collection, array.array)):
                 raise misfit(value, "an array")
             made: list[Any] = []
@@ -168,7 +168,7 @@ class _Fits:
                     if name in content:
                         made[name] = each(content[name])
                     elif default is None:
-                        raise Misfit(f"there is none, and {full_name} has no default for it")
+                        raise Misfit(f"the field is missing, and {full_name} has no default for it")
                     else:
                         made[name] = default()
             for name in content:
@@ -205,7 +205,7 @@ class _Fits:
     # --- defaults ---
 
     def _default(self, schema: Any, default: Any, fit: Fit) -> Callable[[], Any]:
-        """Return a function that creates a field's default, once its types are known."""
+        """Return a function that creates the default of a field. It works once all types are known."""
 
         def made() -> Any:
             return fit(self.of_json(schema, default))
@@ -213,7 +213,7 @@ class _Fits:
         return made
 
     def _plain_default(self, schema: Any, default: Any) -> Any:
-        """Return the default, if fastavro writes its JSON form correctly; else raise ValueError."""
+        """Return the JSON of a default. Raises ValueError if fastavro would not write it correctly."""
         if default is None or isinstance(default, (bool, int, float)) or default in ([], {}):
             return default
         kind = settled(schema, self._named)
@@ -223,10 +223,10 @@ class _Fits:
         raise ValueError(default)
 
     def of_json(self, schema: Any, default: Any) -> Any:
-        """Convert a JSON default to a value: bytes are text in JSON, and so are some numbers."""
+        """Convert the JSON of a default to a value. In JSON, bytes and special floats are text."""
         schema = settled(schema, self._named)
         if isinstance(schema, list):
-            for branch in schema:  # before Avro 1.12 the first branch; since then any matching branch
+            for branch in schema:  # since Avro 1.12, a default may match any branch, not only the first
                 made = self.of_json(branch, default)
                 try:
                     self.fit(branch)(made)
@@ -253,7 +253,7 @@ _NO_NUMBERS = ("nan", "infinity", "-infinity", "inf", "-inf")
 
 
 class _Branch:
-    """A branch of a union."""
+    """Branch of a union."""
 
     def __init__(self, given: Any, fits: _Fits) -> None:
         schema = settled(given, fits._named)
@@ -262,13 +262,16 @@ class _Branch:
         self.is_enum = kind == "enum"
         self.name: str = schema["name"] if self.is_record or kind in ("enum", "fixed") else kind
         self.fields = len(schema["fields"]) if self.is_record else 0
-        self.rank = kind == "float"  # last: a value that also fits a double keeps all its digits there
+        self.rank = kind == "float"  # float is the last choice, because double keeps all digits
         self.is_plain = fits.quick.look(schema)
         self.fit = fits.fit(schema)
 
 
 def _named_branch(branches: list[_Branch], value: Any) -> tuple[_Branch | None, Any]:
-    """Return the branch that a value names (by a pair, a key, its origin or its class), and the value's content."""
+    """Return the branch that a value names, or None, and the content of the value.
+
+    The name is in a pair, in the key `_HINT`, in a `NamedRecord`, or is the name of the value's class.
+    """
     if isinstance(value, tuple):
         if len(value) == 2 and isinstance(value[0], str):
             found = _with_name(branches, value[0])
@@ -290,7 +293,7 @@ def _named_branch(branches: list[_Branch], value: Any) -> tuple[_Branch | None, 
 
 
 def _with_name(branches: list[_Branch], name: Any) -> list[_Branch]:
-    """Return the branches with this full name, else the branches with this name in any namespace."""
+    """Return the branches with this full name, or else with this name in any namespace."""
     return [each for each in branches if each.name == name] or [each for each in branches if _names(name, each.name)]
 
 
@@ -302,14 +305,15 @@ def _no_branch(name: Any, branches: list[_Branch]) -> Misfit:
 
 
 def _names(given: Any, full_name: str) -> bool:
-    """Return True if this is a type's name, with or without its namespace."""
+    """Return True if ``given`` is the full name of a type, or its name without the namespace."""
     return isinstance(given, str) and (given == full_name or given == full_name.rpartition(".")[2])
 
 
 def _best(branches: list[_Branch], value: Any) -> tuple[str, Any]:
-    """Return the first branch that the value matches as it is, else the first to which it can be converted.
+    """Choose the branch for a value, and return its name and the converted value.
 
-    Among records, prefer the record with the fewest fields that the value lacks.
+    A branch that accepts the value unchanged has precedence over branches that need a conversion. Among several, the
+    first branch is chosen, or among records the record with the fewest fields.
     """
     plain = [branch for branch in branches if branch.is_plain(value)]
     if plain:
@@ -323,7 +327,7 @@ def _best(branches: list[_Branch], value: Any) -> tuple[str, Any]:
         except Misfit as error:
             misfits.append(f"{branch.name} ({error})")
     if not found:
-        raise Misfit(f"it fits no branch of the union: {'; '.join(misfits)}")
+        raise Misfit(f"it matches no branch of the union: {'; '.join(misfits)}")
     if isinstance(value, Enum):
         found = [each for each in found if each[0].is_enum] or found
     branch, content = min(found, key=lambda each: (each[0].rank, each[0].fields if found[0][0].is_record else 0))
@@ -331,7 +335,7 @@ def _best(branches: list[_Branch], value: Any) -> tuple[str, Any]:
 
 
 class _At:
-    """Prepends a step of the path to errors within."""
+    """Context manager that adds a step to the path of a `Misfit`."""
 
     __slots__ = ("_step",)
 

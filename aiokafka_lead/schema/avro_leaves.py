@@ -1,4 +1,4 @@
-"""Checks and converts values of Avro types without nested types."""
+"""Checks and converts values of Avro types that contain no other types."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .avro_bounds import FLOAT_MAX, INTEGERS, DecimalType
 
 
 class Misfit(Exception):
-    """A value does not match. ``path`` has the steps to it, innermost first."""
+    """A value does not match its type. ``path`` contains the steps to the value, innermost first."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -67,7 +67,7 @@ def _double(value: Any) -> float:
     except OverflowError:
         raise misfit(value, "within a double's range") from None
     if made != value:
-        raise misfit(value, "a whole number that a double can hold")
+        raise misfit(value, "a whole number that a double can represent")
     return made
 
 
@@ -76,7 +76,7 @@ def _float(value: Any) -> float:
     if math.isfinite(made) and abs(made) > FLOAT_MAX:
         raise misfit(value, "within a float's range")
     if isinstance(value, int) and array.array("f", [made])[0] != value:
-        raise misfit(value, "a whole number that a float can hold")
+        raise misfit(value, "a whole number that a float can represent")
     return made
 
 
@@ -92,7 +92,7 @@ def string(value: Any) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise misfit(value, "text that UTF-8 can hold") from None
+        raise misfit(value, "text that UTF-8 can represent") from None
     return str.__str__(value)
 
 
@@ -107,7 +107,7 @@ UUID_SIZE = 16
 
 
 def fixed_uuid(value: Any, schema: dict[str, Any]) -> bytes:
-    """Return the bytes of a UUID, given as a UUID, as text, or as bytes, the type in which it is read."""
+    """Return the bytes of a UUID, which is given as a UUID, as text, or as bytes (the type of read values)."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return fixed(value, schema)
     return uuid.UUID(_uuid(value, "", "")).bytes
@@ -122,7 +122,7 @@ def symbol(value: Any, schema: dict[str, Any]) -> str:
 
 
 def decimal_bytes(value: Any, limits: DecimalType, size: int | None) -> bytes:
-    """Return the bytes, which fastavro writes unchanged."""
+    """Return the bytes of a decimal, which fastavro writes unchanged. Bytes may also be given."""
     if isinstance(value, (bytes, bytearray)) and value:
         unscaled = int.from_bytes(value, "big", signed=True)
     else:
@@ -131,17 +131,17 @@ def decimal_bytes(value: Any, limits: DecimalType, size: int | None) -> bytes:
         if not isinstance(value, decimal.Decimal) or not value.is_finite():
             raise misfit(value, "a decimal")
         if value and not -limits.scale <= value.adjusted() < limits.precision - limits.scale:
-            raise misfit(value, f"within {limits.precision} digits, {limits.scale} of them decimals")
+            raise misfit(value, f"within {limits.precision} digits, {limits.scale} of them after the decimal point")
         numerator, denominator = value.as_integer_ratio() if value else (0, 1)
         unscaled, rest = divmod(numerator * 10**limits.scale, denominator)
         if rest:
-            raise misfit(value, f"without more than {limits.scale} decimals")
+            raise misfit(value, f"a number with at most {limits.scale} digits after the decimal point")
     if abs(unscaled) >= 10**limits.precision:
-        raise misfit(value, f"within {limits.precision} digits, {limits.scale} of them decimals")
+        raise misfit(value, f"within {limits.precision} digits, {limits.scale} of them after the decimal point")
     return unscaled.to_bytes((unscaled.bit_length() + 8) // 8 if size is None else size, "big", signed=True)
 
 
-# --- logical types: plain counts are accepted, too ---
+# --- logical types: they also accept plain integers, which are the encoded form ---
 
 
 def _instant(value: Any, logical: str, kind: str) -> Any:
@@ -164,7 +164,7 @@ def _local(value: Any, logical: str, kind: str) -> Any:
 
 
 def _nanos(value: Any, logical: str, kind: str) -> int:
-    """Return the count, which fastavro writes unchanged: it has no objects for these types."""
+    """Return a time as nanoseconds, which fastavro writes unchanged, because it does not support these types."""
     if not isinstance(value, datetime.datetime):
         return integer(value, kind)
     made = (_instant if logical == "timestamp-nanos" else _local)(value, logical, kind)

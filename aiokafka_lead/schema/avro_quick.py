@@ -1,6 +1,6 @@
-"""Quick checks of values before they are written as Avro: source generated from a schema, as in `dataclasses`.
+"""Generates fast checks of values from an Avro schema, as Python source like in `dataclasses`.
 
-They accept only plain values, which fastavro writes unchanged. `avro_fit` examines all other values.
+A check accepts only values that fastavro writes correctly without a conversion. `avro_fit` examines all other values.
 """
 
 from __future__ import annotations
@@ -37,14 +37,18 @@ _LOGICAL = {
     ("string", "uuid"): "type({0}) is UUID",
 }
 _MANY = {"string": str, "bytes": bytes, "boolean": bool, "double": float, "int": int, "long": int}
-"""Types whose items can be checked together."""
+"""Types of array items that one expression can check together."""
 
 
 class QuickLooks:
-    """Builds functions that return True only for values that fastavro writes correctly, and False if in doubt."""
+    """Builds functions that return True if fastavro writes a value correctly, and False if this is not certain."""
 
     def __init__(self, named: dict[str, Any], default_of: Callable[[Any, Any], Any]) -> None:
-        """Use ``default_of``, which returns a field's default, or raises if fastavro would write it wrongly."""
+        """Create a builder.
+
+        ``named`` are the named types of the schema. ``default_of`` returns the default of a field for its type and
+        JSON, or raises ValueError if fastavro would not write the JSON correctly.
+        """
         self._named = named
         self._default_of = default_of
         self._scope: dict[str, Any] = {
@@ -57,7 +61,7 @@ class QuickLooks:
         self._records: dict[str, str] = {}
 
     def look(self, schema: Any) -> Callable[[Any], bool]:
-        """Return the function for a type."""
+        """Return the check for a type."""
         name = self._function("look", [f" return {self._expression(schema, 'v')}"])
         made: Callable[[Any], bool] = self._scope[name]
         return made
@@ -73,7 +77,7 @@ class QuickLooks:
         return name
 
     def _expression(self, schema: Any, v: str) -> str:
-        """Return an expression that is true for a value ``v`` that may be written."""
+        """Return the source of an expression that checks the value of variable ``v``."""
         schema = settled(schema, self._named)
         if isinstance(schema, list):
             return self._union(schema, v)
@@ -114,7 +118,7 @@ class QuickLooks:
         return f"all(map({each}, {many}))"
 
     def _union(self, schema: list[Any], v: str) -> str:
-        """Return an expression for a union; a value with a choice between several types may need closer examination."""
+        """Return the source of an expression for a union. It is false if the choice of a branch is not obvious."""
         branches = [settled(each, self._named) for each in schema]
         others = [each for each in branches if isinstance(each, dict) and each["type"] != "null"]
         if len(others) > 1:
@@ -123,7 +127,7 @@ class QuickLooks:
         return f"({v} is None or {found})" if len(others) < len(branches) else found
 
     def _several(self, others: list[Any], v: str, *, nullable: bool) -> str:
-        """Return an expression for branches distinguished by the value's Python type, as fastavro chooses them."""
+        """Return the source of an expression for several branches that Python types distinguish."""
         kinds = [each["type"] for each in others]
         plain = all("logicalType" not in each and each["type"] in _EXACT for each in others)
         if not plain or sum(kind in ("int", "long", "float", "double") for kind in kinds) > 1:
@@ -132,7 +136,7 @@ class QuickLooks:
         return f"({v} is None or {found})" if nullable else f"({found})"
 
     def _record(self, schema: Any) -> str:
-        """Return the name of the function for a record, which may contain itself."""
+        """Return the name of the check function for a record type, which may be recursive."""
         known = self._records.get(schema["name"])
         if known is not None:
             return known

@@ -1,4 +1,4 @@
-"""Completes fastavro's resolution to a reader's schema: the defaults of its fields, logical types and promotions."""
+"""Completes fastavro's schema resolution: defaults of fields, logical types, and promotions as in Java."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .resolved import ResolvedSchema, rewritten
 from .values import NamedRecord
 
 NAMES: dict[str, Any] = {"return_record_name": True}
-"""Makes fastavro return a union's record as a pair of its name and content."""
+"""Option with which fastavro returns a record from a union as a pair of its name and content."""
 
 
 def named_records(value: Any) -> Any:
-    """Return the value with a `NamedRecord` for each pair; no other read value is a tuple."""
+    """Replace pairs of a name and a record with `NamedRecord`. No other values from fastavro are tuples."""
     if isinstance(value, tuple):
         return NamedRecord(value[0], named_records(value[1]))
     if isinstance(value, dict):
@@ -37,7 +37,7 @@ def named_records(value: Any) -> Any:
 
 
 def with_names(made: Any, named: dict[str, Any]) -> Any:
-    """Return a schema in which fastavro finds other schemas' types: it searches only schemas marked as parsed."""
+    """Return a schema with the types of other schemas, marked as parsed so that fastavro looks for them."""
     if isinstance(made, list):
         return [with_names(named.get(each, each) if isinstance(each, str) else each, named) for each in made]
     if isinstance(made, str):
@@ -49,10 +49,10 @@ def with_names(made: Any, named: dict[str, Any]) -> Any:
 
 
 def with_defaults(schema: Any, named: dict[str, Any]) -> tuple[Any, bool]:
-    """Return a reader's schema, parsed by fastavro, whose defaults are values as they are read.
+    """Convert the JSON defaults in a reader's schema to values.
 
-    fastavro would give the JSON of a default, as the same object, to all records. ``named``: the schema's named types.
-    The second result is True if read values need `filled`.
+    fastavro inserts defaults unchanged, and the same object into all records. ``schema`` is parsed by fastavro, and
+    ``named`` are its named types. Returns the schema, and True if read values need `filled`.
     """
     fields: dict[int, tuple[dict[str, Any], Any]] = {}
 
@@ -69,13 +69,13 @@ def with_defaults(schema: Any, named: dict[str, Any]) -> tuple[Any, bool]:
                 add(node.get(part))
 
     add([schema, *named.values()])
-    for field, default in fields.values():  # not earlier, since a default may hold a record with defaults
+    for field, default in fields.values():  # only now, because a default may contain a record with JSON defaults
         field["default"] = default
     return with_names(schema, named), any(isinstance(default, _New) for _, default in fields.values())
 
 
 class _New:
-    """Stands for a default that each record gets as a new object."""
+    """Placeholder of a mutable default, for which `filled` creates a new object in each record."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self.make = make
@@ -85,7 +85,7 @@ _PLAIN_DEFAULTS: dict[Any, type] = {"string": str, "enum": str, "boolean": bool,
 
 
 def _default(kind: Any, given: Any, named: dict[str, Any]) -> Any:
-    """Return the value of a JSON default, or `_New` if it can be changed."""
+    """Return the value of a JSON default, or `_New` if it is mutable."""
     schema = settled(kind, named)
     described = {"type": None} if isinstance(schema, list) else schema
     if given is None or ("logicalType" not in described and type(given) is _PLAIN_DEFAULTS.get(described["type"])):
@@ -96,7 +96,7 @@ def _default(kind: Any, given: Any, named: dict[str, Any]) -> Any:
     target = io.BytesIO()
     try:
         fastavro.schemaless_writer(target, schema, AvroFit(schema).default(given))
-    except SchemaContentError:  # it does not match its type, though fastavro takes it, for example a text for a UUID
+    except SchemaContentError:  # fastavro accepts a default that does not match its type, such as a text for a UUID
         return _New(partial(deepcopy, given)) if isinstance(given, (dict, list)) else given
     names = NAMES if has_many_records(schema) else {}
 
@@ -108,7 +108,7 @@ def _default(kind: Any, given: Any, named: dict[str, Any]) -> Any:
 
 
 def filled(value: Any) -> Any:
-    """Return a read value with new objects for the defaults that can be changed."""
+    """Replace placeholders of mutable defaults in a read value with new objects."""
     if isinstance(value, _New):
         return value.make()
     if isinstance(value, dict):
@@ -117,7 +117,7 @@ def filled(value: Any) -> Any:
                 value[name] = filled(inner)
     elif isinstance(value, list):
         value[:] = map(filled, value)
-    elif isinstance(value, tuple):  # a union's record, with its name
+    elif isinstance(value, tuple):  # the name of a record in a union, and the record
         return value[0], filled(value[1])
     return value
 
@@ -128,26 +128,27 @@ _NESTED = frozenset((dict, list, tuple, _New))
 # --- types of fields ---
 
 OWN_TYPES = "aiokafka-lead-"
-"""The start of the names of logical types that only this process knows."""
+"""Prefix of logical types that this package adds to schemas in memory to change how fastavro reads values."""
 _AS_READER = f"{OWN_TYPES}as-reader"
-"""The logical type of values that may have another logical type in the reader's schema."""
+"""Logical type of values whose logical type in the reader's schema may differ."""
 _KEPT = f"{OWN_TYPES}kept"
-"""The logical type of values that have the same plain type in the reader's schema."""
+"""Logical type of values that stay unchanged, because the reader's union contains their type."""
 _BEFORE = "writersLogicalType"
-"""The attribute with the logical type in the writer's schema."""
+"""Attribute with the original logical type in the writer's schema."""
 
 _FAMILIES = (("int", "long", "float", "double"), ("bytes", "string"))
-"""Types with promotions to each other."""
+"""Families of types that can be promoted to each other."""
 _LOGICAL = ("int", "long", "bytes", "string", "fixed")
-"""Types with logical types."""
+"""Types that may have a logical type."""
 _PARTS = ("type", "items", "values")
 
 
 def with_types_of(reader: ResolvedSchema, writer: ResolvedSchema) -> ResolvedSchema:
-    """Return a writer's schema whose values get the types of the reader's schema, as in Java.
+    """Return a copy of the writer's schema with which fastavro resolves types like Java.
 
-    fastavro goes by the writer's logical types, although a field is often given its logical type later. In a reader's
-    union it takes the first type to which a value can be promoted, even if a later type is the same.
+    fastavro uses the logical types of the writer's schema, although a logical type is often added to a field later. In
+    a union of the reader's schema, it chooses the first type to which a value can be promoted, even if a later branch
+    has the same type.
     """
     schemas = [json.loads(each.text) for each in (reader.schema, *(each for _, each in reader.references))]
     types = {_TOP: _type_of(schemas[0])} | {field: found for schema in schemas for field, found in _fields(schema)}
@@ -155,17 +156,18 @@ def with_types_of(reader: ResolvedSchema, writer: ResolvedSchema) -> ResolvedSch
 
 
 _Field = tuple[str, str]
-"""The names of a record, without its namespace, and of a field."""
+"""Name of a record without its namespace, and name of a field."""
 _TOP = ("", "")
-"""In place of a field, for a schema itself."""
+"""Key for the schema itself, in place of a field."""
 
 
 class _Type(NamedTuple):
-    """The type of a reader's field, without the fields of records in it."""
+    """Properties of the type of a field in the reader's schema."""
 
     is_logical: bool
+    """True if the type, or a type in it, has a logical type."""
     rivals: frozenset[str]
-    """The plain types in unions with another type to which their values can be promoted."""
+    """Types in unions that also contain another type to which their values can be promoted."""
 
 
 def _type_of(node: Any) -> _Type:
@@ -185,7 +187,7 @@ def _rivals(node: Any) -> frozenset[str]:
 
 
 def _fields(node: Any) -> Iterator[tuple[_Field, _Type]]:
-    """Yield the types of all fields, under each of their names."""
+    """Yield the types of all fields, with each of their names and aliases."""
     if isinstance(node, list):
         for each in node:
             yield from _fields(each)
@@ -204,7 +206,7 @@ def _names(node: Any) -> list[str]:
 
 
 def _marked(node: Any, types: Mapping[_Field, _Type], field: _Field) -> Any:
-    """Return the type of a writer's field, with `_AS_READER` or `_KEPT` where fastavro would resolve it otherwise."""
+    """Add the logical types `_AS_READER` and `_KEPT` to the type of a field in the writer's schema."""
     if isinstance(node, list):
         return [_marked(each, types, field) for each in node]
     if isinstance(node, str):
@@ -226,7 +228,7 @@ def _marked(node: Any, types: Mapping[_Field, _Type], field: _Field) -> Any:
 
 
 def _mark(kind: Any, logical: Any, wanted: _Type | None) -> str | None:
-    """Return the logical type for a writer's type, or None to leave it unchanged."""
+    """Return the logical type to set for a type in the writer's schema, or None to leave it unchanged."""
     if wanted is None or not isinstance(kind, str) or str(logical).startswith(OWN_TYPES):
         return None
     if kind in wanted.rivals and (logical is None or not wanted.is_logical):
@@ -239,13 +241,13 @@ def _kept(value: Any, _writer: Any, _reader: Any = None) -> Any:
 
 
 def _as_reader(value: Any, writer: Any, reader: Any = None) -> Any:
-    """Return a value as the reader's type has it."""
+    """Convert a value to its type in the reader's schema."""
     described = reader if isinstance(reader, dict) else {"type": reader}
     kind, logical, before = described["type"], described.get("logicalType"), writer[_BEFORE]
-    if before is not None and logical is not None:  # the writer's may be of another unit or scale
+    if before is not None and logical is not None:  # use the writer's type, which may have another unit or scale
         read = LOGICAL_READERS.get(f"{writer['type']}-{before}")
         return value if read is None else read(value, writer, reader)
-    # fastavro promotes no value that has a logical type.
+    # fastavro does not promote values with a logical type.
     if kind in ("float", "double"):
         value = float(value)
     elif kind == "bytes" and isinstance(value, str):

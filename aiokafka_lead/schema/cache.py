@@ -1,4 +1,4 @@
-"""Caches the registry's answers, including absence. Concurrent requests for the same answer are shared."""
+"""Cache of the registry's answers and permanent errors, in which concurrent calls share a request."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 AGAIN_S = 1.0
-"""Time in seconds before a request is repeated that the registry failed to answer."""
+"""Seconds until a request is repeated after the registry has failed."""
 
 MAX_ABSENT = 1000
-"""Maximum number of keys cached as absent: ids come from untrusted bytes, and there are four billion."""
+"""Maximum number of cached errors. Records may contain any of four billion schema ids that do not exist."""
 
 
 class Cache(Generic[K, V]):
-    """Answers of the registry by request. Concurrent calls share a request, and a cancelled call does not end it."""
+    """Cache of answers by key. Concurrent calls share a request, and cancelling a call does not cancel the request."""
 
     def __init__(self, fetch: Callable[[K], Awaitable[V]], *, absent_s: float, kept_s: float = math.inf) -> None:
-        """Keep an answer for ``kept_s`` seconds, and a permanent error for ``absent_s``."""
+        """Create a cache that keeps answers for ``kept_s`` seconds, and permanent errors for ``absent_s`` seconds."""
         self._fetch = fetch
         self._absent_s = absent_s
         self._kept_s = kept_s
@@ -37,7 +37,7 @@ class Cache(Generic[K, V]):
         self._flights: dict[tuple[object, K], Waiter[V]] = {}
 
     async def get(self, key: K) -> V:
-        """Return the answer. Raises the errors of fetching it."""
+        """Return the answer, from the cache or a new request. Raises the errors of the request."""
         now = time.monotonic()
         found = self._found.get(key)
         if found is not None and now < found[1]:
@@ -53,10 +53,10 @@ class Cache(Generic[K, V]):
         return await flight.wait()
 
     async def known(self, key: K, within_s: float) -> tuple[V, float]:
-        """Return the answer, and its expiry (``time.monotonic()``).
+        """Return the answer, and its expiry in monotonic seconds.
 
-        An expired answer is extended by `AGAIN_S` if no new answer arrives within ``within_s`` seconds, or if the
-        registry fails. Raises the errors of fetching it.
+        If an expired answer is cached, and no new answer arrives within ``within_s`` seconds or the registry fails,
+        return the expired answer for another `AGAIN_S` seconds. Raises the other errors of the request.
         """
         known = self._found.get(key)
         try:
@@ -76,13 +76,13 @@ class Cache(Generic[K, V]):
         return found is not None and found[0] is value
 
     def forget(self) -> None:
-        """Forget everything, including requests in progress."""
+        """Clear the cache. Later calls do not share requests that are in progress now."""
         self._found.clear()
         self._absent.clear()
         self._flights.clear()
 
     def forget_absent(self) -> None:
-        """Forget what was absent, and let calls from now on share no request that began before."""
+        """Clear the cached errors. Later calls do not share requests that are in progress now."""
         self._absent.clear()
         self._flights.clear()
 

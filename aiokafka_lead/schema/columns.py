@@ -1,4 +1,4 @@
-"""`AvroColumns`: batches for Apache Arrow with typed keys or values (the extras ``avro`` and ``arrow``)."""
+"""`AvroColumns`, which converts batches with Avro to Apache Arrow (the extras ``avro`` and ``arrow``)."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ try:
 
     from .arrow import ArrowReader
 except ImportError:
-    raise ConfigError("columns for Arrow need pyarrow: pip install aiokafka-lead[arrow]") from None
+    raise ConfigError("Arrow columns need pyarrow; install with: pip install aiokafka-lead[arrow]") from None
 
 
 _RECORDS_OWN = (SchemaContentError, SchemaNotFoundError, InvalidSchemaError)
-"""Errors of a record, rather than of an unavailable registry."""
+"""Errors that concern a record, and not an unavailable registry."""
 
-_NO_TYPE = "no row has a schema that its column could have: give one as schema="
+_NO_TYPE = "no record in the batch has a schema with a type in Arrow; pass a schema with columns(schema=...)"
 
 _NO_PLACE = (ValueError, TypeError, OverflowError)
-"""Errors of pyarrow about values that an array of its type cannot hold."""
+"""Errors of pyarrow for a value that an array cannot represent."""
 
 
 class Contents(Protocol):
-    """Keys or values of some records."""
+    """Part of a `RecordBatch` that `AvroColumns.read` needs."""
 
     @property
     def headers(self) -> list[Headers]: ...
@@ -48,7 +48,7 @@ class Contents(Protocol):
 
 
 class Batch(Contents, Protocol):
-    """The needed part of a `RecordBatch`."""
+    """Part of a `RecordBatch` that `AvroColumns.to_arrow` needs."""
 
     @property
     def bury(self) -> Callable[[Sequence[RecordDeserializationError]], Awaitable[None]] | None: ...
@@ -59,13 +59,14 @@ class Batch(Contents, Protocol):
 
 
 class AvroColumns:
-    """Adds typed columns to `RecordBatch.to_arrow`, with the same types for all batches.
+    """Converts batches to Arrow, with typed columns for Avro keys or values. `SchemaRegistry.columns` creates it.
 
-    A record becomes a struct, which ``pyarrow.Table.flatten`` turns into columns; times and decimals become Arrow's.
+    Columns have the same types in all batches. An Avro record becomes a struct, which ``pyarrow.Table.flatten`` splits
+    into columns. Times and decimals have Arrow's types.
     """
 
     def __init__(self, registry: SchemaSource, schema: Any, *, values: bool, keys: bool, into: Any = None) -> None:
-        """Read as ``schema``; ``into`` is another type for the columns, as in `ArrowReader`."""
+        """Create a converter with the schema of the columns. ``into`` is as in `ArrowReader`."""
         self._columns: dict[str, _Column] = {}
         if boolean("keys", keys):
             self._columns["key"] = _Column(registry, schema if not values else None, into, is_key=True)
@@ -73,11 +74,11 @@ class AvroColumns:
             self._columns["value"] = _Column(registry, schema, into, is_key=False)
 
     async def to_arrow(self, batch: Batch) -> Any:
-        """Return the batch as a ``pyarrow.RecordBatch``.
+        """Convert a `RecordBatch` to a ``pyarrow.RecordBatch``.
 
-        Raises the registry's errors, and `RecordDeserializationError` for the first unreadable record. If the
-        consumer's ``on_bad_record`` is not "raise", unreadable records are instead left out, or sent to the dead letter
-        topic and left out. The result may then be empty.
+        Raises the registry's errors, and `RecordDeserializationError` for the first record that cannot be decoded. If
+        the consumer's ``on_bad_record`` is "skip" or "dead_letter", such records are left out instead, and the result
+        may be empty.
         """
         made = batch.to_arrow()
         bad: dict[int, RecordDeserializationError] = {}
@@ -101,15 +102,15 @@ class AvroColumns:
         return made.filter(pa.array([row not in bad for row in range(made.num_rows)]))
 
     async def read(self, batch: Contents) -> dict[str, tuple[Any, dict[int, Exception]]]:
-        """Return the typed columns ("key", "value" or both), each with the errors of unreadable rows, which are null.
+        """Return the typed columns by name ("key" and "value"), each with errors by row. Rows with an error are null.
 
-        A column is None if it has no type yet, because no schema was given and no row has a usable schema.
+        A column is None if it has no type yet, because no schema was given and no record has a usable schema.
         """
         return {name: await column.read(batch) for name, column in self._columns.items()}
 
 
 class _Column:
-    """Keys or values."""
+    """Column of keys or values."""
 
     def __init__(self, registry: SchemaSource, schema: Any, into: Any, *, is_key: bool) -> None:
         self._is_key = is_key
@@ -120,7 +121,7 @@ class _Column:
         self._readers: dict[bytes, AvroReader] = {}
 
     async def read(self, batch: Contents) -> tuple[Any, dict[int, Exception]]:
-        """Return a column as `AvroColumns.read` does."""
+        """Return the column and the errors by row."""
         contents = batch.raw_column(is_key=self._is_key)
         bad: dict[int, Exception] = {}
         places: list[tuple[bytes, int] | None] = [None] * len(contents)
@@ -149,14 +150,14 @@ class _Column:
         return _built(self._arrow, values, bad), bad
 
     async def _prepare(self, names: set[bytes]) -> dict[bytes, Exception]:
-        """Request these schemas; return the errors of unusable schemas."""
+        """Request the schemas that these prefixes or headers identify. Return the errors of unusable schemas."""
         if self._arrow is None and self._schema is not None:
             self._arrow = ArrowReader(await self._registry.resolved(avro_schema(self._schema)), self._into)
         unusable: dict[bytes, Exception] = {}
         for name in sorted(names - self._readers.keys(), reverse=True):
             try:
                 resolved = await self._resolved(name)
-                if self._arrow is None:  # typed by the usable schema with the highest id
+                if self._arrow is None:  # the first usable schema, which has the highest id, determines the type
                     self._arrow = ArrowReader(resolved, self._into)
                 self._readers[name] = self._arrow.reader(resolved)
             except _RECORDS_OWN as error:
@@ -166,26 +167,26 @@ class _Column:
     async def _resolved(self, name: bytes) -> Any:
         registered = await self._registry.schema(id_of(name))
         if registered.schema.type != "AVRO":
-            raise InvalidSchemaError(f"the schema {id_of(name)} is of type {registered.schema.type}, and not of Avro")
+            raise InvalidSchemaError(f"schema {id_of(name)} has the type {registered.schema.type}, not AVRO")
         return await usable(self._registry, registered, "READ")
 
 
 def _built(arrow: ArrowReader, values: list[Any], bad: dict[int, Exception]) -> Any:
-    """Return the array; values that it cannot hold become null, and their errors are added to ``bad``."""
+    """Return the array. Values that it cannot represent become null, and their errors are added to ``bad``."""
     try:
         return arrow.array(values)
     except _NO_PLACE as error:
         unfit = _unfit(arrow, values, 0, len(values), error)
-        if not unfit:  # too many values for an array
+        if not unfit:  # each half fits, so the array as a whole is too large
             raise
     for row, each in unfit.items():
         values[row] = None
-        bad[row] = SchemaContentError("the value has no place in a column of Arrow", shown(str(each)))
+        bad[row] = SchemaContentError("an Arrow column cannot represent the value", shown(str(each)))
     return arrow.array(values)
 
 
 def _unfit(arrow: ArrowReader, values: list[Any], first: int, end: int, error: Exception) -> dict[int, Exception]:
-    """Find the values that an array cannot hold by halving: the error does not name them."""
+    """Find the values that an array cannot represent by bisection, because pyarrow's error does not name them."""
     if end - first == 1:
         return {first: error}
     middle = (first + end) // 2

@@ -1,4 +1,4 @@
-"""`SchemaDeserializer`: converts the bytes of a key or value to the application's objects, according to the schema."""
+"""`SchemaDeserializer`, which converts the bytes of keys and values to objects with the schemas in a registry."""
 
 from __future__ import annotations
 
@@ -22,19 +22,23 @@ from .source import SchemaSource, usable
 T = TypeVar("T", covariant=True)
 
 AT_ONCE = 8
-"""Number of schemas that are requested at the same time."""
+"""Maximum number of schemas that are requested at the same time."""
 
 
 class Reader(Protocol):
-    """Reads data written with a certain schema."""
+    """Reader of data that was written with a particular schema."""
 
     def read(self, content: bytes, at: int, indexes: bytes | None) -> Any:
-        """Read the data at this position; ``indexes`` are a header's bytes after the GUID, None without a header."""
+        """Read the data at position ``at``.
+
+        ``indexes`` are the bytes after the GUID in the header, or None if the schema is identified by a prefix. Raises
+        `SchemaContentError`.
+        """
         ...
 
 
 def of_schema(error: SchemaContentError, key: bytes) -> SchemaContentError:
-    """Return the error, with the schema that ``key`` identifies."""
+    """Return a copy of the error that names the schema which ``key`` identifies."""
     made = SchemaContentError(f"schema {id_of(key)}: {error.message}")
     made.unquoted = f"schema {id_of(key)}: {error.unquoted}"
     made.schema_id = id_of(key)
@@ -42,13 +46,16 @@ def of_schema(error: SchemaContentError, key: bytes) -> SchemaContentError:
 
 
 class SchemaDeserializer(Prepared, Generic[T]):
-    """Deserializer for ``key_deserializer`` and ``value_deserializer``; call `decode` to use it without a consumer.
+    """Deserializer for a consumer's ``key_deserializer`` or ``value_deserializer``.
 
-    Before it reads a batch, it requests the unknown schemas in it, each once. A record that does not match its schema,
-    or whose schema does not exist, raises a `RecordDeserializationError` when it is reached. If the registry cannot be
-    reached, the error's cause is ``retriable``, and the next call tries the record again.
+    `SchemaRegistry.deserializer` creates it. To use it without a consumer, call `decode`.
 
-    ``described``: read Protobuf with classes built from the schema, which need no generated module.
+    Before a consumer returns a batch, the deserializer requests the unknown schemas of its records, each once. A record
+    that does not match its schema, or whose schema does not exist, raises a `RecordDeserializationError` when the
+    consumer reaches it. If the registry is unreachable, the cause of this error is ``retriable``, and the next call
+    tries the record again.
+
+    With ``described``, Protobuf messages have classes that are built from the schema, and need no generated module.
     """
 
     def __init__(
@@ -67,13 +74,17 @@ class SchemaDeserializer(Prepared, Generic[T]):
         self._described = described
         self._readers: dict[bytes, Reader] = {}
         self._troubles: dict[bytes, tuple[KafkaError, float, int]] = {}
-        """The error of each schema that cannot be used, its expiry, and the number of registrations before it."""
+        """For each unusable schema: the error, its expiry in monotonic seconds, and `registrations` at that time."""
 
     def __repr__(self) -> str:
         return f"SchemaDeserializer({self._registry!r})"
 
     async def decode(self, content: bytes | None, *, headers: Headers = (), is_key: bool = False) -> T | None:
-        """Return the object for a key or value. Raises `SchemaContentError` and the registry's errors."""
+        """Return the object for the bytes of a key or value, or None for None.
+
+        ``headers`` are the record's headers, which may identify the schema. Raises `SchemaContentError` if the bytes do
+        not match their schema, and the errors of `SchemaRegistry.schema`.
+        """
         if content is None:
             return None
         waiting = self.prepare((content,), (headers,), "", is_key)
@@ -84,7 +95,7 @@ class SchemaDeserializer(Prepared, Generic[T]):
     def prepare(
         self, contents: Sequence[bytes | None], headers: Sequence[Headers], topic: str, is_key: bool
     ) -> Awaitable[None] | None:
-        """Request unknown schemas; return None if all are known."""
+        """Return an awaitable that requests the unknown schemas of these records, or None if all are known."""
         missing: dict[bytes, None] = {}
         readers = self._readers
         for content, some in zip(contents, headers, strict=True):
@@ -95,20 +106,20 @@ class SchemaDeserializer(Prepared, Generic[T]):
             try:
                 key, _ = key_of(content, some, is_key)
             except SchemaContentError:
-                continue  # the call for this content raises it
+                continue  # raised later, by the call for this content
             if key not in readers and self._is_due(key):
                 missing[key] = None
         return self._resolve(list(missing)) if missing else None
 
     def __call__(self, content: bytes, context: SerializationContext, /) -> T:
-        """Return the object for a key or value; raise `SchemaNotReadyError` without a preceding `prepare`."""
+        """Return the object for a key or value. Raises `SchemaNotReadyError` if `prepare` has not been awaited."""
         key, indexes = key_of(content, context.headers, context.is_key)
         reader = self._readers.get(key)
         if reader is None:
             trouble = self._troubles.get(key)
             if trouble is not None:
                 raise own_copy(trouble[0])
-            raise SchemaNotReadyError(f"the schema {id_of(key)} has not been asked for: await decode()")
+            raise SchemaNotReadyError(f"schema {id_of(key)} has not been requested yet; use await decode()")
         try:
             made: T = self._making(reader.read(content, 0 if indexes is not None else len(key), indexes))
         except SchemaContentError as error:
@@ -142,7 +153,7 @@ class SchemaDeserializer(Prepared, Generic[T]):
         except KafkaError as error:
             if isinstance(error, InvalidSchemaError):
                 error = InvalidSchemaError(f"schema {id_of(key)}: {error.message}")
-            at_fault = getattr(error, "at_fault", False)  # then the registry's cache delays the next request
+            at_fault = getattr(error, "at_fault", False)  # if True, the registry's cache delays the next request
             until = time.monotonic() + (0 if error.retriable or at_fault else self._registry.absent_s)
             self._troubles.pop(key, None)
             while len(self._troubles) >= MAX_ABSENT:
@@ -154,7 +165,7 @@ class SchemaDeserializer(Prepared, Generic[T]):
     async def _reader(self, resolved: ResolvedSchema) -> Reader:
         kind = resolved.schema.type
         if self._as is not None and kind != "AVRO":
-            raise InvalidSchemaError(f"schema= is for Avro, and this was written with a schema of type {kind}")
+            raise InvalidSchemaError(f"the option schema is for Avro, but the data has a schema of type {kind}")
         if kind == "AVRO":
             from .avro import AvroReader, avro_schema
 

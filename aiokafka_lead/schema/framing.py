@@ -1,4 +1,4 @@
-"""Identification of a key's or value's schema, before its bytes or in a header (Confluent's format)."""
+"""Confluent's wire format, which identifies the schema of a key or value by a prefix or in a header."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ from ..types import Headers
 KEY_HEADER, VALUE_HEADER = "__key_schema_id", "__value_schema_id"
 
 ID_SIZE = 5
-"""A zero byte and the schema's id, 4 bytes."""
+"""Size of the prefix in bytes: a zero byte, and the schema's id in 4 bytes."""
 
 GUID_SIZE = 17
-"""A byte of 1 and the schema's GUID."""
+"""Size of the header in bytes: a byte of 1, and the schema's GUID in 16 bytes."""
 
 MAX_INDEXES = 1000
-"""Maximum length of a path: more than any nesting of messages."""
+"""Maximum number of indexes in the path to a message type, more than any nesting of message types."""
 
 _ID = struct.Struct(">bI")
 
 
 def prefix_of(schema_id: int) -> bytes:
-    """Return the prefix that identifies the schema in the content."""
+    """Return the prefix for a schema's id."""
     return _ID.pack(0, schema_id)
 
 
 def header_of(guid: str) -> bytes:
-    """Return the value of the header that identifies the schema."""
+    """Return the value of the header for a schema's GUID."""
     return b"\x01" + uuid.UUID(guid).bytes
 
 
 def key_of(content: bytes, headers: Headers, is_key: bool) -> tuple[bytes, bytes | None]:
-    """Return the bytes that identify the schema, and the rest of their header, or None if they are in the content.
+    """Return the bytes that identify the schema, and the rest of the header in which they are.
 
-    The last header with the right name counts, as in Java. Raises `SchemaContentError` if neither a header nor the
-    content identifies a schema.
+    The second item is None if the bytes are the prefix of the content. Like in Java, the last header with the right
+    name counts. Raises `SchemaContentError` if neither a header nor the content identifies a schema.
     """
     if headers:
         wanted = KEY_HEADER if is_key else VALUE_HEADER
         for name, value in reversed(headers):
             if name == wanted and value is not None:
                 if len(value) < GUID_SIZE or value[0] != 1:
-                    raise SchemaContentError(f"the header {wanted} does not hold a schema's GUID", value[:20].hex())
+                    raise SchemaContentError(f"the header {wanted} does not contain a schema's GUID", value[:20].hex())
                 return value[:GUID_SIZE], value[GUID_SIZE:]
     if content[:1] == b"\x00" and len(content) >= ID_SIZE:
         return content[:ID_SIZE], None
     if content[:1] == b"\x01" and len(content) >= GUID_SIZE:
         return content[:GUID_SIZE], None
     begin = content[:8].hex() or "nothing"
-    error = SchemaContentError(f"the bytes begin with {begin}, and not with a schema's id (a zero byte and four more)")
+    error = SchemaContentError(f"the bytes begin with {begin}, not with a schema's id (a zero byte and four more)")
     error.unquoted = "the bytes do not begin with a schema's id"
     raise error
 
@@ -65,24 +65,24 @@ def id_of(key: bytes) -> int | str:
 
 
 def indexes_bytes(indexes: Sequence[int]) -> bytes:
-    """Return a message type's path in its file: zigzag numbers after their count, or zero for the first type."""
+    """Encode the path to a message type in its file: a count and the indexes as zigzag varints, or 0 for ``[0]``."""
     if list(indexes) == [0]:
         return b"\x00"
     return b"".join(_varint(number << 1) for number in (len(indexes), *indexes))
 
 
 def read_indexes(content: bytes, at: int) -> tuple[tuple[int, ...], int]:
-    """Return the path, and its end. Raises `SchemaContentError`."""
+    """Decode the path to a message type at ``at``. Return the path and its end. Raises `SchemaContentError`."""
     count, at = _read_varint(content, at)
     if not 0 <= count <= MAX_INDEXES:
-        raise SchemaContentError(f"the bytes name a message type by {count} indexes")
+        raise SchemaContentError(f"the path to the message type has {count} indexes")
     if count == 0:
         return (0,), at
     path = []
     for _ in range(count):
         index, at = _read_varint(content, at)
         if index < 0:
-            raise SchemaContentError(f"the bytes name a message type by the index {index}")
+            raise SchemaContentError(f"the path to the message type has a negative index, {index}")
         path.append(index)
     return tuple(path), at
 
@@ -100,11 +100,11 @@ def _read_varint(content: bytes, at: int) -> tuple[int, int]:
     number = shift = 0
     while shift < 64:
         if at >= len(content):
-            raise SchemaContentError("the bytes end within a message type's indexes")
+            raise SchemaContentError("the bytes end within the path to the message type")
         byte = content[at]
         at += 1
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
             return (number >> 1) ^ -(number & 1), at
         shift += 7
-    raise SchemaContentError("a message type's index is longer than 64 bits")
+    raise SchemaContentError("the path to the message type has an index with more than 64 bits")

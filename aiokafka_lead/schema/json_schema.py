@@ -1,4 +1,4 @@
-"""JSON Schema, with the package jsonschema (the ``jsonschema`` extra)."""
+"""Reads and writes JSON with a JSON Schema, using the package jsonschema (the ``jsonschema`` extra)."""
 
 from __future__ import annotations
 
@@ -32,18 +32,19 @@ _AS_THEY_ARE = (str, bool, int)
 _NO_NUMBER = "JSON has no such number"
 
 _WHOLE_DIGITS = 18
-"""Maximum number of digits of a `Decimal` that becomes an integer, so that any client can read it."""
+"""Maximum number of digits of a `Decimal` that becomes an integer. Other clients may not read larger integers."""
 
 
 def jsonable(value: Any) -> Any:
-    """Return dicts, lists, str, numbers and None. Raises `SchemaContentError` for a value that JSON would change.
+    """Convert a value to dicts, lists, str, numbers and None.
 
-    Times become ISO 8601, UUIDs texts, and a Decimal a number if a float has the same digits.
+    Times become ISO 8601, UUIDs become text, and a Decimal becomes a number if a float can represent it exactly. Raises
+    `SchemaContentError` for a value that JSON cannot represent.
     """
     try:
         return _jsonable(value, "$")
     except RecursionError:
-        raise SchemaContentError("the value is too deep to be written, or holds itself") from None
+        raise SchemaContentError("the value is nested too deeply, or contains itself") from None
 
 
 def _jsonable(value: Any, path: str) -> Any:
@@ -55,7 +56,7 @@ def _jsonable(value: Any, path: str) -> Any:
         members = {}
         for name, inner in value.items():
             if not isinstance(name, str):
-                raise _refused(path, name, "a member's name must be a str")
+                raise _refused(path, name, "the key of a dict must be a str")
             members[str.__str__(name)] = _jsonable(inner, f"{path}.{name}")
         return members
     if isinstance(value, str):
@@ -69,7 +70,7 @@ def _jsonable(value: Any, path: str) -> Any:
         whole = isinstance(exponent, int) and exponent >= 0 and value.adjusted() < _WHOLE_DIGITS
         made = int(value) if whole else float(value)
         if decimal.Decimal(repr(made)) != value:
-            raise _refused(path, value, "a number of JSON is read as a float, which does not hold it")
+            raise _refused(path, value, "JSON numbers are read as floats, which cannot represent it")
         return _number(made, path)
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
@@ -80,7 +81,7 @@ def _jsonable(value: Any, path: str) -> Any:
         return _jsonable(content, path)
     if isinstance(value, Collection) and not isinstance(value, (bytes, bytearray, memoryview)):
         items: list[Any] = []
-        for inner in value:  # not a comprehension, which would add a frame
+        for inner in value:  # not a comprehension, which needs another stack frame for each level
             items.append(_jsonable(inner, f"{path}[{len(items)}]"))
         return items
     raise _refused(path, value, "JSON has no such value")
@@ -106,13 +107,13 @@ try:
     from referencing.exceptions import NoSuchResource, Unresolvable
     from referencing.jsonschema import DRAFT7
 except ImportError:
-    raise ConfigError("JSON Schema needs jsonschema: pip install aiokafka-lead[jsonschema]") from None
+    raise ConfigError("JSON Schema needs jsonschema; install with: pip install aiokafka-lead[jsonschema]") from None
 
 SPECIFICATIONS: Any = importlib.import_module("jsonschema_specifications").REGISTRY  # it has no type annotations
 
 
 def _formats() -> FormatChecker:
-    """Return a check of unambiguous formats; times may lack a zone, as pydantic's do."""
+    """Return a checker of the formats that all libraries define equally. Times may lack a time zone, as in pydantic."""
     checker = FormatChecker(("date", "ipv4", "ipv6", "uuid"))
 
     def is_date_time(value: object) -> bool:
@@ -130,26 +131,31 @@ _FORMATS = _formats()
 
 
 class _Validator:
-    """Checks content against a schema; ``strict`` also checks the "format" of texts, and refuses unknown patterns."""
+    """Checks parsed JSON against a schema.
+
+    With ``strict``, it also checks the ``format`` of strings, and raises `InvalidSchemaError` for a pattern that it
+    cannot check.
+    """
 
     def __init__(self, resolved: ResolvedSchema, *, strict: bool) -> None:
         self._patterns: dict[str, str] = {}
-        """The patterns that differ in Python, with their originals."""
+        """Originals of the patterns that were converted for Python, by converted pattern."""
         self.unchecked: list[str] = []
-        """Patterns that this client does not know, and does not check."""
+        """Patterns that this client cannot check."""
         try:
             schema = json.loads(resolved.schema.text)
             kind: Any = validator_for(schema, default=Draft7Validator)
-            kind.check_schema(schema, format_checker=FormatChecker(()))  # patterns are checked here
+            # Without the check of regular expressions, which `_with_patterns` makes.
+            kind.check_schema(schema, format_checker=FormatChecker(()))
             parts = {name: self._resource(json.loads(each.text), kind) for name, each in resolved.references}
             schema = self._with_patterns(schema)
             if isinstance(schema, dict):
-                schema.pop("$schema", None)  # else a reference to the root has another validator
+                schema.pop("$schema", None)  # otherwise jsonschema uses another validator for a reference to the root
         except (SchemaError, ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise InvalidSchemaError(f"this is no JSON Schema: {shown(str(error))}") from None
+            raise InvalidSchemaError(f"invalid JSON Schema: {shown(str(error))}") from None
         if strict and self.unchecked:
             text = f"the JSON Schema has a pattern that this client cannot check: {shown(self.unchecked[0])}"
-            raise InvalidSchemaError(f"{text}; validate=False writes without checks")
+            raise InvalidSchemaError(f"{text}; validate=False writes values without checks")
         formats = _FORMATS if strict else None
         self._validator = _exact(kind)(schema, registry=_registry(parts), format_checker=formats)
 
@@ -160,22 +166,22 @@ class _Validator:
         return made
 
     def _resource(self, schema: Any, kind: Any) -> Any:
-        """Return a referenced schema, to be checked by the same validator if it is of the same draft."""
+        """Return a referenced schema. If it has the same draft, it is checked by the same validator."""
         specification = DRAFT7.detect(schema)
         if isinstance(schema, dict) and validator_for(schema, default=Draft7Validator) is kind:
             schema = {name: inner for name, inner in schema.items() if name != "$schema"}
         return specification.create_resource(self._with_patterns(schema))
 
     def check(self, content: Any, what: str) -> None:
-        """Raise `SchemaContentError` for the first mismatch."""
+        """Raise `SchemaContentError` for the first mismatch. Its message begins with ``what``."""
         try:
             found = next(self._validator.iter_errors(content), None)
         except (Unresolvable, re.error) as error:
             raise InvalidSchemaError(f"the JSON Schema cannot be used: {shown(str(error))}") from None
         except RecursionError:
             if is_deeper(content, _SHALLOW):
-                raise SchemaContentError(f"{what}: it is too deep to be checked") from None
-            raise InvalidSchemaError("the JSON Schema cannot be used: it leads to itself without end") from None
+                raise SchemaContentError(f"{what}: it is nested too deeply to be checked") from None
+            raise InvalidSchemaError("the JSON Schema cannot be used, because it refers to itself endlessly") from None
         except (ArithmeticError, ValueError) as error:  # NaN, with ``multipleOf``
             raise SchemaContentError(f"{what}: it cannot be checked: {shown(str(error))}") from None
         if found is not None:
@@ -187,7 +193,10 @@ class _Validator:
 
 @cache
 def _exact(kind: Any) -> Any:
-    """Return a validator that divides decimal numbers, like Java's: 19.99 is a multiple of 0.01, not so in floats."""
+    """Return a validator that checks ``multipleOf`` with exact decimals like Java.
+
+    In floats, 19.99 is not a multiple of 0.01.
+    """
 
     def multiple_of(validator: Any, divisor: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
         if not validator.is_type(value, "number"):
@@ -203,7 +212,7 @@ def _exact(kind: Any) -> Any:
 
 
 def _registry(parts: dict[str, Any]) -> Any:
-    """Return a registry that finds references by name, whatever the base of a ``$ref``."""
+    """Return a registry that finds references by name, also if a ``$ref`` is relative to an ``$id``."""
 
     missing: Any = NoSuchResource
 
@@ -218,30 +227,30 @@ def _registry(parts: dict[str, Any]) -> Any:
 
 
 _SHALLOW = 20
-"""Nesting that every check can handle."""
+"""Nesting of values at which a recursion error can only come from the schema."""
 
 
 class JsonReader:
-    """Reads JSON, and checks it against its schema."""
+    """Reads JSON that was written with a schema. With ``validate``, checks it against the schema."""
 
     def __init__(self, writer: ResolvedSchema, *, validate: bool) -> None:
         self._validator = _Validator(writer, strict=False) if validate else None
         if self._validator is not None and self._validator.unchecked:
-            text = "the JSON Schema %s has patterns that this client does not know, and does not check: %s"
+            text = "the JSON Schema %s has patterns that this client cannot check and ignores: %s"
             _log.warning(text, start_of(writer.schema.text), shown(some_of(self._validator.unchecked)))
 
     def read(self, content: bytes, at: int, indexes: bytes | None) -> Any:
         try:
             value = json.loads(content[at:])
         except (ValueError, RecursionError) as error:
-            raise SchemaContentError(f"the bytes are no JSON: {shown(str(error))}") from error
+            raise SchemaContentError(f"the bytes are not JSON: {shown(str(error))}") from error
         if self._validator is not None:
-            self._validator.check(value, "the bytes are not what their JSON Schema describes")
+            self._validator.check(value, "the bytes do not match their JSON Schema")
         return value
 
 
 class JsonWriter:
-    """Writes JSON, and checks it against the schema."""
+    """Writes values as JSON. With ``validate``, checks them against the schema."""
 
     indexes = b""
 
@@ -251,7 +260,7 @@ class JsonWriter:
     def write(self, value: Any, before: bytes) -> bytes:
         content = jsonable(value)
         if self._validator is not None:
-            self._validator.check(content, "the value does not fit its JSON Schema")
+            self._validator.check(content, "the value does not match its JSON Schema")
         try:
             return before + json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
         except (TypeError, ValueError, RecursionError) as error:
@@ -259,7 +268,10 @@ class JsonWriter:
 
 
 class JsonFormat:
-    """A serializer's schema: a pydantic model, text, parsed JSON, or a `Schema`; None for the latest."""
+    """Format of a serializer with a JSON Schema: a pydantic model, text, parsed JSON, or a `Schema`.
+
+    None stands for the latest schema of the subject.
+    """
 
     def __init__(self, given: Any, *, validate: bool) -> None:
         self._validate = boolean("validate", validate)
@@ -267,12 +279,13 @@ class JsonFormat:
         self.record_name = None
         if self.schema is not None:
             if not self.schema.references:
-                _Validator(ResolvedSchema(self.schema), strict=self._validate)  # raises its errors immediately
+                # Raises an error for an invalid schema now, and not at first use.
+                _Validator(ResolvedSchema(self.schema), strict=self._validate)
             self.record_name = _title(self.schema)
 
     def writer(self, resolved: ResolvedSchema) -> JsonWriter:
         if resolved.schema.type != "JSON":
-            raise InvalidSchemaError(f"the subject's schema is of type {resolved.schema.type}, and not of JSON")
+            raise InvalidSchemaError(f"the latest schema of the subject has the type {resolved.schema.type}, not JSON")
         return JsonWriter(resolved, validate=self._validate)
 
     async def prepared(self, registry: SchemaSource, *, register: bool) -> Schema | None:
@@ -283,14 +296,14 @@ def _title(schema: Schema) -> str | None:
     try:
         content = json.loads(schema.text)
     except (ValueError, RecursionError) as error:
-        raise InvalidSchemaError(f"this is no JSON Schema: {shown(str(error))}") from None
+        raise InvalidSchemaError(f"invalid JSON Schema: {shown(str(error))}") from None
     return content.get("title") if isinstance(content, dict) else None
 
 
 def _schema(given: Any) -> Schema:
     if isinstance(given, Schema):
         if given.type != "JSON":
-            raise InvalidSchemaError(f"this is a schema of type {given.type}, and not of JSON")
+            raise InvalidSchemaError(f"the schema must have the type JSON, not {given.type}")
         return given
     if is_model_class(given):
         return Schema(json.dumps(given.model_json_schema(by_alias=True, mode="serialization")), "JSON")
@@ -299,4 +312,4 @@ def _schema(given: Any) -> Schema:
     try:
         return Schema(json.dumps(given), "JSON")
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidSchemaError(f"this is no JSON Schema: {shown(str(error))}") from None
+        raise InvalidSchemaError(f"invalid JSON Schema: {shown(str(error))}") from None

@@ -1,4 +1,4 @@
-"""Converts read values to the application's models, dataclasses and enums, or with its functions."""
+"""Converts decoded values to the application's classes (models, dataclasses, enums and others) or with a function."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from .values import NamedRecord, is_message_class, is_model_class
 Make = Callable[[Any], Any]
 
 _OF_FIELDS = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__")
-"""Attributes of generic classes that have fields."""
+"""Attributes that classes with fields have in dataclasses, attrs and msgspec."""
 
 
 class Making:
-    """Creates the application's objects."""
+    """Conversion of a decoded value to an object of the application."""
 
     def __init__(self, call: Make | None, messages: tuple[Any, ...] = ()) -> None:
         self._call = call
         self.messages = messages
-        """The accepted classes of Protobuf messages; empty for any."""
+        """Accepted classes of Protobuf messages; empty to accept all."""
 
     def __call__(self, value: Any) -> Any:
-        """Return the object. Raises `SchemaContentError` if it cannot be created."""
+        """Convert a value. Raises `SchemaContentError` if the conversion fails."""
         if self._call is None:
             return value
         try:
             return self._call(value)
         except Exception as error:
-            raise SchemaContentError("what was read cannot be used", shown(str(error))) from error
+            raise SchemaContentError("the decoded value cannot be converted", shown(str(error))) from error
 
 
 def making(into: Any) -> Making:
-    """Return the conversion for an option ``into``; raise `ConfigTypeError`."""
+    """Return the conversion for the option ``into`` of a deserializer. Raises `ConfigTypeError`."""
     if into is None:
         return Making(None)
     given = tuple(into) if isinstance(into, (list, tuple)) else (into,)
@@ -60,14 +60,14 @@ def making(into: Any) -> Making:
 
 
 class _Makers:
-    """Builds functions that create values from type annotations. A dataclass may contain itself."""
+    """Builds conversion functions from type annotations, which may be recursive."""
 
     def __init__(self) -> None:
         self._classes: dict[Any, Make] = {}
 
     def of(self, hint: Any) -> Make | None:
-        """Return a function that creates values of this type; None if they are left unchanged."""
-        for plainer in ("__supertype__", "__value__"):  # of NewType, and of a type statement
+        """Return a function that converts values to this type, or None if values stay unchanged."""
+        for plainer in ("__supertype__", "__value__"):  # attributes of NewType and of type aliases
             hint = getattr(hint, plainer, hint)
         origin, inner = typing.get_origin(hint), typing.get_args(hint)
         if origin in (typing.Annotated, typing.Required, typing.NotRequired):
@@ -85,7 +85,7 @@ class _Makers:
         return self._class(hint, hint) if inspect.isclass(hint) else None
 
     def _class(self, kind: Any, hint: Any) -> Make | None:
-        """Return the function for a class; ``hint`` is the class itself, or its generic form with types."""
+        """Return the function for a class. ``hint`` is the class, or a generic alias such as ``Box[int]``."""
         if is_model_class(kind):
             names = {name: (field.alias or name) for name, field in kind.model_fields.items()}
             return self._or_with_members(kind, kind.model_validate, names)
@@ -105,7 +105,7 @@ class _Makers:
         return _OF_TEXT.get(kind)
 
     def _or_with_members(self, kind: Any, make: Make, names: dict[str, str]) -> Make:
-        """Return a library's conversion, which accepts enums by value, extended to accept members by name (in Avro)."""
+        """Extend a library's conversion, which accepts enum members by value, to accept them by name as in Avro."""
 
         def make_in_two_ways(value: Any) -> Any:
             try:
@@ -125,17 +125,17 @@ class _Makers:
         return make_in_two_ways
 
     def _makes(self, kind: Any, names: dict[str, str]) -> dict[str, Make | None]:
-        """Return the functions for a class's fields, by their external names."""
+        """Return the functions for the fields of a class, by their names in records."""
         hints = _hints(kind)
         return {outside: self.of(hints.get(name)) for name, outside in names.items()}
 
     def _entries(self, kind: Any) -> Make:
-        """Return a function that creates the values of a TypedDict."""
+        """Return a function that converts the values of a TypedDict."""
         makes: dict[str, Make | None] = {}
 
         def make(value: Any) -> Any:
             if not isinstance(value, Mapping):
-                raise TypeError(f"{kind.__name__} is made of a record, and not of {type(value).__name__}")
+                raise TypeError(f"{kind.__name__} needs a record, not {type(value).__name__}")
             found = ((name, content, makes.get(name)) for name, content in value.items())
             return {name: content if each is None else each(content) for name, content, each in found}
 
@@ -154,10 +154,10 @@ class _Makers:
             if isinstance(value, kind):
                 return value
             if not isinstance(value, Mapping):
-                raise TypeError(f"{kind.__name__} is made of a record, and not of {type(value).__name__}")
+                raise TypeError(f"{kind.__name__} needs a record, not {type(value).__name__}")
             given = {}
             for name, content in value.items():
-                if name in makes:  # the writer's schema may have fields that this class lacks
+                if name in makes:  # ignore fields that the class lacks; the data may have a newer schema
                     each = makes[name]
                     given[arguments[name]] = content if each is None else each(content)
             return kind(**given)
@@ -182,7 +182,7 @@ class _Makers:
 
 
 def _hints(hint: Any) -> dict[str, Any]:
-    """Return the annotations of a class. In a generic alias such as ``Box[int]``, its types replace the variables."""
+    """Return the annotations of a class, or of a generic alias such as ``Box[int]`` with its types inserted."""
     kind = typing.get_origin(hint) or hint
     types_of = dict(zip(getattr(kind, "__parameters__", ()), typing.get_args(hint), strict=False))
     found = _annotations(kind)
@@ -199,10 +199,10 @@ def _with_types(hint: Any, types_of: dict[Any, Any]) -> Any:
 
 
 def _annotations(kind: type) -> dict[str, Any]:
-    """Return a class's annotations that can be evaluated; other fields are left unchanged."""
+    """Return the annotations of a class, without annotations that cannot be evaluated."""
     try:
         return typing.get_type_hints(kind, include_extras=True)
-    except NameError:  # for example a class within a function, or only for the type checker
+    except NameError:  # for example a class in a function, or an import under TYPE_CHECKING
         found: dict[str, Any] = {}
     for owner in reversed(kind.__mro__):
         for name, hint in vars(owner).get("__annotations__", {}).items():
@@ -215,7 +215,7 @@ def _annotations(kind: type) -> dict[str, Any]:
 
 
 def _one_of(hints: tuple[Any, ...], makers: _Makers) -> Make | None:
-    """Return a conversion to the type that the record names, else to the first type that fits or can be made."""
+    """Return a conversion to one of several types: the type with the record's name, or the first that is possible."""
     options = [(hint, makers.of(hint)) for hint in hints if hint is not types.NoneType]
     if not any(make for _, make in options):
         return None
@@ -245,7 +245,7 @@ def _one_of(hints: tuple[Any, ...], makers: _Makers) -> Make | None:
 
 
 def _member(kind: Any, value: Any) -> Any:
-    """Return the member by value, as in JSON, or by name, as in Avro's symbols."""
+    """Return an enum member by its value, as in JSON, or by its name, as in Avro."""
     try:
         return kind(value)
     except ValueError:
@@ -273,4 +273,4 @@ _OF_TEXT: dict[Any, Make] = {
     datetime.time: _of_text(datetime.time.fromisoformat),
     uuid.UUID: _of_text(uuid.UUID),
 }
-"""Types that JSON represents as a text or number."""
+"""Types that JSON represents as a string or number."""

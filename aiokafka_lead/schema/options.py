@@ -1,4 +1,4 @@
-"""The options of `SchemaRegistry`."""
+"""Options of `SchemaRegistry`."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _SSL = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password")
 
 def _basic(name: str, value: Any) -> tuple[str, str]:
     if not isinstance(value, tuple) or len(value) != 2 or not all(isinstance(part, str) for part in value):
-        raise ConfigTypeError(f"{name} must be a tuple of a user's name and secret")
+        raise ConfigTypeError(f"{name} must be a tuple of a user name and a password")
     if ":" in value[0]:
-        raise ConfigError(f"{name} must be a name without a colon, and a secret")
+        raise ConfigError(f"{name}: the user name must not contain a colon")
     return encodable(name, value[0]), encodable(name, Secret(value[1]))
 
 
 def _provider(name: str, value: Any) -> Any:
     if not callable(value) and not callable(getattr(value, "token", None)):
-        raise ConfigTypeError(f"{name} must be a provider of tokens, or a function, not {type(value).__name__}")
+        raise ConfigTypeError(f"{name} must be a token provider or a function, not {type(value).__name__}")
     return value
 
 
@@ -34,9 +34,9 @@ def _headers(name: str, value: Any) -> Mapping[str, str]:
         raise ConfigTypeError(f"{name} must map str to str")
     for key, content in value.items():
         if not _HEADER.fullmatch(key):
-            raise ConfigError(f"{name} has a name that is no header's, with a character other than letters and '-'")
+            raise ConfigError(f"{name} contains a name that is not valid for an HTTP header; use letters and '-'")
         if not content.isprintable() or not _is_latin(content):
-            raise ConfigError(f"{name}: the value of {key} has a line end, or another character that cannot be sent")
+            raise ConfigError(f"{name}: the value of {key} has a line break, or another character that cannot be sent")
     return {key: Secret(content) for key, content in value.items()}
 
 
@@ -50,7 +50,7 @@ def _is_latin(content: str) -> bool:
 def _url(name: str, value: Any) -> str:
     url = checked_url(name, value, allow_http=True)
     if "?" in url or "#" in url:
-        raise ConfigError(f"{name} must end with its path")
+        raise ConfigError(f"{name} must not contain '?' or '#'")
     return url.rstrip("/")
 
 
@@ -60,12 +60,12 @@ def _urls(name: str, value: Any) -> tuple[str, ...]:
         raise ConfigTypeError(f"{name} must be a str or a list of str, not {type(value).__name__}")
     found = tuple(_url(name, item.strip() if isinstance(item, str) else item) for item in items if item != "")
     if not found:
-        raise ConfigError(f"{name} names no registry")
+        raise ConfigError(f"{name} must not be empty")
     return found
 
 
 class RegistryOptions(TypedDict, total=False):
-    """The options of `SchemaRegistry`; see there."""
+    """Options of `SchemaRegistry`, whose docstring describes them."""
 
     basic_auth: tuple[str, str] | None
     token_provider: Any
@@ -86,7 +86,7 @@ class RegistryOptions(TypedDict, total=False):
 
 
 class RegistryConfig(Checked):
-    """The options of `SchemaRegistry`, checked."""
+    """Validated options of `SchemaRegistry`."""
 
     urls: tuple[str, ...] = option((), _urls)
     basic_auth: tuple[str, str] | None = option(None, optional(_basic), secret=True)
@@ -115,9 +115,9 @@ class RegistryConfig(Checked):
                 checked_url(f"urls (with {secret})", url, allow_http=self.allow_http)
         given = [name for name in _SSL if getattr(self, name) is not None]
         if self.ssl_context is not None and given:
-            raise ConfigError(f"{given[0]} is of no use beside an ssl_context")
+            raise ConfigError(f"{given[0]} and ssl_context exclude each other")
 
     def tls_material(self) -> TlsMaterial | None:
-        """Return the files for TLS; None if there are none."""
+        """Return the TLS files, or None if no ``ssl_*`` option names a file."""
         given = {name: getattr(self, name) for name in _SSL if getattr(self, name) is not None}
         return TlsMaterial(**given) if given else None

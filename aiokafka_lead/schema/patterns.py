@@ -1,4 +1,4 @@
-"""Converts patterns of JSON Schema, which are written for ECMAScript or Java, to Python's notation."""
+"""Converts regular expressions in a JSON Schema from the notation of ECMAScript or Java to Python's."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _PART = re.compile(
 _SETS = (r"\w", r"\W", r"\d", r"\D", r"\s", r"\S")
 _CATEGORY = re.compile("[LMNPSZ][a-z]?")
 _LAST = (0x323AF, 0xE01EF)
-"""The last characters of these categories, in the planes below the unassigned ones and above."""
+"""Last assigned characters below and above the unassigned planes of Unicode, so that the planes can be skipped."""
 
 _ELSEWHERE = ("enum", "const", "default", "examples")
-"""Keywords whose content is data."""
+"""Keywords whose content is data, not a schema."""
 _BY_NAME = ("properties", "definitions", "$defs", "dependencies", "dependentSchemas")
-"""Keywords that hold schemas by name, and any name is possible."""
+"""Keywords that contain schemas by name. The names may equal keywords."""
 _INTERSECTION = re.compile(r"\[(?:\\.|[^\]\\])*&&")
 
 
 def python_pattern(pattern: str) -> str | None:
-    """Return a pattern that matches the same texts in Python, or None if this client cannot convert it.
+    """Return an equivalent pattern for Python, or None if this client cannot convert it.
 
-    Python lacks the Unicode categories ``\\p{L}``, groups of the form ``(?<name>...)``, and a plain ``-`` after ``\\w``
-    within brackets.
+    Python does not support Unicode categories (``\\p{L}``), groups of the form ``(?<name>...)``, and a literal ``-``
+    after ``\\w`` within brackets.
     """
-    if _INTERSECTION.search(pattern):  # Python takes Java's intersection for characters
+    if _INTERSECTION.search(pattern):  # in Python, the && of Java's intersections are literal characters
         return None
     if _compiles(pattern):
         return pattern
@@ -46,9 +46,10 @@ def python_pattern(pattern: str) -> str | None:
 
 
 def with_python_patterns(schema: Any) -> tuple[Any, dict[str, str], list[str]]:
-    """Return a schema for Python's ``re``, its changed patterns with their originals, and its unsupported patterns.
+    """Convert the patterns in a schema.
 
-    The unsupported patterns are removed. A property whose name may match one of them is not checked.
+    Returns the schema, the originals by converted pattern, and the patterns that cannot be converted. The latter are
+    removed, and properties whose names may match a removed pattern are not checked.
     """
     changed: dict[str, str] = {}
     lost: list[str] = []
@@ -88,7 +89,7 @@ def with_python_patterns(schema: Any) -> tuple[Any, dict[str, str], list[str]]:
 def _compiles(pattern: str) -> bool:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # Python may read "--", "||" and "~~" differently one day
+            warnings.simplefilter("ignore", FutureWarning)  # for "--", "||" and "~~", which are literal so far
             re.compile(pattern)
     except (re.error, OverflowError, RecursionError):
         return False
@@ -96,7 +97,7 @@ def _compiles(pattern: str) -> bool:
 
 
 def _translated(pattern: str) -> str:
-    """Return the pattern in Python's notation, as far as it is known. Raises KeyError for an unknown category."""
+    """Convert the notation of a pattern, which may still be invalid in Python. Raises KeyError for a category."""
     parts: list[str] = []
     within = False
     after_set = False
@@ -122,7 +123,7 @@ def _translated(pattern: str) -> str:
 
 @cache
 def _members(category: str, *, negated: bool) -> str:
-    """Return the characters of a Unicode category, as the content of brackets."""
+    """Return ranges of the characters in a Unicode category, for use within brackets."""
     if not _CATEGORY.fullmatch(category):
         raise KeyError(category)
     ranges = list(_ranges(category))
@@ -144,9 +145,9 @@ def _ranges(category: str) -> Iterator[tuple[int, int]]:
 
 @cache
 def _categories() -> tuple[tuple[int, str], ...]:
-    """Return the categories of all characters as text, two letters for each, with the first character.
+    """Return the first character of each plane, and a text with the category of each character in two letters.
 
-    A text is searched many times faster than characters one by one, which would block the event loop.
+    Searching a text is many times faster than testing each character, which would block the event loop.
     """
     planes = (range(_LAST[0] + 1), range(0xE0000, _LAST[1] + 1))
     texts = (array("I", numbers).tobytes().decode("utf-32" + _ENDIAN, "surrogatepass") for numbers in planes)

@@ -1,4 +1,4 @@
-"""Message classes built from the text of a ``.proto`` file, for programs without its generated module."""
+"""Builds message classes from the text of a ``.proto`` file, for programs without its generated module."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 def message_names(text: str) -> dict[tuple[int, ...], str]:
-    """Return full names by path: ``(1, 0)`` is the first type in the file's second type. Raises `InvalidSchemaError`.
+    """Return the full names of the message types in a file by path. Raises `InvalidSchemaError`.
 
-    ``text`` is a ``.proto`` file, or its descriptor in base64.
+    For example, the path of the first type in the second type of the file is ``(1, 0)``. ``text`` is the text of the
+    ``.proto`` file, or its descriptor in base64.
     """
     if is_descriptor(text):
         return _described_name(text)
     names: dict[tuple[int, ...], str] = {}
     package = ""
     open_blocks: list[tuple[tuple[int, ...], str] | None] = [((), "")]
-    """Enclosing blocks: the path and name of each message type; None for any other block."""
+    """Enclosing blocks, outermost first: the path and name of a message type, or None for any other block."""
     counts: dict[tuple[int, ...], int] = {}
     statement: list[str] = []
     for token in tokens(text):
@@ -50,7 +51,7 @@ def message_names(text: str) -> dict[tuple[int, ...], str]:
             statement = []
         elif token == "}":
             if len(open_blocks) == 1:
-                raise InvalidSchemaError("this is no .proto file: a brace is closed that was not opened")
+                raise InvalidSchemaError("invalid .proto file: it closes a brace that it has not opened")
             open_blocks.pop()
             statement = []
         elif token == ";":
@@ -60,17 +61,17 @@ def message_names(text: str) -> dict[tuple[int, ...], str]:
         else:
             statement.append(token)
     if len(open_blocks) != 1:
-        raise InvalidSchemaError("this is no .proto file: a brace is not closed")
+        raise InvalidSchemaError("invalid .proto file: it does not close a brace")
     return {path: f"{package}.{name}" if package else name for path, name in names.items()}
 
 
 def is_descriptor(text: str) -> bool:
-    """Return True if this is a descriptor in base64, and not the text of a file."""
+    """Return True if ``text`` is a descriptor in base64, not the text of a ``.proto`` file."""
     return _BASE64.fullmatch(text.strip()) is not None
 
 
 def tokens(text: str) -> Iterator[str]:
-    """Yield the words and signs of a ``.proto`` file, without comments."""
+    """Yield the tokens of a ``.proto`` file, without comments."""
     for found in _TOKEN.finditer(text):
         token = found[0]
         if not token.startswith(("//", "/*")):
@@ -113,29 +114,29 @@ _DECIMAL = "confluent/type/decimal.proto"
 _KNOWN = {
     _DECIMAL: "package confluent.type; message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }"
 }
-"""Files that schemas import without a reference, and that Google's package lacks."""
+"""Files that schemas import without a reference, and that are not in Google's package."""
 
 
 class DescribedMessages:
-    """Classes of the message types that a schema and its references describe."""
+    """Classes of the message types in a schema and its references."""
 
     def __init__(self, resolved: ResolvedSchema) -> None:
-        """Raise `InvalidSchemaError` if the schema cannot be understood, or lacks a type."""
+        """Build the descriptors. Raises `InvalidSchemaError` if a file is invalid, or a type is missing."""
         self._pool: Any = descriptor_pool.DescriptorPool()
         self._texts = {**_KNOWN, **{name: schema.text for name, schema in resolved.references}}
         self._added: set[str] = set()
-        for name, _ in resolved.references:  # each follows its own references
+        for name, _ in resolved.references:  # a file is after the files that it imports
             self._has(name)
         self._add(_described("", resolved.schema.text))
 
     def kind(self, name: str) -> Any:
-        """Return the class of the message type with this full name; raise KeyError if there is none."""
+        """Return the class of the message type with this full name. Raises KeyError if there is none."""
         return GetMessageClass(self._pool.FindMessageTypeByName(name))
 
     def _add(self, file: descriptor_pb2.FileDescriptorProto) -> None:
         self._added.add(file.name)
         imports = [name for name in file.dependency if self._has(name)]
-        # Unknown imports are dropped, since they may only define options. A missing type fails below.
+        # Drop unknown imports, which may only define options. If a type is missing, the next statement raises an error.
         del file.dependency[:], file.public_dependency[:], file.weak_dependency[:]
         file.dependency.extend(imports)
         try:
@@ -144,7 +145,7 @@ class DescribedMessages:
             raise InvalidSchemaError(f"the Protobuf schema cannot be used: {shown(str(error))}") from None
 
     def _has(self, name: str) -> bool:
-        """Add an imported file unless it was added before; return False if it is unknown."""
+        """Add an imported file unless it was added before. Return False if the file is unknown."""
         if name not in self._added:
             text = self._texts.get(name)
             file = _built_in(name) if text is None else _described(name, text)
@@ -155,7 +156,7 @@ class DescribedMessages:
 
 
 def _built_in(name: str) -> descriptor_pb2.FileDescriptorProto | None:
-    """Return a file of Google's packages. No other module is imported, because a schema is untrusted text."""
+    """Return a file of Google's package, or None. Never imports other modules, because a schema is untrusted."""
     if not name.startswith("google/"):
         return None
     try:
@@ -166,7 +167,10 @@ def _built_in(name: str) -> descriptor_pb2.FileDescriptorProto | None:
 
 
 def _described(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
-    """Return the descriptor of a ``.proto`` file, without options, extensions and services."""
+    """Return the descriptor of a ``.proto`` file, without options, extensions and services.
+
+    Raises `InvalidSchemaError`.
+    """
     if is_descriptor(text):
         try:
             file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
@@ -178,11 +182,14 @@ def _described(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
         return _Parser(name, text).file
     except (IndexError, ValueError, RecursionError) as error:
         why = "it ends too early" if isinstance(error, IndexError) else shown(str(error))
-        raise InvalidSchemaError(f"this is no .proto file: {why}") from None
+        raise InvalidSchemaError(f"invalid .proto file: {why}") from None
 
 
 class _Parser:
-    """Parses a file by recursive descent. Raises IndexError at an early end, and ValueError."""
+    """Recursive descent parser of ``.proto`` files.
+
+    Raises IndexError if the file ends too early, and ValueError for other errors.
+    """
 
     def __init__(self, name: str, text: str) -> None:
         self.file = descriptor_pb2.FileDescriptorProto(name=name)
@@ -206,7 +213,7 @@ class _Parser:
         return found
 
     def _skip(self) -> None:
-        """Skip a statement, to its semicolon or the end of its block."""
+        """Skip a statement up to its semicolon, or to the end of its block."""
         while (token := self._next()) != ";":
             if token in _CLOSING:
                 self._skip_to(_CLOSING[token])
@@ -253,7 +260,7 @@ class _Parser:
                 self._skip()
             elif word != ";":
                 self._field(made, word)
-        # The oneof of an optional field of proto3 comes after all others.
+        # The synthetic oneofs of optional proto3 fields must follow all other oneofs.
         for field in made.field:
             if field.proto3_optional:
                 field.oneof_index = len(made.oneof_decl)
@@ -277,7 +284,7 @@ class _Parser:
             field.proto3_optional = word == "optional" and self.file.syntax == "proto3"
             word = self._next()
         if word == "group":
-            raise ValueError("it has a group, which only generated classes can read")
+            raise ValueError("it contains a group, which only generated classes can read")
         if word == "map" and self._if("<"):
             self._map(made, field)
         else:
@@ -329,7 +336,7 @@ class _Parser:
 
 
 def _set_type(field: descriptor_pb2.FieldDescriptorProto, name: str) -> None:
-    """Set a field's type; the pool resolves a name to a message or an enum."""
+    """Set the type of a field. The descriptor pool resolves the name of a message or an enum later."""
     if name in _SCALARS:
         field.type = _SCALARS[name]
     else:

@@ -1,4 +1,4 @@
-"""Converts a descriptor to ``.proto`` text, the form of Protobuf schemas that all registries and clients accept."""
+"""Converts a Protobuf descriptor to ``.proto`` text, which all registries and clients accept as a schema."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _SCALARS: dict[int, str] = {
 }
 _QUOTED = (_FIELD.TYPE_STRING, _FIELD.TYPE_BYTES)
 _NUMBER_MAX = 2**29 - 1
-"""Largest number of a field."""
+"""Largest field number."""
 _ENUM_MAX = 2**31 - 1
 _INDENT = "  "
 _ESCAPED = {ord('"'): r"\"", ord("\\"): r"\\", ord("\n"): r"\n"}
 
 
 class NoText(Exception):
-    """The file has an unsupported feature: editions, groups, unknown options."""
+    """The file has a feature that `proto_text` does not support: editions, groups, or unknown options."""
 
 
 def proto_text(file: descriptor_pb2.FileDescriptorProto) -> str:
-    """Return the descriptor as ``.proto`` source, without comments. Raises `NoText` for an unsupported feature."""
+    """Return the ``.proto`` text of a descriptor, without comments. Raises `NoText` for an unsupported feature."""
     if file.syntax not in ("", "proto2", "proto3"):
         raise NoText(file.syntax)
     return "\n".join(_File(file).lines()) + "\n"
@@ -129,7 +129,7 @@ def _type(field: descriptor_pb2.FieldDescriptorProto) -> str:
 
 def _default(field: descriptor_pb2.FieldDescriptorProto) -> str:
     if field.type == _FIELD.TYPE_BYTES:
-        return f'"{field.default_value}"'  # it is already escaped
+        return f'"{field.default_value}"'  # descriptors contain defaults of bytes fields already escaped
     return _quoted(field.default_value) if field.type == _FIELD.TYPE_STRING else field.default_value
 
 
@@ -166,7 +166,7 @@ def _service(service: descriptor_pb2.ServiceDescriptorProto) -> Iterator[str]:
 
 
 def _reserved(ranges: Iterable[Any], names: Iterable[str], largest: int, *, open_end: bool) -> Iterator[str]:
-    """Yield the lines of reserved ranges. ``open_end``: the end of a range is exclusive, as in messages."""
+    """Yield lines for reserved ranges and names. With ``open_end``, the end of a range is exclusive, as in messages."""
     for each in ranges:
         yield f"reserved {_range(each.start, each.end - open_end, largest)};"
     for name in names:

@@ -1,4 +1,4 @@
-"""Protobuf, with Google's package (the ``protobuf`` extra)."""
+"""Reads and writes Protobuf messages with Google's package (the ``protobuf`` extra)."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ try:
     from google.protobuf.message import DecodeError, EncodeError, Message
     from google.protobuf.message_factory import GetMessageClass
 except ImportError:
-    raise ConfigError("Protobuf needs its package: pip install aiokafka-lead[protobuf]") from None
+    raise ConfigError("Protobuf needs Google's package; install with: pip install aiokafka-lead[protobuf]") from None
 
 _BUILT_IN = ("google/protobuf/", "google/type/", "confluent/")
-"""Files that every registry and every Protobuf has."""
+"""Imported files that every registry and every Protobuf library has, so they need no reference."""
 
 DEPTH_MAX = 101
-"""Maximum nesting of messages. No Protobuf library reads deeper messages, and Google's crashes writing much deeper."""
+"""Maximum nesting of messages. No library reads more, and Google's crashes if it writes much deeper messages."""
 
 
 class ProtobufReader:
-    """Reads messages of the classes given by the application, else of imported generated classes.
+    """Reads messages that were written with a schema.
 
-    ``described``: use classes built from the schema instead.
+    The classes of the messages are the application's ``classes``, or if there are none, imported generated classes.
+    With ``described``, they are built from the schema instead.
     """
 
     def __init__(self, writer: ResolvedSchema, classes: tuple[Any, ...], *, described: bool = False) -> None:
@@ -54,7 +55,7 @@ class ProtobufReader:
             return kind.FromString(content[at:])
         except DecodeError as error:
             name = kind.DESCRIPTOR.full_name
-            raise SchemaContentError(f"the bytes are no message {name}: {shown(str(error))}") from error
+            raise SchemaContentError(f"the bytes are not a message {name}: {shown(str(error))}") from error
 
     def _kind(self, path: tuple[int, ...]) -> Any:
         name = self._names.get(path)
@@ -65,17 +66,17 @@ class ProtobufReader:
         if self._by_name:
             found = self._by_name.get(name)
             if found is None:
-                raise SchemaContentError(f"this is a message {name}, which is none of {', '.join(self._by_name)}")
+                raise SchemaContentError(f"the message has the type {name}, not {' or '.join(self._by_name)}")
             return found
         try:
             return GetMessageClass(descriptor_pool.Default().FindMessageTypeByName(name))
         except KeyError:
-            text = f"this is a message {name}: give its class as into=, or import the module that was generated for it"
+            text = f"the class of message type {name} is unknown; pass it as into=, or import its generated module"
             raise SchemaContentError(text) from None
 
 
 class ProtobufWriter:
-    """Writes messages of a class, with a schema that includes its type, not necessarily as the first."""
+    """Writes messages of a class, with a schema that contains its message type."""
 
     def __init__(self, kind: Any, schema: Schema) -> None:
         self._kind = kind
@@ -90,7 +91,7 @@ class ProtobufWriter:
         if not isinstance(value, self._kind):
             raise SchemaContentError(f"the value must be a {self._kind.__name__}, not {type(value).__name__}")
         if self._recursive and is_deeper(value, DEPTH_MAX, _messages_in):
-            raise SchemaContentError(f"the message is more than {DEPTH_MAX} messages deep")
+            raise SchemaContentError(f"the message is nested more than {DEPTH_MAX} levels deep")
         try:
             return before + bytes(value.SerializeToString())
         except EncodeError as error:
@@ -98,7 +99,7 @@ class ProtobufWriter:
 
 
 def _is_recursive(kind: Any) -> bool:
-    """Return True if messages of this type may contain messages of an enclosing type."""
+    """Return True if messages of this type may contain messages of the same type, directly or indirectly."""
     done: set[str] = set()
     within = [(kind.full_name, iter(kind.fields))]
     while within:
@@ -127,12 +128,12 @@ def _messages_in(message: Any) -> Iterator[Any]:
 
 
 class ProtobufFormat:
-    """Format of a serializer for a class of messages; the class's file is the schema."""
+    """Format of a serializer for a message class. The file that defines the class is the schema."""
 
     def __init__(self, message: Any, text: str | None = None) -> None:
-        """``text``: the ``.proto`` file from which the class was built, without references."""
+        """Create a format. ``text`` is the ``.proto`` file from which the class was built, without references."""
         if not is_message_class(message):
-            raise ConfigTypeError(f"a class of Protobuf messages is needed, not {message!r:.100}")
+            raise ConfigTypeError(f"message must be a class of Protobuf messages, not {message!r:.100}")
         self.kind = message
         self._given = None if text is None else Schema(text, "PROTOBUF")
         self.record_name: str = message.DESCRIPTOR.full_name
@@ -140,7 +141,9 @@ class ProtobufFormat:
 
     def writer(self, resolved: ResolvedSchema) -> ProtobufWriter:
         if resolved.schema.type != "PROTOBUF":
-            raise InvalidSchemaError(f"the subject's schema is of type {resolved.schema.type}, and not of Protobuf")
+            raise InvalidSchemaError(
+                f"the latest schema of the subject has the type {resolved.schema.type}, not PROTOBUF"
+            )
         return ProtobufWriter(self.kind, resolved.schema)
 
     async def prepared(self, registry: SchemaSource, *, register: bool) -> Schema | None:
@@ -148,20 +151,24 @@ class ProtobufFormat:
 
 
 def described_format(resolved: ResolvedSchema, name: str, *, is_latest: bool) -> ProtobufFormat:
-    """Return the format of a message type without its generated class: type ``name``, or the schema's first type.
+    """Return the format for a message type in a schema, without a generated class.
 
-    ``is_latest``: the schema is registered. Raises `InvalidSchemaError`.
+    ``name`` is the full name of the type, or empty for the first type in the schema. With ``is_latest``, the schema is
+    already registered. Raises `InvalidSchemaError`.
     """
     names = message_names(resolved.schema.text)
     wanted = name or names.get((0,), "")
     if wanted not in names.values():
-        known = f" {shown(wanted)}, but {', '.join(names.values())}" if names else ""
+        known = f" {shown(wanted)}; its types are {', '.join(names.values())}" if names else ""
         raise InvalidSchemaError(f"the schema has no message type{known}")
     return ProtobufFormat(DescribedMessages(resolved).kind(wanted), None if is_latest else resolved.schema.text)
 
 
 async def _with_imports(file: Any, registry: SchemaSource, *, register: bool) -> Schema:
-    """Return the file's schema. Each imported file's subject is its name, and must exist unless ``register`` is set."""
+    """Return the schema of a file, with references for its imports.
+
+    The subject of an imported file is its name. With ``register``, imported files are registered first.
+    """
     references = []
     for each in file.dependencies:
         if each.name.startswith(_BUILT_IN):
@@ -171,16 +178,16 @@ async def _with_imports(file: Any, registry: SchemaSource, *, register: bool) ->
             await registry.register(each.name, schema)
         found = await registry.lookup(each.name, schema)
         if found.version is None:
-            raise InvalidSchemaError(f"the registry gives no version for {each.name}")
+            raise InvalidSchemaError(f"the registry returned no version for {each.name}")
         references.append(SchemaReference(each.name, each.name, found.version))
     return _schema_of(file, tuple(references))
 
 
 def _schema_of(file: Any, references: tuple[SchemaReference, ...]) -> Schema:
-    """Return the schema as text, which every registry and client accepts.
+    """Return the schema of a file as ``.proto`` text, which every registry and client accepts.
 
-    A file without a text form becomes a descriptor in base64. Confluent's registry converts it to text; Apicurio's Java
-    clients cannot read it.
+    If `proto_text` cannot write the file, the schema is the descriptor in base64. Confluent's registry converts it to
+    text, but Apicurio's Java clients cannot read it.
     """
     described = descriptor_pb2.FileDescriptorProto()
     file.CopyToProto(described)

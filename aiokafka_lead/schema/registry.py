@@ -1,4 +1,4 @@
-"""`SchemaRegistry`: requests to a registry, and the source of serializers and deserializers."""
+"""`SchemaRegistry`, a client of a schema registry that also creates serializers and deserializers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PHASES = ("domainRules", "encodingRules")
 
 
 def schema_body(schema: Schema) -> dict[str, Any]:
-    """Return the schema as a request's body, which omits the type for Avro."""
+    """Return the body of a request with a schema. The body has no type for Avro."""
     body: dict[str, Any] = {"schema": schema.text}
     if schema.type != "AVRO":
         body["schemaType"] = schema.type
@@ -45,12 +45,12 @@ def registered_of(
     guid: str | None = None,
     subject: str | None = None,
 ) -> RegisteredSchema:
-    """Return the schema in an answer, completed by the other arguments.
+    """Return the schema in an answer of the registry. The other arguments replace fields that the answer may lack.
 
-    Raises `InvalidSchemaError` for an unknown type of schema, and `SchemaRegistryError` if the answer is no schema.
+    Raises `InvalidSchemaError` for an unknown type of schema, and `SchemaRegistryError` if the answer is invalid.
     """
     if not isinstance(content, dict):
-        raise SchemaRegistryError(f"the registry's answer is no schema: {content!r:.200}")
+        raise SchemaRegistryError(f"the registry's answer is not a schema: {content!r:.200}")
     try:
         schema = sent if sent is not None else _schema(content)
         return RegisteredSchema(
@@ -64,13 +64,13 @@ def registered_of(
     except InvalidSchemaError:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise SchemaRegistryError(f"the registry's answer is no schema ({error}): {content!r:.200}") from None
+        raise SchemaRegistryError(f"the registry's answer is not a schema ({error}): {content!r:.200}") from None
 
 
 def _schema(content: dict[str, Any]) -> Schema:
     kind = content.get("schemaType") or "AVRO"
     if kind not in SCHEMA_TYPES:
-        raise InvalidSchemaError(f"a schema of type {kind!r:.50}, which this client cannot use")
+        raise InvalidSchemaError(f"the schema has the type {kind!r:.50}, which this client does not support")
     references = tuple(
         SchemaReference(str(each["name"]), str(each["subject"]), int(each["version"]))
         for each in content.get("references") or ()
@@ -96,56 +96,62 @@ def _optional(content: dict[str, Any], name: str, kind: type) -> Any:
 
 
 def texts_of(content: Any) -> list[str]:
-    """Return an answer that is a list of texts."""
+    """Return an answer if it is a list of texts. Raises `SchemaRegistryError` otherwise."""
     return _list_of(content, str)
 
 
 def integers_of(content: Any) -> list[int]:
-    """Return an answer that is a list of numbers."""
+    """Return an answer if it is a list of integers. Raises `SchemaRegistryError` otherwise."""
     return _list_of(content, int)
 
 
 def _list_of(content: Any, kind: type) -> list[Any]:
     if not isinstance(content, list) or not all(isinstance(each, kind) for each in content):
-        raise SchemaRegistryError(f"the registry's answer is no list of {kind.__name__}: {content!r:.200}")
+        raise SchemaRegistryError(f"the registry's answer is not a list of {kind.__name__}: {content!r:.200}")
     return content
 
 
 T = TypeVar("T")
 
 LAG_S = 0.25
-"""Time in seconds before a missing schema is requested again: a follower receives new schemas with a delay."""
+"""Seconds until a missing schema is requested again, because a follower receives new schemas with a delay."""
 
 STALE_AFTER_S = 0.25
-"""Time in seconds to wait for a new answer before the known version is used."""
+"""Seconds to wait for the latest version before the known version is used."""
 
 _SCHEMA = instance(Schema, "a Schema")
 _SUBJECT = partial(text, "subject")
 _VERSION = integer(1)
 _Written = tuple[str, Schema, bool]
-"""A subject, a schema, and True if it may be written differently."""
+"""A subject, a schema, and ``normalize``."""
 _Version = tuple[str, int, bool]
-"""A subject, a version, and True if it may have been deleted, but not permanently."""
+"""A subject, a version, and True to include versions that were deleted, but not permanently."""
 
 
 class SchemaRegistry:
-    """A schema registry with Confluent's REST interface (Confluent, Apicurio's ``/apis/ccompat/v7``, Karapace).
+    """Client of a schema registry with Confluent's REST interface.
 
-    - ``urls``: addresses of the same registry, as a str or a list. If an address does not answer, the next is tried.
-    - ``basic_auth``: a user's name and secret; or ``token_provider``: a provider of `aiokafka_lead.oidc`.
-    - ``headers``: additional headers of every request.
-    - ``ssl_context``, or the clients' ``ssl_*`` options: for TLS.
-    - ``allow_http`` (False): send secrets to ``http://``, too.
+        registry = SchemaRegistry("https://registry.example.org", basic_auth=("orders", secret))
+        producer = Producer(servers, value_serializer=registry.avro_serializer(ORDER))
+
+    Supports the registries of Confluent, Apicurio (``/apis/ccompat/v7``) and Karapace. Times are in milliseconds.
+
+    - ``urls``: URLs of the nodes of a registry, as a list or a str with commas. If a node does not answer, the next is
+      tried.
+    - ``basic_auth``: a user name and a password; or ``token_provider``: a token provider of `aiokafka_lead.oidc`.
+    - ``headers``: additional HTTP headers of every request.
+    - ``ssl_context``, or the clients' ``ssl_*`` options for files, for TLS.
+    - ``allow_http`` (False): allow sending secrets to ``http://`` URLs.
     - ``request_timeout_ms`` (5000): time limit of one request; ``timeout_ms`` (30000): of a call with all its retries.
-    - ``latest_max_age_ms`` (300000): time until a subject's latest version is requested again.
-    - ``absent_max_age_ms`` (30000): time until a missing item is requested again.
+    - ``retry_backoff_ms`` (100) and ``retry_backoff_max_ms`` (2000): first and longest wait between retries.
+    - ``latest_max_age_ms`` (300000): time until the latest version of a subject is requested again.
+    - ``absent_max_age_ms`` (30000): time until a missing schema is requested again.
+    - ``ignore_rules`` (False): write and read values without the rules of their schemas (Confluent's data contracts,
+      for example field encryption). Otherwise schemas with rules raise `SchemaRulesError`, because this client cannot
+      apply rules.
 
-    The schema of an id never changes, and is requested once.
-
-    Schemas with rules (Confluent's data contracts, for example field encryption) raise `SchemaRulesError`, since this
-    client cannot apply rules; with ``ignore_rules`` values are written and read without them.
-
-    A registry keeps no connections, needs no start or stop, and works on any event loop.
+    Schemas are cached by id without a time limit, because the schema of an id never changes. A registry keeps no
+    connections, needs no start or stop, and works on any event loop. Raises `ConfigError` or `ConfigTypeError`.
     """
 
     @discreet
@@ -155,11 +161,11 @@ class SchemaRegistry:
         self._config = build(RegistryConfig, given)
         self._transport = Transport(self._config)
         self.absent_s = absent_s = self._config.absent_max_age_ms / 1000
-        """Time in seconds before a missing item is requested again."""
+        """Seconds until a missing schema is requested again."""
         self.ignore_rules = self._config.ignore_rules
-        """True if values may be written and read without the rules of their schemas."""
+        """True if values are written and read without the rules of their schemas."""
         self.registrations = 0
-        """The number of registrations through this object. After each, a missing item is requested again."""
+        """Number of registrations with this object. After a registration, missing schemas are requested again."""
         latest_s = self._config.latest_max_age_ms / 1000
         self._by_name: Cache[int | str, RegisteredSchema] = Cache(self._fetch_by_name, absent_s=absent_s)
         self._versions: Cache[_Version, RegisteredSchema] = Cache(self._fetch_version, absent_s=absent_s)
@@ -180,78 +186,83 @@ class SchemaRegistry:
     # --- reading -----------------------------------------------------------------------------------------------------
 
     async def schema(self, name: int | str) -> RegisteredSchema:
-        """Return the schema with this id (an int) or GUID (a str).
+        """Return the schema with an id (an int) or GUID (a str).
 
-        Raises `SchemaNotFoundError`, or like every call of the registry another `SchemaRegistryError`.
+        Raises `SchemaNotFoundError` if it does not exist. Like every request, raises `SchemaRegistryUnavailableError`
+        if no node answers within ``timeout_ms``, `SchemaRegistryAuthenticationError`, or another
+        `SchemaRegistryError`.
         """
         if isinstance(name, bool) or not isinstance(name, (int, str)):
-            raise ConfigError(f"a schema is named by its id, an int, or its GUID, a str, not by {name!r}")
+            raise ConfigError(f"name must be an id (int) or a GUID (str), not {name!r}")
         return await self._by_name.get(name)
 
     async def version(self, subject: str, version: int) -> RegisteredSchema:
-        """Return a version of a subject. Raises the errors of `schema`."""
+        """Return a version of a subject, with numbers from 1. Raises the errors of `schema`."""
         return await self._versions.get((_SUBJECT(subject), _VERSION("version", version), False))
 
     async def latest(self, subject: str) -> RegisteredSchema:
-        """Return a subject's latest version. Raises the errors of `schema`."""
+        """Return the latest version of a subject, at most ``latest_max_age_ms`` old. Raises the errors of `schema`."""
         return await self._latest.get(_SUBJECT(subject))
 
     async def latest_known(self, subject: str) -> tuple[RegisteredSchema, float]:
-        """Return a subject's latest version, and its expiry (``time.monotonic()``).
+        """Return the latest version of a subject, and its expiry in monotonic seconds.
 
-        The known version stays valid while the registry does not answer. Calls then wait for the registry at most once
-        a second, for `STALE_AFTER_S`.
+        While the registry does not answer, the known version stays valid. In this case, at most one call a second waits
+        for the registry, for `STALE_AFTER_S` seconds.
         """
         return await self._latest.known(_SUBJECT(subject), STALE_AFTER_S)
 
     def is_latest(self, subject: str, registered: RegisteredSchema) -> bool:
-        """Return False if another version has been found, or may have been registered, since ``registered``."""
+        """Return True if ``registered`` is still the latest known version of the subject."""
         return self._latest.has(subject, registered)
 
     async def lookup(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
-        """Return the schema as registered in the subject, with its id and version.
+        """Return a schema with its id and version in a subject.
 
-        ``normalize`` ignores small differences in notation. Raises `SchemaNotFoundError` if it is not registered there.
+        ``normalize`` ignores small differences in notation. Raises `SchemaNotFoundError` if the subject does not have
+        the schema.
         """
         return await self._looked_up.get((_SUBJECT(subject), _SCHEMA("schema", schema), normalize))
 
     async def subjects(self, *, deleted: bool = False) -> list[str]:
-        """Return the names of the subjects; ``deleted`` includes subjects that were deleted, but not permanently."""
+        """Return the names of all subjects. ``deleted`` includes subjects that were deleted, but not permanently."""
         return texts_of(await self._ask("GET", "subjects", query={"deleted": "true"} if deleted else {}))
 
     async def versions(self, subject: str) -> list[int]:
-        """Return the numbers of a subject's versions. Raises the errors of `schema`."""
+        """Return the version numbers of a subject. Raises the errors of `schema`."""
         return integers_of(await self._ask("GET", "subjects", _SUBJECT(subject), "versions"))
 
     async def resolved(self, schema: Schema) -> ResolvedSchema:
-        """Return a schema with all its references, which may have been deleted, but not permanently."""
+        """Return a schema with its direct and indirect references, including deleted ones. Raises as `schema` does."""
         return await resolve(schema, self._referenced)
 
     # --- changing ----------------------------------------------------------------------------------------------------
 
     async def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
-        """Register a schema as the subject's next version, unless the subject has it already.
+        """Register a schema as the next version of a subject, unless the subject already has the schema.
 
-        Returns the registered schema with its id. ``normalize`` ignores small differences in notation. Raises
-        `IncompatibleSchemaError` or `InvalidSchemaError`.
+        Returns the schema with its id. ``normalize`` ignores small differences in notation. Raises
+        `IncompatibleSchemaError` if the schema violates the compatibility level of the subject, and
+        `InvalidSchemaError` if the registry does not accept the schema.
         """
         return await self._registered.get((_SUBJECT(subject), _SCHEMA("schema", schema), normalize))
 
     async def incompatibilities(self, subject: str, schema: Schema, version: int | str = "latest") -> list[str]:
-        """Return the reasons that make the schema incompatible with a version of the subject; empty if there are none.
+        """Return the reasons why a schema is incompatible with a version of a subject.
 
-        Apicurio gives no reasons; the list then has a single general reason.
+        The list is empty if the schema is compatible. Apicurio returns no reasons, so the list then contains a general
+        reason. ``version`` is a number or "latest".
         """
         path = ("compatibility", "subjects", _SUBJECT(subject), "versions", version)
         content = await self._ask("POST", *path, query={"verbose": "true"}, body=schema_body(_SCHEMA("schema", schema)))
         if not isinstance(content, dict) or not isinstance(content.get("is_compatible"), bool):
-            raise SchemaRegistryError(f"the registry does not say whether a schema is compatible: {content!r:.200}")
+            raise SchemaRegistryError(f"the registry's answer has no compatibility: {content!r:.200}")
         if content["is_compatible"]:
             return []
-        return texts_of(content.get("messages") or []) or [f"it does not go with version {version} of {subject}"]
+        return texts_of(content.get("messages") or []) or [f"it is incompatible with version {version} of {subject}"]
 
     async def compatibility(self, subject: str | None = None) -> str:
-        """Return the compatibility level of a subject, or the global level, which is the default of subjects."""
+        """Return the compatibility level of a subject, or without a subject the global level, which is the default."""
         where = () if subject is None else (_SUBJECT(subject),)
         query = {} if subject is None else {"defaultToGlobal": "true"}
         content = await self._ask("GET", "config", *where, query=query)
@@ -269,7 +280,10 @@ class SchemaRegistry:
         await self._ask("PUT", "config", *where, body={"compatibility": level})
 
     async def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
-        """Delete all versions of a subject, and return their numbers; ``permanent`` requires an earlier deletion."""
+        """Delete all versions of a subject, and return their numbers.
+
+        With ``permanent``, the subject must already be deleted, and cannot be restored afterwards.
+        """
         content = await self._ask(
             "DELETE", "subjects", _SUBJECT(subject), query={"permanent": "true"} if permanent else {}
         )
@@ -277,18 +291,21 @@ class SchemaRegistry:
         return integers_of(content)
 
     async def delete_version(self, subject: str, version: int, *, permanent: bool = False) -> None:
-        """Delete a version of a subject; ``permanent`` requires an earlier deletion."""
+        """Delete a version of a subject.
+
+        With ``permanent``, the version must already be deleted, and cannot be restored afterwards.
+        """
         query = {"permanent": "true"} if permanent else {}
         await self._ask("DELETE", "subjects", _SUBJECT(subject), "versions", version, query=query)
         self.forget()
 
     def forget(self) -> None:
-        """Clear the cache. Existing serializers and deserializers keep the schemas that they have."""
+        """Clear the cache. Existing serializers and deserializers keep their schemas."""
         for cache in (self._by_name, self._versions, self._latest, self._looked_up, self._registered):
             cache.forget()
 
     def forget_absent(self) -> None:
-        """Request missing items again. Internal."""
+        """Request missing schemas again. For internal use."""
         for cache in (self._by_name, self._versions, self._looked_up):
             cache.forget_absent()
 
@@ -305,30 +322,35 @@ class SchemaRegistry:
     ) -> SchemaDeserializer[T]: ...
 
     def deserializer(self, into: Any = None, *, schema: Any = None, validate: bool = True) -> SchemaDeserializer[Any]:
-        """Return a deserializer of keys or values for consumers. Each value is read with its schema, of any kind.
+        """Return a deserializer for a consumer's ``key_deserializer`` or ``value_deserializer``.
 
-        - ``into``: convert values to this pydantic model, dataclass or class of Protobuf messages, to the matching
-          class of a list, or with this function.
-        - ``schema``: read Avro as this schema (text or parsed JSON), by Avro's rules of schema resolution.
+            consumer = Consumer("orders", value_deserializer=registry.deserializer(Order))
+
+        It reads each key or value with the schema with which it was written, whether Avro, JSON Schema or Protobuf.
+
+        - ``into``: convert values to this class (a pydantic model, a dataclass, or a class of Protobuf messages), to
+          the matching class in a list of classes, or with this function.
+        - ``schema``: convert Avro values to this schema (text or parsed JSON) by Avro's rules of schema resolution.
         - ``validate`` (True): check JSON against its schema.
         """
         return SchemaDeserializer(self, into, schema=schema, validate=validate)
 
     def columns(self, schema: Any = None, *, values: bool = True, keys: bool = False) -> AvroColumns:
-        """Return a builder of typed Apache Arrow columns from batches of Avro: ``await columns.to_arrow(batch)``.
+        """Return a converter of batches with Avro values to Apache Arrow: ``await columns.to_arrow(batch)``.
 
-        ``schema``: read all values as this schema, as in `deserializer`. The default is the schema with the highest id
-        in the first batch that has a type in Arrow. ``keys``: read keys, too, with their schemas.
+        ``schema`` is the schema of the value column, as in `deserializer`. The default is the schema with the highest
+        id in the first batch, among schemas that have a type in Arrow. ``values`` and ``keys`` select the columns to
+        convert. If only keys are converted, ``schema`` is the schema of the key column.
         """
         from .columns import AvroColumns
 
         return AvroColumns(self, schema, values=values, keys=keys)
 
     def avro_serializer(self, schema: Any = None, **options: Unpack[SerializerOptions]) -> SchemaSerializer[Any]:
-        """Return a serializer for producers that writes dicts, lists, pydantic models and dataclasses as Avro.
+        """Return a serializer for a producer that writes dicts, lists, pydantic models and dataclasses as Avro.
 
-        ``schema``: text, parsed JSON, or a `Schema` with references; by default the subject's latest schema. For the
-        other options see `SchemaSerializer`.
+        ``schema`` is text, parsed JSON, or a `Schema` with references. The default is the latest schema of the subject.
+        `SchemaSerializer` describes the options.
         """
         from .avro import AvroFormat
 
@@ -347,13 +369,20 @@ class SchemaRegistry:
     def json_serializer(
         self, schema: Any = None, *, validate: bool = True, **options: Unpack[SerializerOptions]
     ) -> SchemaSerializer[Any]:
-        """Return a serializer with a JSON Schema, like `avro_serializer`; ``schema`` may be a pydantic model."""
+        """Return a serializer for a producer that writes values as JSON, with a JSON Schema.
+
+        ``schema`` is a pydantic model, text, parsed JSON, or a `Schema` with references. The default is the latest
+        schema of the subject. ``validate`` checks values against the schema. `SchemaSerializer` describes the options.
+        """
         from .json_schema import JsonFormat
 
         return SchemaSerializer(self, JsonFormat(schema, validate=validate), **options)
 
     def protobuf_serializer(self, message: type[T], **options: Unpack[SerializerOptions]) -> SchemaSerializer[T]:
-        """Return a serializer for producers that writes Protobuf messages of this generated class."""
+        """Return a serializer for a producer that writes Protobuf messages of a generated class.
+
+        `SchemaSerializer` describes the options.
+        """
         from .protobuf import ProtobufFormat
 
         return SchemaSerializer(self, ProtobufFormat(message), **options)
@@ -369,7 +398,7 @@ class SchemaRegistry:
         return registered_of(await self._written("schemas", "ids", name), schema_id=name)
 
     async def _referenced(self, subject: str, version: int) -> RegisteredSchema:
-        # As a deleted schema can still be requested by its id, the records with this id stay readable.
+        # Also deleted versions: a deleted schema can still be requested by its id, so its references are needed, too.
         return await self._versions.get((subject, version, True))
 
     async def _fetch_version(self, place: _Version) -> RegisteredSchema:
@@ -377,7 +406,10 @@ class SchemaRegistry:
         return registered_of(await self._written("subjects", subject, "versions", version, deleted=deleted))
 
     async def _written(self, *path: str | int, deleted: bool = False) -> Any:
-        """Request a schema to which a record or schema refers. It exists, but possibly not in every registry yet."""
+        """Request a schema to which a record or another schema refers, from all nodes, and again after `LAG_S`.
+
+        Such a schema exists, but a follower may not have received it yet.
+        """
         query = Query("GET", path, {"deleted": "true"} if deleted else {}, anywhere=True)
         try:
             return await self._transport.ask(query)
@@ -401,7 +433,9 @@ class SchemaRegistry:
             content = await self._ask("POST", "subjects", subject, "versions", query=query, body=schema_body(schema))
         except IncompatibleSchemaError as error:
             reasons = await self._reasons(subject, schema)
-            text = f"the schema does not go with those before it in {subject}: {'; '.join(reasons) or error.message}"
+            text = (
+                f"the schema is incompatible with earlier versions of {subject}: {'; '.join(reasons) or error.message}"
+            )
             raise IncompatibleSchemaError(
                 text, status=error.status, error_code=error.error_code, reasons=reasons
             ) from None
@@ -421,5 +455,5 @@ class SchemaRegistry:
 def _level(content: Any, name: str) -> str:
     level = content.get(name) if isinstance(content, dict) else None
     if not isinstance(level, str):
-        raise SchemaRegistryError(f"the registry names no compatibility level: {content!r:.200}")
+        raise SchemaRegistryError(f"the registry's answer has no compatibility level: {content!r:.200}")
     return level

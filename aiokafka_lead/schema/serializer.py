@@ -1,4 +1,4 @@
-"""`SchemaSerializer`: converts the application's keys and values to bytes that identify their schema."""
+"""`SchemaSerializer`, which converts keys and values to bytes that identify their schema."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .source import SchemaSource, usable
 from .types import RegisteredSchema, Schema
 
 SubjectOf = Callable[[str, bool, str | None], str]
-"""Takes the topic, True for the key's schema, and the record's full name or None; returns the subject."""
+"""Function that returns the subject for a topic, True for keys, and the schema's full name or None."""
 
 Subject = Literal["topic", "record", "topic-record"] | SubjectOf
-"""The name of a strategy, or a custom strategy."""
+"""Name of a strategy for subjects, or a function; see `SchemaSerializer`."""
 
 
 def subject_strategy(given: Any) -> SubjectOf:
-    """Return the function for an option's value; raise `ConfigError`."""
+    """Return the function for the option ``subject``. Raises `ConfigError` or `ConfigTypeError`."""
     if inspect.iscoroutinefunction(given):
-        raise ConfigTypeError("subject must be a plain function, not an async one")
+        raise ConfigTypeError("subject must not be an async function")
     if callable(given):
         return cast(SubjectOf, given)
     found = _STRATEGIES.get(given) if isinstance(given, str) else None
@@ -43,7 +43,7 @@ def _topic(topic: str, is_key: bool, _record: str | None) -> str:
 
 def _record(_topic: str, _is_key: bool, record: str | None) -> str:
     if record is None:
-        raise InvalidSchemaError("the schema has no name (a record's, a title), which its subject is to be made of")
+        raise InvalidSchemaError("the schema has no name (of a record, or a title), from which to derive the subject")
     return record
 
 
@@ -58,42 +58,42 @@ T = TypeVar("T", contravariant=True)
 
 
 class Writer(Protocol):
-    """Writes values with a certain schema."""
+    """Writer of values with a particular schema."""
 
     def write(self, value: Any, before: bytes) -> bytes:
-        """Return the value's bytes, prefixed by ``before``. Raises `SchemaContentError`."""
+        """Return ``before`` followed by the bytes of the value. Raises `SchemaContentError`."""
         ...
 
     @property
     def indexes(self) -> bytes:
-        """Bytes after the schema's identification: Protobuf's path to the message type."""
+        """Bytes after the identification of the schema: with Protobuf, the path to the message type."""
         ...
 
 
 class Format(Protocol):
-    """A serializer's schema, and the writers for it."""
+    """Schema of a serializer, and factory of its writers."""
 
     @property
     def schema(self) -> Schema | None:
-        """The schema, or None if it is the subject's latest."""
+        """The schema, or None for the latest version of the subject."""
         ...
 
     @property
     def record_name(self) -> str | None:
-        """Full name of the described type, for `SubjectOf`."""
+        """Full name of the schema's type, for `SubjectOf`."""
         ...
 
     def writer(self, resolved: ResolvedSchema) -> Writer:
-        """Return a writer for this schema; raise `InvalidSchemaError`."""
+        """Return a writer for this schema. Raises `InvalidSchemaError`."""
         ...
 
     async def prepared(self, registry: SchemaSource, *, register: bool) -> Schema | None:
-        """Return the schema with its references, which are registered first if ``register`` is set."""
+        """Return the schema with its references. With ``register``, first register the referenced schemas."""
         ...
 
 
 class _Ready(NamedTuple):
-    """The schema and writer for a subject's values."""
+    """Schema and writer for the keys or values of a topic."""
 
     writer: Writer
     before: bytes
@@ -101,11 +101,11 @@ class _Ready(NamedTuple):
     subject: str
     registered: RegisteredSchema
     until: float
-    """Time of the next request for the subject's latest version, in monotonic seconds."""
+    """Monotonic time of the next request for the latest version of the subject."""
 
 
 class SerializerOptions(TypedDict, total=False):
-    """The options of `SchemaSerializer`; see there."""
+    """Options of `SchemaSerializer`, whose docstring describes them."""
 
     subject: Subject
     auto_register: bool
@@ -115,15 +115,22 @@ class SerializerOptions(TypedDict, total=False):
 
 
 class SchemaSerializer(Prepared, Generic[T]):
-    """Serializer for ``key_serializer`` and ``value_serializer``; call `encode` to use it without a producer.
+    """Serializer for a producer's ``key_serializer`` or ``value_serializer``.
 
-    ``subject`` names the subject: "topic" (``orders-value``), "record" (the schema's name), "topic-record" (both), or a
-    function of the topic, ``is_key`` and the schema's name. The schema must be registered under the subject; it is
-    looked up once (``normalize`` ignores small differences in notation). With ``auto_register`` a missing schema is
-    registered. With ``use_latest`` values are written with the subject's latest version.
+    Methods of `SchemaRegistry`, such as `SchemaRegistry.avro_serializer`, create it. To use it without a producer, call
+    `encode`. The options are:
 
-    ``ids_in`` is the place of the schema's identification: "content", an id before the bytes, or "headers", a GUID in a
-    header (Confluent's registry from 8.0 on).
+    - ``subject`` ("topic"): strategy for the subject's name. "topic" gives for example ``orders-value``, "record" the
+      full name of the schema, and "topic-record" both. A function takes the topic, ``is_key`` and the name of the
+      schema or None, and returns the subject.
+    - ``auto_register`` (False): register the schema if the subject lacks it. Otherwise a missing schema raises
+      `SchemaNotFoundError`.
+    - ``use_latest`` (False): write with the latest version of the subject instead.
+    - ``normalize`` (False): ignore small differences in notation when the schema is looked up or registered.
+    - ``ids_in`` ("content"): place of the schema's identification. "content" is an id before the bytes, and "headers" a
+      GUID in a header, which needs Confluent's registry from 8.0 on.
+
+    The schema is looked up once. Raises `ConfigError` or `ConfigTypeError`.
     """
 
     def __init__(
@@ -143,7 +150,7 @@ class SchemaSerializer(Prepared, Generic[T]):
         self._register = boolean("auto_register", auto_register)
         self._use_latest = boolean("use_latest", use_latest) or form.schema is None
         if auto_register and self._use_latest:
-            raise ConfigError("auto_register is of no use where the subject's latest schema is taken")
+            raise ConfigError("auto_register needs a schema; the latest schema of the subject is already registered")
         self._normalize = boolean("normalize", normalize)
         self._in_headers = one_of("content", "headers")("ids_in", ids_in) == "headers"
         self._ready: dict[tuple[str, bool], _Ready] = {}
@@ -152,17 +159,17 @@ class SchemaSerializer(Prepared, Generic[T]):
         return f"SchemaSerializer({self._registry!r})"
 
     async def encode(self, value: T, topic: str, *, is_key: bool = False) -> bytes:
-        """Return the bytes of a value, including the schema's id.
+        """Return the bytes of a key or value, including the id of the schema.
 
-        Raises `SchemaContentError` if the value does not match the schema, the registry's errors, and `ConfigError` if
-        ``ids_in`` is "headers".
+        ``topic`` and ``is_key`` determine the subject. Raises `SchemaContentError` if the value does not match the
+        schema, `ConfigError` if ``ids_in`` is "headers", and the registry's errors.
         """
         if self._in_headers:
-            raise ConfigError('ids_in="headers" needs encode_with_headers()')
+            raise ConfigError('with ids_in="headers", use encode_with_headers()')
         return (await self.encode_with_headers(value, topic, is_key=is_key)).content
 
     async def encode_with_headers(self, value: T, topic: str, *, is_key: bool = False) -> WithHeaders:
-        """Return the bytes of a value, with the header that identifies its schema if ``ids_in`` is "headers".
+        """Return the bytes of a key or value, and the headers that identify its schema if ``ids_in`` is "headers".
 
         Raises `SchemaContentError` if the value does not match the schema, and the registry's errors.
         """
@@ -171,9 +178,9 @@ class SchemaSerializer(Prepared, Generic[T]):
         return made if isinstance(made, WithHeaders) else WithHeaders(made, ())
 
     async def ready(self, topic: str, *, is_key: bool = False) -> None:
-        """Look up (or register) the schema of this topic's values, or of its keys with ``is_key``, and wait for it.
+        """Look up or register the schema for the values of a topic, or with ``is_key`` for its keys.
 
-        `Producer.send_nowait` can be used afterwards. Raises the registry's errors.
+        `Producer.send_nowait` needs this once before the first call. Raises the registry's errors.
         """
         waiting = self.prepare((), (), topic, is_key)
         if waiting is not None:
@@ -182,7 +189,7 @@ class SchemaSerializer(Prepared, Generic[T]):
     def prepare(
         self, contents: Sequence[Any], headers: Sequence[Headers], topic: str, is_key: bool
     ) -> Awaitable[None] | None:
-        """Request the schema from the registry, unless it is known."""
+        """Return an awaitable that requests the schema, or None if it is known."""
         ready = self._ready.get((topic, is_key))
         if ready is None:
             return self._find(topic, is_key)
@@ -193,10 +200,13 @@ class SchemaSerializer(Prepared, Generic[T]):
         return self._find_latest(topic, is_key, ready)
 
     def __call__(self, value: T, context: SerializationContext, /) -> bytes | WithHeaders:
-        """Return the bytes of a value; raise `SchemaNotReadyError` without a preceding `prepare`."""
+        """Return the bytes of a value. Raises `SchemaNotReadyError` if `prepare` has not been awaited."""
         ready = self._ready.get((context.topic, context.is_key))
         if ready is None:
-            text = f"the schema for {context.topic} has not been asked for: await ready({context.topic!r}), or send()"
+            text = (
+                f"the schema for topic {context.topic!r} has not been requested yet; use await ready({context.topic!r})"
+                " or await send()"
+            )
             raise SchemaNotReadyError(text)
         content = ready.writer.write(value, ready.before)
         return content if ready.header is None else WithHeaders(content, (ready.header,))
@@ -216,7 +226,7 @@ class SchemaSerializer(Prepared, Generic[T]):
             registered, until = await registry.latest_known(subject)
         else:
             schema = await self._format.prepared(registry, register=self._register)
-            assert schema is not None  # otherwise the latest is used
+            assert schema is not None  # without a schema, _use_latest is True
             if self._register:
                 registered = await registry.register(subject, schema, normalize=self._normalize)
             else:
@@ -224,14 +234,16 @@ class SchemaSerializer(Prepared, Generic[T]):
         resolved = await usable(registry, registered, "WRITE")
         ready = self._ready.get((topic, is_key))
         if ready is not None and ready.registered is registered:
-            return  # another call has built the writer in the meantime
+            return  # a concurrent call has already built the writer
         writer = self._format.writer(resolved)
         if not self._in_headers:
             before = prefix_of(_known_id(registered, subject)) + writer.indexes
             self._ready[topic, is_key] = _Ready(writer, before, None, subject, registered, until)
             return
         if registered.guid is None:
-            raise SchemaRegistryError(f'the registry gives no GUID for {subject}, which ids_in="headers" needs')
+            raise SchemaRegistryError(
+                f'the registry returned no GUID for the schema of {subject}, which ids_in="headers" needs'
+            )
         name = KEY_HEADER if is_key else VALUE_HEADER
         header = (name, header_of(registered.guid) + writer.indexes)
         self._ready[topic, is_key] = _Ready(writer, b"", header, subject, registered, until)
@@ -239,5 +251,5 @@ class SchemaSerializer(Prepared, Generic[T]):
 
 def _known_id(registered: RegisteredSchema, subject: str) -> int:
     if registered.id is None:
-        raise SchemaRegistryError(f"the registry gives no id for {subject}")
+        raise SchemaRegistryError(f"the registry returned no id for the schema of {subject}")
     return registered.id

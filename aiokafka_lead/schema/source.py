@@ -1,4 +1,4 @@
-"""The registry as seen by serializers and deserializers."""
+"""Interface of `SchemaRegistry` for serializers and deserializers."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from .types import RegisteredSchema, Schema
 
 
 class SchemaSource(Protocol):
-    """Part of `SchemaRegistry` that serializers and deserializers use."""
+    """Part of `SchemaRegistry` that serializers and deserializers use. See there for the methods."""
 
     @property
     def absent_s(self) -> float:
-        """Time in seconds before a missing schema is requested again."""
+        """Seconds until a missing schema is requested again."""
         ...
 
     @property
     def registrations(self) -> int:
-        """The number of registrations so far: after each, a missing schema is requested again."""
+        """Number of registrations so far. After a registration, missing schemas are requested again."""
         ...
 
     @property
     def ignore_rules(self) -> bool:
-        """True if values may be written and read without applying their schemas' rules."""
+        """True if values are written and read without applying the rules of their schemas."""
         ...
 
     async def schema(self, name: int | str) -> RegisteredSchema: ...
@@ -44,16 +44,16 @@ class SchemaSource(Protocol):
 async def usable(
     registry: SchemaSource, registered: RegisteredSchema, mode: Literal["READ", "WRITE"]
 ) -> ResolvedSchema:
-    """Return the schema with its references.
+    """Return a schema with its references.
 
-    Raises `SchemaRulesError` if it has rules for this ``mode`` and the registry does not ignore rules.
+    Raises `SchemaRulesError` if it has rules for this ``mode``, and ``ignore_rules`` is not set.
     """
     rules = [rule for rule in registered.rules if mode in rule.mode]
     if rules and not registry.ignore_rules:
         names = ", ".join(f"{rule.name} ({rule.type}, {rule.mode})" for rule in rules)
         which = registered.subject or (registered.guid if registered.id is None else registered.id)
         raise SchemaRulesError(
-            f"the schema {which} has rules, which this client cannot apply: {shown(names)}. With them, its values may "
-            "be encrypted or checked: ignore_rules=True writes and reads them as they are"
+            f"schema {which} has rules, which this client cannot apply: {shown(names)}. They may encrypt or check "
+            "values; ignore_rules=True writes and reads values without the rules"
         )
     return await registry.resolved(registered.schema)

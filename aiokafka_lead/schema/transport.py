@@ -1,4 +1,4 @@
-"""Sends requests to the registries in threads, trying each registry in turn until one answers or time is up."""
+"""Sends HTTP requests to the nodes of a registry in threads, and retries until a node answers or a time limit."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from ..oidc.http import Basic, Exchange, json_of, may_pass
 from .options import RegistryConfig
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
-"""Maximum size of an answer in bytes, larger than any schema that a registry accepts."""
+"""Maximum size of an answer in bytes, more than any schema that a registry accepts."""
 
 AT_ONCE = 8
 """Maximum number of simultaneous requests."""
 
 GRACE_S = 0.5
-"""Time in seconds that a thread may exceed its limit before it is abandoned: name resolution has no timeout."""
+"""Seconds after its time limit until a thread is abandoned, which may hang in the resolution of a host name."""
 
 _log = logging.getLogger("aiokafka_lead.schema")
 
@@ -60,17 +60,17 @@ _BY_STATUS: dict[int, type[SchemaRegistryError]] = {
 
 
 class Query(NamedTuple):
-    """A request; `request` quotes the parts of its path."""
+    """Request to a registry."""
 
     method: str
     path: tuple[str | int, ...]
     query: Mapping[str, str] = {}  # a NamedTuple's default, never changed
     body: Mapping[str, Any] | None = None
     anywhere: bool = False
-    """True if another registry may have a missing item: followers receive new schemas with a delay."""
+    """True to try the other nodes if a node does not have the item, because followers receive schemas with a delay."""
 
     def request(self, base: str, headers: Mapping[str, str]) -> urllib.request.Request:
-        """Return the request to the registry at this address."""
+        """Return the HTTP request to the node at URL ``base``."""
         path = "/".join(urllib.parse.quote(str(part), safe="") for part in self.path)
         query = f"?{urllib.parse.urlencode(self.query)}" if self.query else ""
         data = None if self.body is None else json.dumps(self.body).encode()
@@ -84,35 +84,35 @@ class Query(NamedTuple):
 
 
 class _Spawner:
-    """Starts tasks that outlive the call that started them."""
+    """Starts tasks that continue after the call that started them."""
 
     def start_soon(self, func: Callable[..., Any], /, *args: Any, name: object = None) -> None:
         spawn_host(partial(func, *args), str(name))
 
 
 class Transport:
-    """Sends requests to the registries, starting with the last that answered. Works on several event loops."""
+    """Sends requests to the nodes of a registry, first to the node that answered last. Works on any event loop."""
 
     def __init__(self, config: RegistryConfig) -> None:
         self._config = config
         self._urls = list(config.urls)
         self._exchange: Exchange | None = None
         self._look: Look | None = None
-        """State of the TLS files just before the exchange was created from them."""
+        """State of the TLS files when the exchange was created."""
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._calls: WeakKeyDictionary[object, BlockingCalls] = WeakKeyDictionary()
-        """Threads of each event loop. Several loops may run at the same time."""
+        """Threads for the calls of each event loop."""
 
     async def ask(self, query: Query) -> Any:
-        """Return a registry's decoded answer.
+        """Send a request, and return the parsed JSON of the answer.
 
-        Raises the `SchemaRegistryError` for the answer, or `SchemaRegistryUnavailableError` if no registry answered
-        within ``timeout_ms``.
+        Raises the `SchemaRegistryError` for an error in the answer, or `SchemaRegistryUnavailableError` if no node
+        answers within ``timeout_ms``.
         """
         deadline = time.monotonic() + self._config.timeout_ms / 1000
         failures = 0
         renewed = False
-        trouble: dict[str, str] = {}  # the latest error of each registry
+        trouble: dict[str, str] = {}  # last error of each node
         while time.monotonic() < deadline:
             absent: _Said | None = None
             refused: _Said | None = None
@@ -151,14 +151,15 @@ class Transport:
                 if time.monotonic() + wait_s >= deadline:
                     break
                 await anyio.sleep(wait_s)
-        why = "; ".join(f"{url} {each}" for url, each in trouble.items()) or "there was no time to ask"
+        why = "; ".join(f"{url} {each}" for url, each in trouble.items()) or "there was no time for a request"
         raise SchemaRegistryUnavailableError(
             f"no schema registry has answered within {self._config.timeout_ms:.0f} ms: {why}"
         )
 
     def _prefer(self, url: str) -> None:
         if self._urls[0] != url:
-            self._urls = [url, *(each for each in self._urls if each != url)]  # in one step, for other threads
+            # Replace the list instead of changing it, because other threads may iterate over it.
+            self._urls = [url, *(each for each in self._urls if each != url)]
 
     async def _attempt(self, url: str, query: Query, token: Token | None, timeout_s: float) -> _Said | str:
         loop = loop_token()
@@ -168,17 +169,17 @@ class Transport:
         try:
             with anyio.move_on_after(timeout_s + GRACE_S):
                 return await calls.run(partial(self._send, url, query, token, timeout_s))
-        except KafkaConnectionError as error:  # too many earlier requests have not returned
-            return f"cannot be asked: {error.message}"
+        except KafkaConnectionError as error:  # all threads are waiting for earlier requests
+            return f"received no request: {error.message}"
         return f"has not answered within {timeout_s * 1000:.0f} ms"
 
     def _send(self, url: str, query: Query, token: Token | None, timeout_s: float) -> _Said | str:
-        """Send a request; runs in a thread."""
+        """Send a request from a thread. Return the answer, or the text of an error."""
         answer = self._newest_exchange().send(lambda: query.request(url, self._headers(token)), timeout_s)
         return answer if isinstance(answer, str) else _Said(url, answer.status, json_of(answer.body))
 
     def _newest_exchange(self) -> Exchange:
-        """Return the exchange with the present TLS files, or with the earlier ones while these are unusable."""
+        """Return the exchange with the present TLS files, or the previous exchange if they are invalid."""
         material = self._config.tls_material()
         if material is None:
             self._exchange = self._exchange or Exchange(self._config.ssl_context, MAX_ANSWER_BYTES)
@@ -188,7 +189,7 @@ class Transport:
         except ConfigError as error:
             if self._exchange is None:
                 raise
-            _log.warning("The TLS context stays as it was: %s", error)
+            _log.warning("could not reload the TLS files, so the previous ones stay in use: %s", error)
             return self._exchange
         if self._exchange is None or context is not None:
             self._exchange = Exchange(context, MAX_ANSWER_BYTES)
@@ -212,7 +213,7 @@ class Transport:
         try:
             return await source_of(provider).token(Fetching(_Spawner(), timeout_s, self._backoff))
         except SaslAuthenticationFailedError as error:
-            raise SchemaRegistryAuthenticationError(f"there is no token for the schema registry: {error}") from None
+            raise SchemaRegistryAuthenticationError(f"no token for the schema registry: {error}") from None
 
     def _refused(self, token: Token) -> None:
         error = SchemaRegistryAuthenticationError("the schema registry refused the token")
@@ -220,38 +221,38 @@ class Transport:
 
 
 class _Said(NamedTuple):
-    """An answer."""
+    """Answer of a node."""
 
     url: str
     status: int
     content: Any
-    """The JSON; None for anything else."""
+    """Parsed JSON, or None if the answer is not JSON."""
 
     def __repr__(self) -> str:
         return f"<answer {self.status} of {self.url}>"
 
     @property
     def is_foreign(self) -> bool:
-        """Return True if another server answered, for example a proxy, or a registry that is starting."""
+        """True if the answer is not from a registry, for example from a proxy or a node that is starting."""
         return self.content is None if 200 <= self.status < 300 else self._error("error_code") is None
 
     @property
     def message(self) -> str:
-        """Return the registry's message in an error, after a colon, or an empty text."""
+        """Message in the registry's error after a colon, or an empty text."""
         message = self._error("message")
         return f": {shown(str(message))}" if message else ""
 
     def content_for(self, query: Query) -> Any:
-        """Return the content, or raise the `SchemaRegistryError` for it."""
+        """Return the content. Raises the `SchemaRegistryError` for an error."""
         if 200 <= self.status < 300:
             if self.content is None:
-                raise SchemaRegistryError(f"{self.url} answered with what is no JSON", status=self.status)
+                raise SchemaRegistryError(f"{self.url} answered, but not with JSON", status=self.status)
             return self.content
         code = self._error("error_code")
         asked = f"{query.method} /{'/'.join(str(part) for part in query.path)}"
         text = f"{self.url} answered {self.status} to {asked}{self.message}"
         if 300 <= self.status < 400:
-            text = f"{text}, and redirects are not followed: set the URL that it leads to"
+            text = f"{text}; redirects are not followed, so set the URL to the target of the redirect"
         kind = _BY_STATUS.get(self.status, SchemaRegistryError)
         if self.is_foreign and not issubclass(kind, SchemaRegistryAuthenticationError):
             kind = SchemaRegistryError

@@ -1,4 +1,4 @@
-"""Frozen values passed to and returned by the registry."""
+"""Immutable values that `SchemaRegistry` takes and returns."""
 
 from __future__ import annotations
 
@@ -24,16 +24,20 @@ COMPATIBILITY_LEVELS = (
 
 @dataclass(frozen=True, slots=True)
 class SchemaReference:
-    """A reference to a registered schema: a type name in Avro, a ``$ref`` in JSON Schema, an import in Protobuf."""
+    """Reference of a schema to another registered schema."""
 
     name: str
+    """The name of a type in Avro, a ``$ref`` in JSON Schema, or an import in Protobuf."""
     subject: str
     version: int
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A schema's text, its kind, and its references to registered schemas."""
+    """Schema with its text, its type, and its references to registered schemas.
+
+    Raises `ConfigError` or `ConfigTypeError` for another type.
+    """
 
     text: str
     type: SchemaType = "AVRO"
@@ -41,34 +45,35 @@ class Schema:
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
-            raise ConfigTypeError(f"a schema's text must be a str, not {type(self.text).__name__}")
+            raise ConfigTypeError(f"the text of a schema must be a str, not {type(self.text).__name__}")
         if self.type not in SCHEMA_TYPES:
-            raise ConfigError(f"a schema's type must be one of {', '.join(SCHEMA_TYPES)}, not {self.type!r}")
+            raise ConfigError(f"the type of a schema must be one of {', '.join(SCHEMA_TYPES)}, not {self.type!r}")
         object.__setattr__(self, "references", tuple(self.references))
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaRule:
-    """A rule of a schema for written or read values, for example field encryption (``"ENCRYPT"``) or ``"CEL"``.
+    """Rule of a schema, from Confluent's data contracts, which this client cannot apply.
 
-    This client cannot apply rules. It refuses schemas that have rules, unless ``ignore_rules`` is set.
+    Schemas with rules raise `SchemaRulesError`, unless ``ignore_rules`` is set.
     """
 
     name: str
     type: str
+    """For example ``"ENCRYPT"`` (field encryption) or ``"CEL"`` (a condition)."""
     mode: str
-    """"WRITE", "READ" or "WRITEREAD"."""
+    """``"WRITE"``, ``"READ"`` or ``"WRITEREAD"``."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema with its identification in the registry. Fields missing from the registry's answer are None."""
+    """Schema as a registry returns it. Fields that the registry's answer lacks are None."""
 
     schema: Schema
     id: int | None = None
     guid: str | None = None
-    """The schema's id in all registries (Confluent's registry from 8.0 on)."""
+    """Identification that is the same in all registries (Confluent's registry from 8.0 on)."""
     subject: str | None = None
     version: int | None = None
     rules: tuple[SchemaRule, ...] = ()
-    """The enabled rules for values and their bytes, without rules for migrations between versions."""
+    """Enabled rules for values and their bytes. Rules for migrations between versions are not included."""

@@ -1,4 +1,4 @@
-"""Inspects the application's values: models, dataclasses, structs."""
+"""Reads the content of the application's values, such as models and dataclasses, without importing their libraries."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ..errors.shown import shown
 
 
 def is_model_class(kind: Any) -> bool:
-    """Return True for a class of pydantic's models, without importing pydantic."""
+    """Return True if this is the class of a pydantic model."""
     return inspect.isclass(kind) and hasattr(kind, "model_validate") and hasattr(kind, "model_json_schema")
 
 
 def is_message_class(kind: Any) -> bool:
-    """Return True for a class of Protobuf messages."""
+    """Return True if this is the class of a Protobuf message."""
     return inspect.isclass(kind) and hasattr(kind, "DESCRIPTOR") and hasattr(kind, "FromString")
 
 
 class NamedRecord(dict[str, Any]):
-    """A record read from a union of several records: a dict with the record's name.
+    """Dict with the name of an Avro record, for a value from a union of several records.
 
-    If it is written again, the name selects the same branch.
+    When it is written again, the name selects the same branch of the union.
     """
 
     __slots__ = ("record_name",)
@@ -33,18 +33,18 @@ class NamedRecord(dict[str, Any]):
     def __init__(self, record_name: str, content: Mapping[str, Any]) -> None:
         super().__init__(content)
         self.record_name = record_name
-        """The record's full name."""
+        """Full name of the record."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return NamedRecord, (self.record_name, dict(self))
 
 
 def content_of(value: Any, *, keep_classes: bool = False, for_json: bool = False) -> Any:
-    """Return the content of a model, a dataclass, a struct or a numpy number; None for other values.
+    """Return the content of a model, dataclass, struct or numpy number, or None for any other value.
 
-    Dataclasses and structs (msgspec, attrs) are converted one level deep. Pydantic's models and dataclasses are dumped
-    by pydantic, with ``keep_classes`` to dicts with the names of their classes (`NamedRecord`). Raises
-    `SchemaContentError` if a model cannot be converted.
+    Dataclasses, msgspec structs and attrs classes are converted one level deep. Pydantic converts its models and
+    dataclasses completely, with ``keep_classes`` to dicts that have the names of the classes (`NamedRecord`). With
+    ``for_json``, the content has types of JSON. Raises `SchemaContentError` if the conversion fails.
     """
     kind = type(value)
     if kind in _LEAVES or inspect.isclass(value):
@@ -54,7 +54,7 @@ def content_of(value: Any, *, keep_classes: bool = False, for_json: bool = False
         if is_model_class(kind) or hasattr(kind, "__pydantic_serializer__"):
             if is_model_class(kind):
                 dumped = value.model_dump(mode=mode, by_alias=True)
-            else:  # a dataclass of pydantic's
+            else:  # a pydantic dataclass
                 dumped = kind.__pydantic_serializer__.to_python(value, mode=mode, by_alias=True)
             return _with_classes(value, dumped) if keep_classes else dumped
         if dataclasses.is_dataclass(value):
@@ -70,12 +70,12 @@ def content_of(value: Any, *, keep_classes: bool = False, for_json: bool = False
             return value.item()
     except Exception as error:
         reason = f"{type(error).__name__}: {shown(str(error))}"
-        raise SchemaContentError("the value's content cannot be taken out of it", reason) from error
+        raise SchemaContentError("the content of the value cannot be read", reason) from error
     return None
 
 
 def _with_classes(value: Any, dumped: Any) -> Any:
-    """Return pydantic's dump of a value, in which the dict of each model and dataclass has the name of its class."""
+    """Return the dump of a pydantic value, with a `NamedRecord` for each model and dataclass in it."""
     if type(dumped) not in _NESTED:
         return dumped
     kind: Any = type(value)
@@ -105,9 +105,9 @@ _NESTED = frozenset((dict, list, tuple))
 
 @lru_cache(1000)
 def _attributes(kind: Any) -> tuple[Mapping[str, str] | None, int]:
-    """Return the attributes of a model or dataclass by the names in its dump, and the usual number of these.
+    """Return the attributes of a model or dataclass by their names in a dump, and the usual number of names in a dump.
 
-    None for another class.
+    The attributes are None for any other class.
     """
     described = kind.model_fields if is_model_class(kind) else getattr(kind, "__pydantic_fields__", None)
     if described is None:
@@ -123,9 +123,9 @@ def _attributes(kind: Any) -> tuple[Mapping[str, str] | None, int]:
 
 
 def _dumped_by_own_class(value: Any, dumped: Any) -> Any:
-    """Return a model's dump by its own class, if pydantic has dumped it by a base class, with which it is annotated.
+    """Dump a model again with its own class, if pydantic has dumped it with the base class in the annotation.
 
-    The name of its class chooses the branch of a union, whose fields the base class lacks.
+    The name of its own class selects the branch of a union, which may have fields that the base class lacks.
     """
     every: tuple[Any, ...] = type(value).__mro__[1:]
     bases = (each for each in every if getattr(each, "__pydantic_complete__", False))
@@ -135,7 +135,7 @@ def _dumped_by_own_class(value: Any, dumped: Any) -> Any:
 
 
 _NUMBERS = ("b", "i", "u", "f")
-"""numpy's kinds of numbers."""
+"""Kinds of numpy types that are numbers."""
 
 _LEAVES = frozenset((type(None), bool, int, float, str, bytes, bytearray))
 
@@ -145,7 +145,7 @@ def values_in(value: Any) -> Iterator[Any] | None:
     if type(value) in _LEAVES:
         return None
     if type(value) is tuple and len(value) == 2 and isinstance(value[0], str) and not isinstance(value[1], tuple):
-        value = value[1]  # fastavro's notation for a branch of a union
+        value = value[1]  # fastavro's notation for a named branch of a union
     if isinstance(value, Mapping):
         return iter(value.values())
     if isinstance(value, Collection) and not isinstance(value, (str, bytes, bytearray, memoryview)):
@@ -154,9 +154,9 @@ def values_in(value: Any) -> Iterator[Any] | None:
 
 
 def is_deeper(value: Any, levels: int, values_in: Callable[[Any], Iterator[Any] | None] = values_in) -> bool:
-    """Return True if values are nested more than ``levels`` deep; ``values_in`` returns the values in a value.
+    """Return True if values are nested more than ``levels`` deep, as is a value that contains itself.
 
-    Works without recursion. A value that contains itself is deeper than any number.
+    ``values_in`` returns the values in a value. Works without recursion.
     """
     within = [iter((value,))]
     while within:

@@ -1,8 +1,15 @@
 """Kafka topics as PySpark sources and sinks, without a JAR: ``format("aiokafka_lead")``. Needs the ``spark`` extra.
 
-If the package is installed in the Python environments of the driver and the executors, PySpark finds the format
-automatically; in other sessions, call `register`. A DataFrame reads the records present at its first action; `refresh`
-makes it read again. `lag` returns a streaming query's lag.
+    orders = (
+        spark.read.format("aiokafka_lead")
+        .option("kafka.bootstrap.servers", "localhost:9092")
+        .option("subscribe", "orders")
+        .load()
+    )
+
+PySpark finds the format automatically if this package is installed in the Python environments of the driver and the
+executors. In other sessions, call `register` first. A DataFrame reads the records that exist at its first action;
+`refresh` makes it read again. `lag` returns the lag of a streaming query.
 """
 
 from __future__ import annotations
@@ -24,17 +31,18 @@ __all__ = ["FORMAT", "lag", "refresh", "register"]
 
 _REDACTION = "spark.sql.redaction.options.regex"
 _HIDDEN = r"(?i:ssl\.keystore\.key|proxy\.url)"
-"""Matches names of options with secrets. By default, Spark hides URLs but no keys."""
+"""Matches names of options with secrets that Spark does not redact by default."""
 
 
 def register(spark: SparkSession) -> None:
-    """Make `FORMAT` known to this session, classic or Spark Connect.
+    """Register the format in a session, classic or Spark Connect.
 
-    Also makes Spark hide ``kafka.ssl.keystore.key`` and ``kafka.proxy.url`` in plans, the UI and event logs, as it
-    hides passwords: adds them to the session's ``spark.sql.redaction.options.regex``.
+    Also adds ``kafka.ssl.keystore.key`` and ``kafka.proxy.url`` to the session's ``spark.sql.redaction.options.regex``,
+    so Spark hides these options in plans, the UI and event logs.
 
-    If the package comes from a zip of ``--py-files``, this also sets ``PYTHONPATH`` in the session's
-    ``SparkContext.environment``: Spark gives the zip to tasks, but not to the driver's process of a streaming query.
+    If the package comes from a zip of ``--py-files``, this call also adds the zip to ``PYTHONPATH`` in the session's
+    ``SparkContext.environment``. Spark passes the zip to tasks, but not to the Python process that plans a streaming
+    query.
     """
     from .data_source import RegisteredDataSource
 
@@ -50,28 +58,29 @@ def register(spark: SparkSession) -> None:
 
 
 def refresh(frame: DataFrame) -> DataFrame:
-    """Return a DataFrame of the same query, which reads the current content of its topics when it runs.
+    """Return a DataFrame of the same query that reads the current content of its topics.
 
-    Spark plans a Python data source's partitions once, and keeps the plan with the result of ``load()``. This call
-    makes Spark plan again for the returned frame, and for later queries of every frame, view and stream created from
-    the same ``load()``. The scans of one query still read the same data. Cached data (`DataFrame.cache`) is unchanged.
+    Spark plans the partitions of a Python data source once, and keeps the plan with the result of ``load()``. This call
+    discards the plan. It therefore affects the returned frame and all later queries of frames, views and streams that
+    come from the same ``load()``, also in subqueries. Data cached with `DataFrame.cache` stays unchanged.
 
-    Includes the relations in subqueries. Works in classic sessions only: it uses Spark's internal objects, because
-    PySpark has no API for this. Raises RuntimeError in Spark Connect, and if Spark's internals have changed; call
-    ``load()`` again there.
+    PySpark has no API for this, so the function uses Spark's internal objects. Raises RuntimeError in Spark Connect, or
+    if Spark's internals have changed. In this case, call ``load()`` again.
     """
     classic: Any = frame
     try:
         plan = classic._jdf.queryExecution().analyzed()
         for part in (plan, *_items(plan.subqueriesAll())):
             for leaf in _items(part.collectLeaves()):
-                # The table has the name given to format(), in any case.
+                # The table has the name that was passed to format(), which is not case-sensitive.
                 if leaf.getClass().getSimpleName() == "DataSourceV2Relation" and leaf.table().name().lower() == FORMAT:
                     source = leaf.table().getClass().getDeclaredField("ds")
                     source.setAccessible(True)
                     source.get(leaf.table()).setReadInfo(None)
-    except Exception as error:  # Py4J's errors, and PySpark's own for features missing in Connect
-        raise RuntimeError(f"this session cannot refresh a DataFrame, load() again: {type(error).__name__}") from None
+    except Exception as error:  # errors of Py4J, and PySpark's errors for features that Connect lacks
+        raise RuntimeError(
+            f"cannot refresh a DataFrame in this session; call load() again: {type(error).__name__}"
+        ) from None
     return frame.select("*")
 
 
@@ -81,17 +90,18 @@ def _items(found: Any) -> list[Any]:
 
 
 def lag(progress: StreamingQueryProgress) -> dict[TopicPartition, int]:
-    """Return the number of unread offsets of a streaming query after a micro-batch, by partition.
+    """Return the lag of a streaming query after a micro-batch: the number of unread offsets in each partition.
 
-    ``progress`` is a query's ``lastProgress``, or the ``event.progress`` of a `StreamingQueryListener`. If several of
-    its sources read a partition, the largest number counts. A partition created since then counts from offset 0.
-    Sources that have read nothing, and sources other than topics, are left out.
+    ``progress`` is the query's ``lastProgress``, or ``event.progress`` in a `StreamingQueryListener`. If several
+    sources of the query read a partition, the result contains the largest lag. A partition created after the
+    micro-batch counts from offset 0. The result ignores sources that have not read anything yet, and sources other than
+    Kafka topics.
     """
     found: dict[TopicPartition, int] = {}
     for source in progress.sources:
         reached = source.endOffset or source.startOffset
         if not reached:
-            continue  # it has read nothing, and where it starts is not in the progress
+            continue  # it has not read anything yet, and the progress does not contain its start
         done = _offsets(reached)
         for tp, end in _offsets(source.latestOffset).items():
             found[tp] = max(found.get(tp, 0), end - done.get(tp, 0))
@@ -99,7 +109,7 @@ def lag(progress: StreamingQueryProgress) -> dict[TopicPartition, int]:
 
 
 def _offsets(text: str | None) -> Mapping[TopicPartition, int]:
-    """Return the offsets in a progress; empty for sources of other kinds, whose offsets have other forms."""
+    """Return the offsets in a source's progress, or an empty mapping for a source of another format."""
     from .source.progress import Progress
 
     try:

@@ -1,7 +1,7 @@
-"""The event loop of this process's clients, in a separate thread, used from Spark's synchronous callbacks.
+"""Event loop for Kafka clients in a separate thread, which Spark's synchronous callbacks use.
 
-Spark calls a reader or writer from one thread per Python process, and uses a process for many tasks. The loop keeps
-running between the calls, so that clients keep their connections, refresh their metadata, and close when unused.
+Spark uses a Python process for many tasks. The loop keeps running between them, so clients keep their connections,
+refresh their metadata, and stop when they are idle.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 from ..errors import KafkaError, SslAuthenticationError
 
 IDLE_S = 3.0
-"""Time in seconds after which an idle client is stopped. Longer than the pause between two micro-batches."""
+"""Seconds after which an idle client is stopped; longer than the usual pause between two micro-batches."""
 
 STOP_TIMEOUT_MS = 1000
-"""Time limit of stopping a client: Spark kills a cancelled task's process soon after that."""
+"""Time limit in ms for stopping a client. Spark kills the process of a cancelled task soon after this time."""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 1.0
-"""Delays between attempts to start a client: the first, and the maximum to which they grow."""
+"""First and maximum delay in seconds between attempts to start a client; the delay doubles each time."""
 
 TLS_PROBE_S = 3.0
 
 _TLS_HINT = re.compile(r"(\[[^\]\s]+\]|[^\s:]+):([0-9]+): [^;]*; if this listener uses TLS")
-"""A bootstrap server in an error text that says it closed the connection like a TLS listener."""
+"""Matches a bootstrap server in the text of an error that suggests that its listener uses TLS."""
 
 SAY_AGAIN_S = 60.0
 
 PARENT_CHECK_S = 1.0
-"""Interval in seconds of checks for the parent process, while an answer is awaited."""
+"""Interval in seconds in which `ClientLoop.run` checks that the parent process is alive."""
 
 _log = logging.getLogger("aiokafka_lead.spark")
 _connections = logging.getLogger("aiokafka_lead.connection")
@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 class Client(Protocol):
-    """The common interface of `Producer`, `Consumer` and `AdminClient`."""
+    """Common interface of `Producer`, `Consumer` and `AdminClient`."""
 
     async def start(self) -> None: ...
 
@@ -59,39 +59,40 @@ C = TypeVar("C", bound=Client)
 
 
 class ClientLoop:
-    """An event loop in a daemon thread, and its idle started clients.
+    """Event loop in a daemon thread, with a cache of started clients.
 
-    Clients are used only in the loop's thread: in functions passed to `run`.
+    Clients may only be used in functions that are passed to `run` or `start`, which run in the thread of the loop.
     """
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._idle: dict[Hashable, tuple[Client, asyncio.TimerHandle]] = {}
-        """Idle started clients, by purpose, each with the timer that will stop it."""
+        """Idle clients by the key that was passed to `borrow`, each with the timer that will stop it."""
         self._stopping: set[asyncio.Task[None]] = set()
-        """References that keep the tasks alive."""
+        """Tasks that stop clients. The event loop has only weak references to tasks."""
         self._parent = os.getppid()
         self._thread = threading.Thread(target=self._loop.run_forever, name="aiokafka_lead", daemon=True)
         self._thread.start()
 
     def run(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run an asynchronous function and return its result; the calling thread waits.
+        """Run an asynchronous function on the loop, wait in the calling thread, and return its result.
 
-        Raises its error. Interrupting the thread cancels it. Raises SystemExit if the parent process has died: a
-        stream's driver would otherwise outlive Spark's JVM for the rest of an outage.
+        Raises the function's error. An exception in the calling thread, such as KeyboardInterrupt, cancels the
+        function. Raises SystemExit if the parent process has died. Otherwise the driver of a stream could wait for an
+        unreachable cluster long after Spark's JVM has ended.
         """
         future = self.start(function, *args, **kwargs)
         try:
             while not wait([future], PARENT_CHECK_S).done:
                 if os.getppid() != self._parent:
-                    raise SystemExit("the process that asked has died")
+                    raise SystemExit("the parent process has died")
             return future.result()
         except BaseException:
             future.cancel()
             raise
 
     def start(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Start an asynchronous function, and return a future of its result."""
+        """Start an asynchronous function on the loop, and return the future of its result."""
 
         async def call() -> T:
             return await function(*args, **kwargs)
@@ -100,10 +101,10 @@ class ClientLoop:
 
     @contextmanager
     def borrow(self, make: Callable[[], C], key: Hashable, within_ms: float) -> Iterator[C]:
-        """Provide a started client: an idle client with this key, else a new client from ``make``.
+        """Provide a started client during a block: an idle client with this key, or a new client from ``make``.
 
-        If no broker can be reached, retries for ``within_ms``, like a client started before the outage. After the block
-        the client is kept for `IDLE_S`, or after an error stopped in the background.
+        If no broker can be reached, starting is retried for ``within_ms``. After the block, the client stays idle for
+        `IDLE_S` seconds and can be reused. If the block raises an error, the client is stopped in the background.
         """
         client: C = self.run(self._take, make, key, within_ms)
         try:
@@ -115,7 +116,7 @@ class ClientLoop:
 
     @contextmanager
     def started(self, make: Callable[[], C], within_ms: float) -> Iterator[C]:
-        """Provide a separate client, started as in `borrow`, and stopped in the background at the end."""
+        """Provide a new started client during a block. Starts it like `borrow`, and stops it in the background."""
         client: C = self.run(_started, make, within_ms)
         try:
             yield client
@@ -145,7 +146,7 @@ class ClientLoop:
         task.add_done_callback(self._stopping.discard)
 
     def close_idle(self) -> None:
-        """Stop the idle clients, and wait until they have stopped."""
+        """Stop all idle clients, and wait until they have stopped."""
         self.run(self._close_idle)
 
     async def _close_idle(self) -> None:
@@ -160,7 +161,7 @@ class ClientLoop:
 
 @asynccontextmanager
 async def running(make: Callable[[], C], within_ms: float) -> AsyncIterator[C]:
-    """Provide a separate client on the loop, started as in `ClientLoop.borrow`, and stopped at the end."""
+    """Provide a new started client to code on the loop. Starts it like `ClientLoop.borrow`, and stops it at the end."""
     client: C = await _started(make, within_ms)
     try:
         yield client
@@ -169,7 +170,7 @@ async def running(make: Callable[[], C], within_ms: float) -> AsyncIterator[C]:
 
 
 async def _started(make: Callable[[], Any], within_ms: float) -> Any:
-    """Return a started client. After each retriable failure, try again with a new client until time is up."""
+    """Return a started client. After a retriable error, try again with a new client, for up to ``within_ms``."""
     deadline = time.monotonic() + within_ms / 1000
     pause_s = FIRST_PAUSE_S
     with _seldom_said():
@@ -181,10 +182,10 @@ async def _started(make: Callable[[], Any], within_ms: float) -> Any:
                 if not error.retriable or time.monotonic() + pause_s > deadline:
                     raise
                 if server := await _server_with_tls(str(error)):
-                    text = f"{server} speaks TLS: set kafka.security.protocol to SSL or SASL_SSL"
+                    text = f"{server} requires TLS; set kafka.security.protocol to SSL or SASL_SSL"
                     raise SslAuthenticationError(text) from None
                 if pause_s == FIRST_PAUSE_S:
-                    _log.warning("trying again for %g s: %s", within_ms / 1000, error)
+                    _log.warning("cannot start a client; retrying for up to %g s: %s", within_ms / 1000, error)
             else:
                 return client
             await asyncio.sleep(pause_s)
@@ -193,7 +194,10 @@ async def _started(make: Callable[[], Any], within_ms: float) -> Any:
 
 @contextmanager
 def _seldom_said() -> Iterator[None]:
-    """Log each warning about connections once in `SAY_AGAIN_S`, although the new client of every attempt repeats it."""
+    """During a block, log each warning about connections at most once in `SAY_AGAIN_S` seconds.
+
+    Otherwise the new client of each attempt would repeat the warnings.
+    """
     said_at: dict[str, float] = {}
 
     def is_due(record: logging.LogRecord) -> bool:
@@ -211,12 +215,13 @@ def _seldom_said() -> Iterator[None]:
 
 
 async def _server_with_tls(text: str) -> str | None:
-    """Return a server in the error's text that closed a plaintext connection and accepts TLS, or None.
+    """Return a server named in the error's text that closed a plaintext connection but accepts TLS, or None.
 
-    A retry cannot fix that. A closed connection alone is no proof, because a starting server also closes connections.
+    Retries cannot solve this problem. The closed connection alone proves nothing, because a broker that is starting
+    also closes connections.
     """
     context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # the identity does not matter: no data is sent
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # safe, because the probe sends no data
     for host, port in dict.fromkeys(_TLS_HINT.findall(text)):
         try:
             async with asyncio.timeout(TLS_PROBE_S):
@@ -234,7 +239,7 @@ async def _stop(client: Client) -> None:
 
 
 class _Process:
-    """This process's loop. A forked process does not inherit the thread, and needs another loop."""
+    """Loop of this process. A forked process does not inherit the thread, so `client_loop` creates another loop."""
 
     def __init__(self) -> None:
         self.pid = -1
@@ -246,16 +251,17 @@ _process = _Process()
 
 
 def client_loop() -> ClientLoop:
-    """Return this process's loop, created on first use."""
+    """Return the loop of this process. The first call creates it."""
     if _process.loop is None or _process.pid != os.getpid():
         _process.pid, _process.loop = os.getpid(), ClientLoop()
     return _process.loop
 
 
 def freeze_imports() -> None:
-    """Exclude everything imported so far from garbage collection, once per process.
+    """Exclude all objects that exist now from garbage collection. Only the first call in a process has an effect.
 
-    Spark collects garbage after every Python task, which would traverse each object of these modules again.
+    Spark runs the garbage collector after every Python task. Without this call it would traverse all imported modules
+    each time.
     """
     if not _process.frozen:
         _process.frozen = True

@@ -1,7 +1,7 @@
-"""Java's config providers (KIP-297, KIP-421): settings whose values are read on each machine.
+"""Java's config providers (KIP-297, KIP-421), which read values of settings on each machine.
 
-``kafka.config.providers=env`` with ``kafka.config.providers.env.class`` permits ``${env:NAME}`` in another setting.
-Spark shows options in its SQL tab, but never sees values in the environment or in a file of each machine.
+With ``kafka.config.providers=env`` and a class in ``kafka.config.providers.env.class``, other settings may contain
+``${env:NAME}``. The value is read from the environment or a file on each machine, so Spark never shows it.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _LINE = re.compile(r"\s*((?:\\.|[^\s=:\\])+)\s*[=:]?\s*(.*)", re.DOTALL)
 _ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 
 Lookup = Callable[[str, str], str]
-"""Returns the text for a path (empty if none is given) and a key. Raises KeyError or OSError if there is none."""
+"""Function that returns the text for a path (``""`` if none is given) and a key. Raises KeyError or OSError."""
 
 
 def with_variables(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings, with each ``${provider:path:key}`` or ``${provider:key}`` of a declared provider replaced.
+    """Replace ``${provider:path:key}`` and ``${provider:key}`` of declared providers in the values of settings.
 
-    Raises ValueError for a provider class other than Java's three, and for a missing value. The error names the
-    setting, and never shows a value.
+    Raises ValueError for an unsupported provider class, and for a value that cannot be read. The error names the
+    option, and never contains a value.
     """
     names = [name.strip() for name in settings.get(_NAMES, "").split(",")]
-    # As in Java, a name without a class has no effect.
+    # Like Java, ignore a provider without a class.
     providers = {name: _provider(name, settings) for name in names if f"{_NAMES}.{name.lower()}.class" in settings}
     return hidden(
         {
@@ -60,13 +60,13 @@ def _replaced(name: str, value: str, providers: Mapping[str, Lookup]) -> str:
         try:
             return providers[provider](path, key)
         except KeyError:
-            why = "there is no such entry"
+            why = "the entry does not exist"
         except UnicodeDecodeError:
-            why = "it is not in UTF-8"
+            why = "it is not valid UTF-8"
         except OSError as error:
             why = str(error.strerror)
-        # Not raised above: the frames of the first error have the contents of a file.
-        raise ValueError(f"option 'kafka.{name}': {match[0]} cannot be read: {why}")
+        # Raised outside of the except blocks, because the traceback of the original error contains secrets in a file.
+        raise ValueError(f"option 'kafka.{name}': cannot read {match[0]}: {why}")
 
     found = _VARIABLE.sub(find, value)
     return value if found == value else Secret(found)
@@ -81,19 +81,19 @@ def _from_directory(path: str, key: str) -> str:
 
 
 def _from_properties(path: str, key: str) -> str:
-    """Return a value from a file of Java's ``key=value`` lines; a trailing backslash continues a line."""
+    """Return a value from a properties file of Java."""
     found = None
     for line in _logical(_END.split(Path(path).read_bytes().decode())):
         match = _LINE.fullmatch(line)
         if match is not None and _unescaped(match[1]) == key:
-            found = match[2]  # of several, Java takes the last
+            found = match[2]  # like in Java, the last entry counts
     if found is None:
         raise KeyError(key)
     return _unescaped(found)
 
 
 def _logical(lines: Iterable[str]) -> Iterator[str]:
-    """Join lines that are continued. A comment is not."""
+    """Join lines that end with a backslash to the following lines. Skip comments, which are never continued."""
     begun = ""
     for line in lines:
         text = line.lstrip(" \t\f")
@@ -112,7 +112,7 @@ def _unescaped(text: str) -> str:
     def character(escape: re.Match[str]) -> str:
         return chr(int(escape[1], 16)) if escape[1] else _CONTROLS.get(escape[2], escape[2])
 
-    # Java writes a character beyond 16 bits as two escapes.
+    # A character beyond U+FFFF is written as two escapes, which form a surrogate pair.
     return _ESCAPED.sub(character, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -1,7 +1,7 @@
-"""The entry point: the data source behind ``format("aiokafka_lead")``.
+"""Data source behind ``format("aiokafka_lead")``, which creates readers and writers.
 
-PySpark creates it again in several processes and pickles it between them, so it holds only the options. Readers and
-writers are imported on demand: a task that writes does not import the reading part.
+PySpark creates the data source in several processes and pickles it, so it contains only the options. It imports readers
+and writers on demand, because a task that writes does not need the modules for reading.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 
 class KafkaDataSource(DataSource):
-    """Topics for batch and streaming queries, with the options of Spark's Kafka connector."""
+    """Source and sink for Kafka topics, in batch and streaming queries, with the options of Spark's Kafka connector."""
 
     _key_is_hidden: ClassVar[bool] = False
-    """True if Spark hides a private key that is an option."""
+    """True if Spark redacts a private key among the options."""
 
     @classmethod
     def name(cls) -> str:
-        """Return the format's name."""
+        """Return the name of the format."""
         return FORMAT
 
     def schema(self) -> StructType:
-        """Return the columns of Spark's connector, with ``headers`` if the option ``includeHeaders`` is set.
+        """Return the columns, which are the same as in Spark's connector. Raises ValueError for invalid options.
 
-        Spark calls this in ``load()`` if no columns are given. Errors in the options are then reported there.
+        Spark calls this in ``load()`` if the user gives no schema.
         """
         from .source.options import check_options
         from .source.schema import full_schema
@@ -71,7 +71,7 @@ class KafkaDataSource(DataSource):
         return stream_writer(self._given(), schema, overwrite)
 
     def _given(self) -> Mapping[str, str]:
-        """Return the options, with a warning if Spark shows a secret in them."""
+        """Return the options, and log a warning if Spark does not redact a private key among them."""
         from .kafka_options import mention_key
 
         if not self._key_is_hidden:
@@ -79,13 +79,13 @@ class KafkaDataSource(DataSource):
         return self._discreet()
 
     def _discreet(self) -> Mapping[str, str]:
-        """Return the options, with secrets that do not show in ``repr``."""
+        """Return the options, with secrets hidden from ``repr``."""
         from .secrets import hidden
 
         return CaseInsensitiveDict(hidden(self.options))
 
 
 class RegisteredDataSource(KafkaDataSource):
-    """The data source in a session in which `register` makes Spark hide private keys."""
+    """Data source of sessions in which `register` has made Spark redact private keys."""
 
     _key_is_hidden = True

@@ -1,7 +1,7 @@
-"""Converts ``kafka.*`` options, which Spark's connector passes on to the Java client, to this client's options.
+"""Converts ``kafka.*`` options, which Spark's connector passes to the Java client, to the options of this client.
 
-Accepts Java's names and values, and this client's names written with dots. Settings that only concern a Java client are
-ignored and logged, as Java ignores unknown settings.
+In this package, a *setting* is the name of such an option without the prefix ``kafka.``. Accepts Java's settings, and
+the options of this client written with dots. Settings that concern only a Java client are logged and ignored.
 """
 
 from __future__ import annotations
@@ -41,28 +41,30 @@ _PAIR = ("ssl.keystore.certificate.chain", "ssl.keystore.key")
 
 
 def tls_options(settings: Mapping[str, str]) -> dict[str, Any]:
-    """Return the ``ssl_*`` options for the settings; without settings the system's authorities are used.
+    """Return the ``ssl_*`` options for Java's settings of key stores and trust stores.
 
-    Raises ValueError, which names the setting, for invalid stores and stores of other kinds.
+    Raises ValueError, which names the option, for an invalid or unsupported store.
     """
     for store in ("truststore", "keystore"):
         kind = settings.get(f"ssl.{store}.type", "PEM").strip().upper()
-        if kind not in ("PEM", "PKCS12", "JKS"):  # the content decides: with JKS, Java also reads PKCS #12
-            raise ValueError(f"option 'kafka.ssl.{store}.type' must be PEM or PKCS12, not {kind}: convert the store")
+        # JKS is accepted, because Java also reads PKCS #12 stores with this type. The content is checked later.
+        if kind not in ("PEM", "PKCS12", "JKS"):
+            raise ValueError(f"option 'kafka.ssl.{store}.type' must be PEM or PKCS12, not {kind}; convert the store")
     for one, other in _EXCLUSIVE:
         if one in settings and other in settings:
             raise ValueError(f"options 'kafka.{one}' and 'kafka.{other}' exclude each other")
     given = [name for name in _PAIR if name in settings]
     if len(given) == 1:
         (missing,) = set(_PAIR) - set(given)
-        raise ValueError(f"option 'kafka.{missing}' is missing: 'kafka.{given[0]}' is given")
+        raise ValueError(f"option 'kafka.{missing}' is missing, although 'kafka.{given[0]}' is given")
     found: dict[str, Any] = {own: settings[name] for name, own in _OPTIONS.items() if settings.get(name)}
     called = {own: f"option 'kafka.{name}'" for name, own in _OPTIONS.items()}
     if "ssl.key.password" not in settings and "ssl.keystore.password" in settings:
-        found["ssl_password"] = settings["ssl.keystore.password"]  # a PKCS #12 store has only one password
+        # In a PKCS #12 store, the password of the store also protects the key.
+        found["ssl_password"] = settings["ssl.keystore.password"]
         called["ssl_password"] = "option 'kafka.ssl.keystore.password'"
     if "ssl_certfile" not in found and "ssl_certdata" not in found:
-        found.pop("ssl_password", None)  # it has no effect in Java
+        found.pop("ssl_password", None)  # without a certificate, Java ignores the password
     if "ssl_cafile" not in found:
         found.pop("ssl_ca_password", None)
     if settings.get("ssl.endpoint.identification.algorithm", "https").strip() == "":
@@ -81,11 +83,11 @@ _READ_APART = re.compile(
     r"|ssl\.(trust|key)store\..*|ssl\.endpoint\.identification\.algorithm"
 )
 _MAYBE_EMPTY = {"client.id", "client.rack", "group.id", "group.remote.assignor"}
-"""Settings that count as not set in Java if the text is empty."""
+"""Settings that Java considers unset if the text is empty."""
 _OF_MECHANISM = {"OAUTHBEARER": "sasl.oauthbearer.", "GSSAPI": "sasl.kerberos."}
-"""Prefixes of the settings that concern a single SASL mechanism."""
+"""Prefixes of the settings of a single SASL mechanism."""
 _NO_TEXT = ("tuple", "Serializer", "Deserializer", "Partitioner", "Context", "Provider", "Connect")
-"""Words in the types of options that cannot be set from a text."""
+"""Parts of the type names of options that cannot be set from text."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _KNOWN_PREFIXES = (PREFIX, "kafkaconsumer.cache.")
 _JAVA_SETTINGS = frozenset(
@@ -130,13 +132,13 @@ _OPTION_NAMES = """
 KEY = f"{PREFIX}ssl.keystore.key"
 """The only secret that Spark shows by default: its name contains neither "password", "secret", "token" nor "url"."""
 _mentioned: set[str] = set()
-"""Ignored settings that this process has already logged."""
+"""Ignored options that this process has already logged."""
 
 
 def kafka_settings(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the ``kafka.*`` options without their prefix, with variables of Java's config providers replaced.
+    """Return the settings by name in lower case, with variables of config providers replaced.
 
-    Raises ValueError for a variable that cannot be read.
+    Raises ValueError for a variable that cannot be resolved.
     """
     return with_variables(
         {name[len(PREFIX) :].lower(): value for name, value in options.items() if name.lower().startswith(PREFIX)}
@@ -144,9 +146,9 @@ def kafka_settings(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def mention_unknown(options: Mapping[str, str]) -> None:
-    """Warn once in this process about each unknown, possibly misspelt option.
+    """Log a warning for each unknown option, once per process.
 
-    Unknown options are not refused, because Spark's connector silently ignores them.
+    Unknown options raise no error, because Spark's connector ignores them silently.
     """
     for given in options:
         name = given.lower()
@@ -155,27 +157,27 @@ def mention_unknown(options: Mapping[str, str]) -> None:
 
 
 def mention_key(options: Mapping[str, str]) -> None:
-    """Warn once in this process about a private key that is an option, unless a config provider reads it."""
+    """Log a warning, once per process, for a private key in an option, unless a config provider supplies the key."""
     if "${" in options.get(KEY, "${") or KEY in _mentioned:
         return
     _mentioned.add(KEY)
     _log.warning(
-        "option '%s': Spark shows it in its UI, the UI's REST answers and event logs. Call "
-        "aiokafka_lead.spark.register(spark) first, which makes Spark hide it; or have a config provider read it "
-        "('${env:NAME}' with kafka.config.providers), or name a file by kafka.ssl.keystore.location",
+        "option '%s' is visible in Spark's UI, REST API and event logs. To hide it, call "
+        "aiokafka_lead.spark.register(spark) first. Alternatively, read the key with a config provider "
+        "('${env:NAME}' with kafka.config.providers), or from a file with kafka.ssl.keystore.location",
         KEY,
     )
 
 
 def refuse_owned(options: Mapping[str, str], owned: Mapping[str, str]) -> None:
-    """Raise ValueError for a ``kafka.*`` setting that the source or sink controls; ``owned`` maps each to a reason."""
+    """Raise ValueError for a setting that the source or sink controls. ``owned`` maps these settings to reasons."""
     for name in kafka_settings(options):
         if name in owned:
             raise ValueError(f"option '{PREFIX}{name}' is not supported: {owned[name]}")
 
 
 def bootstrap_servers(options: Mapping[str, str]) -> str:
-    """Return the bootstrap servers; raise ValueError if there are none."""
+    """Return the bootstrap servers. Raises ValueError if there are none."""
     servers = kafka_settings(options).get(BOOTSTRAP, "").strip()
     if not servers:
         raise ValueError("option 'kafka.bootstrap.servers' must be specified")
@@ -183,9 +185,9 @@ def bootstrap_servers(options: Mapping[str, str]) -> str:
 
 
 def client_options(options: Mapping[str, str], config: type[ClientConfig]) -> dict[str, Any]:
-    """Return keyword arguments for a client with this kind of configuration, without the bootstrap servers.
+    """Return the keyword arguments for a client with this configuration class, without ``bootstrap_servers``.
 
-    Raises ValueError for a value of the wrong type; the client's constructor checks the rest.
+    Raises ValueError for a value of the wrong type. The client's constructor makes all other checks.
     """
     settings = {
         name: text for name, text in kafka_settings(options).items() if text.strip() or name not in _MAYBE_EMPTY
@@ -197,8 +199,9 @@ def client_options(options: Mapping[str, str], config: type[ClientConfig]) -> di
     for name, text in settings.items():
         own = name.replace(".", "_")
         convert = _converter(own, types.get(own))
-        if convert is not None and "_" in name:  # it would be read here, but not by the planner
-            raise ValueError(f"option '{PREFIX}{name}': write {PREFIX}{own.replace('_', '.')}")
+        # Other code looks up settings by their names with dots, so it would miss this spelling.
+        if convert is not None and "_" in name:
+            raise ValueError(f"option '{PREFIX}{name}' must be written as '{PREFIX}{own.replace('_', '.')}'")
         if convert is not None:
             found[own] = convert(f"{PREFIX}{name}", type(text)(text.strip()))
         elif not _READ_APART.fullmatch(name):
@@ -208,7 +211,7 @@ def client_options(options: Mapping[str, str], config: type[ClientConfig]) -> di
         found["compression_level"] = _number(int)(f"{PREFIX}{level}", settings[level].strip())
     if found.get("security_protocol", "").startswith("SASL_"):
         login = login_options(settings, found)
-        if "sasl_oauth_token_provider" in login:  # Java's handler ignores these settings, too
+        if "sasl_oauth_token_provider" in login:  # the callback handler, as in Java, does not use these settings
             found = {name: value for name, value in found.items() if name not in FLAT_OPTIONS}
         found.update(login)
     if found.get("security_protocol", "").endswith("SSL"):
@@ -218,7 +221,7 @@ def client_options(options: Mapping[str, str], config: type[ClientConfig]) -> di
 
 
 def _idle_prefixes(settings: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the prefixes of settings that have no effect in Java, whatever their values."""
+    """Return prefixes of settings that Java ignores with this security protocol and SASL mechanism."""
     if not settings.get("security.protocol", "").strip().upper().startswith("SASL_"):
         return ("sasl.mechanism", *_OF_MECHANISM.values())
     mechanism = settings.get("sasl.mechanism", "GSSAPI").strip().upper()
@@ -226,7 +229,7 @@ def _idle_prefixes(settings: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _adjust(found: dict[str, Any], config: type[ClientConfig]) -> None:
-    """Convert values that only Java accepts to values with the same meaning here."""
+    """Replace values that only Java accepts with equivalent values of this client."""
     for name, most in [*found.items()]:
         least = name.replace("_max_ms", "_ms")
         if least != name and found.get(least, config.__dataclass_fields__[least].default) > most:
@@ -236,9 +239,9 @@ def _adjust(found: dict[str, Any], config: type[ClientConfig]) -> None:
 
 
 def configuration(options: Mapping[str, str], config: type[C], given: dict[str, Any]) -> C:
-    """Return a client's configuration from ``given``, the result of `client_options` for these options.
+    """Return the configuration of a client. ``given`` is the result of `client_options` for these options.
 
-    Raises ValueError, which names settings as the user wrote them.
+    Raises ValueError, which names the options as the user wrote them.
     """
     try:
         return config.from_options(bootstrap_servers(options), given)
@@ -247,7 +250,7 @@ def configuration(options: Mapping[str, str], config: type[C], given: dict[str, 
 
 
 def _as_written(message: str, config: type[ClientConfig], given: Mapping[str, Any]) -> str:
-    """Return the message with settings in place of this client's option names; quoted texts stay unchanged."""
+    """Replace this client's option names in a message with the names of Spark options, except in quoted texts."""
     names = {name: PREFIX + name.replace("_", ".") for name in (*config.__dataclass_fields__, "sasl_*")}
     names["compression_level"] = PREFIX + _level_name(given)
     known = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
@@ -260,7 +263,7 @@ def _level_name(given: Mapping[str, Any]) -> str:
 
 
 def _converter(own: str, kind: str | None) -> Callable[[str, str], Any] | None:
-    """Return a converter from text to the option's value; None if it cannot be set from a text."""
+    """Return a function from name and text to the option's value; None if it cannot be set from text."""
     if kind is None or any(word in kind for word in _NO_TEXT):
         return None
     if own == "acks":
@@ -279,7 +282,7 @@ def _converter(own: str, kind: str | None) -> Callable[[str, str], Any] | None:
 def _number(kind: Callable[[str], float]) -> Callable[[str, str], float]:
     def convert(name: str, text: str) -> float:
         try:
-            if "_" in text or not text.isascii():  # number notations of Python only
+            if "_" in text or not text.isascii():  # Python would accept 1_000 and non-ASCII digits, Java does not
                 raise ValueError
             return kind(text)
         except ValueError:
@@ -289,7 +292,7 @@ def _number(kind: Callable[[str], float]) -> Callable[[str, str], float]:
 
 
 def truth(name: str, text: str) -> bool:
-    """Parse a boolean like Scala: "true" or "false" in any case; raise ValueError otherwise."""
+    """Parse ``true`` or ``false``, in upper or lower case like Scala. Raises ValueError for other texts."""
     word = text.lower()
     if word not in ("true", "false"):
         raise ValueError(f"option '{name}' must be true or false, not '{text}'")
@@ -297,13 +300,16 @@ def truth(name: str, text: str) -> bool:
 
 
 def boolean(options: Mapping[str, str], name: str, default: bool) -> bool:
-    """Return the option as a boolean."""
+    """Return the value of a boolean option, or the default if it is not set. Raises ValueError."""
     text = options.get(name)
     return default if text is None else truth(name, text)
 
 
 def integer(options: Mapping[str, str], name: str, low: int = -INT64_MAX - 1, high: int = INT64_MAX) -> int | None:
-    """Return the option as an integer from ``low`` to ``high``, parsed as in Scala, or None if not given."""
+    """Return the value of an integer option, parsed like in Scala, or None if it is not set.
+
+    Raises ValueError if it is not an integer from ``low`` to ``high``.
+    """
     text = options.get(name)
     if text is None:
         return None
@@ -316,7 +322,7 @@ def integer(options: Mapping[str, str], name: str, low: int = -INT64_MAX - 1, hi
 
 
 def _mention(name: str) -> None:
-    """Log once in this process that a setting has no effect: as a warning if Java has no setting of this name."""
+    """Log, once per process, that a setting is ignored: as a warning if Java has no such setting."""
     given = f"{PREFIX}{name}"
     if given in _mentioned:
         return
@@ -324,7 +330,7 @@ def _mention(name: str) -> None:
         _warn_of_unknown(given)
     else:
         _mentioned.add(given)
-        _log.info("%s means nothing to this client and is ignored", given)
+        _log.info("option '%s' concerns only Java clients and is ignored", given)
 
 
 def _warn_of_unknown(given: str) -> None:
@@ -332,13 +338,13 @@ def _warn_of_unknown(given: str) -> None:
     _mentioned.add(name)
     with_prefix = f"{PREFIX}{name}"
     alike = [with_prefix] if with_prefix in known else get_close_matches(name, known, 1, 0.8)
-    hint = f"; is '{known[alike[0]]}' meant?" if alike else ""
-    _log.warning("option '%s' is unknown and has no effect%s", given, hint)
+    hint = f"; did you mean '{known[alike[0]]}'?" if alike else ""
+    _log.warning("option '%s' is unknown and is ignored%s", given, hint)
 
 
 @cache
 def _known() -> dict[str, str]:
-    """Return the names of all options and settings, by name in lower case."""
+    """Return the names of all known options, by their names in lower case."""
     fields = (config.__dataclass_fields__ for config in (AdminConfig, ConsumerConfig, ProducerConfig))
     settings = _JAVA_SETTINGS.union(name.replace("_", ".") for names in fields for name in names)
     return {name.lower(): name for name in (*_OPTION_NAMES, *(f"{PREFIX}{name}" for name in settings))}

@@ -1,4 +1,4 @@
-"""Java's settings of a SASL login: JAAS lines and callback handlers."""
+"""Converts Java's settings of a SASL login, JAAS configurations and callback handlers, to options of this client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _ENTRY = re.compile(
     r"""//[^\n]*|/\*.*?\*/|(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"'][^\s;"]*))""", re.DOTALL
 )
-"""An option in a JAAS line, or a comment, as Java's StreamTokenizer finds them."""
+"""Matches an option of a JAAS configuration, or a comment, like Java's StreamTokenizer."""
 _ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
 _ESCAPED = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
 _MODULE = re.compile(r"\s*(?:[\w$]+\.)*(\w*LoginModule)\s")
@@ -45,19 +45,20 @@ _EQUIVALENT = {
     "OAuthBearerSaslClientCallbackHandler",
     "SaslClientCallbackHandler",
 }
-"""Java's handlers whose work this client does, from Kafka, Amazon MSK with IAM, and Google's Kafka."""
+"""Callback handlers of Kafka, Amazon MSK (IAM) and Google's Kafka that this client can replace."""
 _REGION = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com")
 _REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
 def login_options(settings: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options of a client that logs in as these settings of Java require.
+    """Return the ``sasl_*`` options for Java's settings.
 
-    ``given`` are the options made from other settings. Raises ValueError, which names the setting.
+    ``given`` are options that other settings were converted to. Raises ValueError, which names the option.
     """
     jaas = settings.get("sasl.jaas.config", "")
     by_token = given.get("sasl_mechanism") in ("OAUTHBEARER", "AWS_MSK_IAM")
-    # Of other mechanisms, this client does the work of any handler, or misses its user and password.
+    # With other mechanisms, a handler either has an equivalent in this client, or username and password are missing,
+    # which `_login` reports.
     handlers = {_class_name(settings, name) for name in _HANDLERS} if by_token else ()
     entries = _entries(jaas)
     if given.get("sasl_mechanism") == "AWS_MSK_IAM" or "IAMLoginModule" in jaas or _MSK in handlers:
@@ -70,15 +71,15 @@ def login_options(settings: Mapping[str, str], given: Mapping[str, Any]) -> dict
 
 
 def _class_name(settings: Mapping[str, str], name: str) -> str:
-    """Return the handler's class name without its package; raise ValueError if this client has no equivalent."""
+    """Return the class name of a callback handler without its package. Raises ValueError if there is no equivalent."""
     kind = settings.get(name, "").strip().rpartition(".")[2]
     if kind and kind not in _EQUIVALENT:
-        raise ValueError(f"option 'kafka.{name}': a Java class cannot run here, and there is no equivalent of {kind}")
+        raise ValueError(f"option 'kafka.{name}': {kind} is a Java class without an equivalent in this client")
     return kind
 
 
 def _entries(jaas: str) -> dict[str, str]:
-    """Parse the options in a JAAS line, with double, single or no quotes around values."""
+    """Return the options in a JAAS configuration. Values may be in double, single or no quotes."""
 
     def character(escape: re.Match[str]) -> str:
         text = escape[1]
@@ -87,12 +88,12 @@ def _entries(jaas: str) -> dict[str, str]:
     found = {
         key: _ESCAPE.sub(character, double or single) or bare for key, double, single, bare in _ENTRY.findall(jaas)
     }
-    found.pop("", None)  # comments
+    found.pop("", None)  # a comment matches without a name
     return hidden(found)
 
 
 def _login(jaas: str, entries: dict[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options in a JAAS line of Java's PlainLoginModule, ScramLoginModule or Krb5LoginModule."""
+    """Convert the JAAS options of PlainLoginModule, ScramLoginModule or Krb5LoginModule. Raises ValueError."""
     found: dict[str, Any]
     if "Krb5LoginModule" in jaas:
         if entries.get("useKeyTab") != "true":
@@ -103,9 +104,9 @@ def _login(jaas: str, entries: dict[str, str], given: Mapping[str, Any]) -> dict
         }
     module = _MODULE.match(jaas)
     if module is not None and module[1] not in ("PlainLoginModule", "ScramLoginModule") and "password" not in entries:
-        raise ValueError(f"option 'kafka.sasl.jaas.config': there is no equivalent of Java's {module[1]}")
+        raise ValueError(f"option 'kafka.sasl.jaas.config': {module[1]} has no equivalent in this client")
     if module is None or not {"username", "password"} <= entries.keys():
-        raise ValueError("option 'kafka.sasl.jaas.config' must name a LoginModule with username and password")
+        raise ValueError("option 'kafka.sasl.jaas.config' must contain a LoginModule with username and password")
     found = {"sasl_plain_username": entries["username"], "sasl_plain_password": entries["password"]}
     if entries.get("tokenauth") == "true":
         found["sasl_delegation_token"] = True
@@ -113,11 +114,14 @@ def _login(jaas: str, entries: dict[str, str], given: Mapping[str, Any]) -> dict
 
 
 def _oauth(entries: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options from a JAAS line of OAuthBearerLoginModule; separate settings win (KIP-768, KIP-342)."""
+    """Convert the JAAS options of OAuthBearerLoginModule (KIP-768, KIP-342). Raises ValueError.
+
+    Separate settings, which ``given`` contains, have precedence over JAAS options.
+    """
     if "sasl_oauthbearer_token_endpoint_url" not in given:
         raise ValueError(
-            "option 'kafka.sasl.oauthbearer.token.endpoint.url' is required for OAUTHBEARER, or a "
-            f"'kafka.{_HANDLERS[0]}' that ends with {_MSK} or {_GOOGLE}"
+            "OAUTHBEARER needs option 'kafka.sasl.oauthbearer.token.endpoint.url', or the class "
+            f"{_MSK} or {_GOOGLE} in option 'kafka.{_HANDLERS[0]}'"
         )
     found: dict[str, Any] = {own: entries[name] for name, own in _OAUTH.items() if name in entries and own not in given}
     extensions = {name.removeprefix(_EXTENSION): text for name, text in entries.items() if name.startswith(_EXTENSION)}
@@ -129,23 +133,29 @@ def _tokens(provider: object) -> dict[str, Any]:
 
 
 def _region(settings: Mapping[str, str], entries: Mapping[str, str]) -> str:
-    """Return the region of Amazon MSK. Raises ValueError, also for a choice of credentials."""
+    """Return the AWS region of the cluster.
+
+    Raises ValueError if it is unknown, or if a JAAS option selects credentials.
+    """
     for name in entries:
         if name.startswith("awsRole") or name == "awsProfileName":
             raise ValueError(
-                f"option 'kafka.sasl.jaas.config': {name} is not supported: set AWS_PROFILE in the environment of "
-                "driver and executors (a profile may name a role; its search needs botocore)"
+                f"option 'kafka.sasl.jaas.config': {name} is not supported; set AWS_PROFILE in the environment of the "
+                "driver and the executors instead (a profile that names a role needs botocore)"
             )
     found = _REGION.search(settings.get("bootstrap.servers", ""))
     region = found[1] if found else next(filter(None, map(os.environ.get, _REGION_VARIABLES)), "")
     if not region:
-        raise ValueError("no name in option 'kafka.bootstrap.servers' has MSK's region: set AWS_REGION everywhere")
+        raise ValueError(
+            "no host in option 'kafka.bootstrap.servers' contains the AWS region; set AWS_REGION in the environment of "
+            "the driver and the executors"
+        )
     return region
 
 
 @cache
 def _msk_iam(region: str) -> MskIam:
-    """Return the provider shared by all clients in this process, which keeps the credentials."""
+    """Return the token provider for a region. All clients of the process share it and its cached credentials."""
     from ..oidc import msk_iam
 
     return msk_iam(region)
@@ -159,5 +169,5 @@ def _google() -> Google:
 
 
 def _google_token() -> Any:
-    """Return a token. Credentials are searched for on first use, because the search may take seconds."""
+    """Return a token. The first call finds the credentials, which may take seconds."""
     return _google().token()

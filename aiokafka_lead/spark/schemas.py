@@ -1,9 +1,9 @@
-"""Keys and values in Avro as typed columns: the options for a schema registry, and the requests to it.
+"""Options of *typed columns*, whose keys or values are Avro and which have a Spark type instead of ``binary``.
 
-``schema.registry.url``, ``.user``, ``.password`` and ``.ssl.cafile`` give its address and the credentials; Spark hides
-the password when it shows options, and it may be a variable of Java's config providers. ``valueSchema`` and
-``keySchema`` make a column typed: ``latest``, the subject's latest version, or a schema's text. ``valueSubject`` and
-``keySubject`` name a subject other than ``TOPIC-value``.
+``valueSchema`` and ``keySchema`` make a column typed. Their value is the text of a schema, or ``latest`` for the latest
+version of the subject. ``valueSubject`` and ``keySubject`` name the subject (``TOPIC-value`` and ``TOPIC-key``). The
+schema registry is given by ``schema.registry.url``, ``schema.registry.user``, ``schema.registry.password`` and
+``schema.registry.ssl.cafile``. The password may be a variable of a config provider, and Spark redacts it.
 """
 
 from __future__ import annotations
@@ -32,32 +32,33 @@ _METADATA = "aiokafka_lead.avro"
 
 
 class Typed(NamedTuple):
-    """The definition of typed columns; sent to tasks."""
+    """Definition of the typed columns of a query, which Spark sends to tasks."""
 
     settings: dict[str, str]
-    """Options of the registry, and of config providers, whose variables tasks replace."""
+    """Options of the schema registry, and of config providers, with which each task resolves variables."""
     schemas: dict[str, str]
-    """``latest`` or a schema's text, by column: "key" or "value"."""
+    """``latest`` or the text of a schema, by column (``"key"`` or ``"value"``)."""
     subjects: dict[str, str]
+    """Subject, by column, if the options name one."""
 
     def __repr__(self) -> str:
         return f"Typed({self.settings[_URL]!r}, {self.schemas!r})"
 
     def subject(self, column: str, topic: str) -> str:
-        """Return the subject of a column's schemas."""
+        """Return the subject with the schemas of a column."""
         return self.subjects.get(column, f"{topic}-{column}")
 
 
 def typed_columns(options: Mapping[str, str]) -> Typed | None:
-    """Return the definition from the options, or None if no column is typed. Raises ValueError."""
+    """Return the definition in the options, or None if no column is typed. Raises ValueError."""
     given = {name.lower(): value for name, value in options.items()}
     schemas = {name: given[f"{name}schema"] for name in ("key", "value") if given.get(f"{name}schema")}
     if not schemas:
         return None
     if not given.get(_URL):
-        raise ValueError(f"option '{_URL}' must be specified for '{next(iter(schemas))}Schema'")
+        raise ValueError(f"option '{next(iter(schemas))}Schema' needs option '{_URL}'")
     if (_USER in given) != (_PASSWORD in given):
-        raise ValueError(f"options '{_USER}' and '{_PASSWORD}' go together")
+        raise ValueError(f"options '{_USER}' and '{_PASSWORD}' must be given together")
     subjects = {name: given[f"{name}subject"] for name in schemas if given.get(f"{name}subject")}
     settings = {name: given[name] for name in (_URL, _USER, _PASSWORD, _CAFILE) if name in given}
     providers = f"{PREFIX}config.providers"
@@ -66,14 +67,14 @@ def typed_columns(options: Mapping[str, str]) -> Typed | None:
 
 
 def registry_of(typed: Typed) -> SchemaRegistry:
-    """Return a registry that has requested nothing yet. Raises ValueError."""
+    """Return a new schema registry client. Raises ValueError for invalid options."""
     return _registry(with_variables(typed.settings))
 
 
 def registry_of_tasks(typed: Typed) -> SchemaRegistry:
-    """Return the registry with which this process's tasks read: the schema of an id is requested once for all tasks.
+    """Return the schema registry client that the reading tasks of this process share. Raises ValueError.
 
-    An id that was missing is requested again. Raises ValueError.
+    It requests the schema of an id once for all tasks. Each call makes it request ids again that were missing before.
     """
     registry = _shared(tuple(sorted(with_variables(typed.settings).items())))
     registry.forget_absent()
@@ -100,25 +101,28 @@ def _registry(settings: Mapping[str, str]) -> SchemaRegistry:
 
 
 async def resolved_at_once(typed: Typed, column: str, topic: str | None) -> Schema:
-    """Return the schema for reading a column; ``topic`` is the only topic read, or None. Raises ValueError."""
+    """Return the schema for reading a column.
+
+    ``topic`` is the topic of the query, or None if it may read several. Raises ValueError if the subject is unknown.
+    """
     from ..schema import Schema
 
     given = typed.schemas[column]
     if given != LATEST:
         return Schema(given)
     if topic is None and column not in typed.subjects:
-        raise ValueError(f"option '{column}Subject' must be specified, since more than one topic may be read")
+        raise ValueError(f"option '{column}Subject' is required, because the query may read more than one topic")
     return (await registry_of(typed).latest(typed.subject(column, topic or ""))).schema
 
 
 def typed_field(name: str, kind: DataType, schema: Schema) -> StructField:
-    """Return a column whose metadata carries the schema from the planner to tasks."""
+    """Return a typed column. Its metadata contains the schema, so that tasks read with the schema of the plan."""
     references = [[each.name, each.subject, each.version] for each in schema.references]
     return StructField(name, kind, metadata={_METADATA: json.dumps([schema.text, references, kind.json()])})
 
 
 def schema_of(field: StructField) -> Schema | None:
-    """Return the schema of a column made by `typed_field`; None for other columns, or if its type was changed."""
+    """Return the schema in the metadata of a column, or None if it is not typed, or its type was changed."""
     from ..schema import Schema, SchemaReference
 
     found = (field.metadata or {}).get(_METADATA)

@@ -1,4 +1,4 @@
-"""Hides secrets among options from ``repr``, because error collectors keep the variables of an error's frames."""
+"""Hides secret options from ``repr``, because error reporting tools record the local variables of stack frames."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _URL_WITH_LOGIN = re.compile(r"://[^/\s]*@")
 
 
 def hidden(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options, with texts that are likely secret as `Secret`; it is a ``str``, also for Spark."""
+    """Return the options, with values that are probably secret as `Secret`, a subclass of ``str``."""
     return {
         name: Secret(text) if _NAMES.search(name) or _URL_WITH_LOGIN.search(text) else text
         for name, text in options.items()

@@ -1,1 +1,1 @@
-"""Faults of ``doubt``, grouped by the part that permanently gives wrong answers, and the tested clients."""
+"""Faults for the benchmark ``doubt``, grouped by the server that permanently gives wrong answers, and the clients."""

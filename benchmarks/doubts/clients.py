@@ -1,10 +1,10 @@
-"""A client for ``doubt``, in a separate process, which reports the outcomes of its records on standard output.
+"""Runs a client for the benchmark ``doubt``, and reports the outcomes of its records on standard output.
 
 ``python -m benchmarks.doubts.clients CLIENT ROLE OPTIONS``: CLIENT is ``lead``, ``confluent`` or ``aiokafka``. ROLE is
-one of `ROLES`. OPTIONS is a JSON object of `Options`. Each line of output is a JSON object with the event (``what``)
-and its time (``at``, in seconds of `time.time`). For a record it also has the time at which the record was written
-(``written``, in seconds); the record's value is the same time in milliseconds. The program runs until it is killed, or
-until an error ends the client's loop. The last event is then ``ended``.
+one of `ROLES`. OPTIONS is a JSON object of `Options`. Each line of the output is a JSON object with an event (``what``)
+and its wall-clock time in seconds (``at``). For a record, it also has the time in seconds at which the record was
+written (``written``), which is also the value of the record, in milliseconds. The program runs until it is killed, or
+until an error ends the client's loop. In this case, the last event is ``ended``.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _MODULES = {
 }
 """Modules to import before anything is measured, by client."""
 _OF_LIBRDKAFKA = {"sasl_plain_username": "sasl.username", "sasl_plain_password": "sasl.password"}
-"""librdkafka's option names that are not this client's names with dots for underscores."""
+"""Options of librdkafka whose names are not this client's names with dots in place of underscores."""
 
 
 class Options(argparse.Namespace):
-    """Options of a program, with the names in ``load`` and ``reader``."""
+    """Options of the program, with the same names as in ``load`` and ``reader``."""
 
     bootstrap: str
     topic: str = "t"
@@ -47,7 +47,7 @@ class Options(argparse.Namespace):
     group: str = GROUP
     group_protocol: str | None = None
     partitions: tuple[int | None, ...] = (0,)
-    """Partitions that take the records in turn; None if the client chooses."""
+    """Partitions to which records are sent in turn; None if the client chooses the partition."""
     every_s: float = EVERY_S
     retry_backoff_ms: int = 100
     config: dict[str, Any] = {}  # noqa: RUF012
@@ -56,13 +56,13 @@ class Options(argparse.Namespace):
 
 
 def emit(what: str, **more: Any) -> None:
-    """Print one line, from any thread."""
+    """Print an event. Thread-safe."""
     sys.stdout.write(json.dumps({"what": what, "at": time.time(), **more}) + "\n")
     sys.stdout.flush()
 
 
 def value_of_now() -> bytes:
-    """Return a record's value, the current time in milliseconds."""
+    """Return the value of a record: the current time in milliseconds."""
     return NUMBER.pack(int(time.time() * 1000))
 
 
@@ -73,7 +73,7 @@ def note(value: bytes | None) -> None:
 
 
 def config_of(client: str, options: Options) -> dict[str, Any]:
-    """Return the configuration with the client's names."""
+    """Return the additional configuration with the option names of the client."""
     config = {"client_id": CLIENT_ID, **options.config}
     if client != "confluent":
         return config
@@ -84,7 +84,7 @@ def config_of(client: str, options: Options) -> dict[str, Any]:
 
 
 async def write(client: str, options: Options) -> None:
-    """Write records at intervals, even if earlier records are not acknowledged."""
+    """Write a record at each interval, even if earlier records are not acknowledged."""
     async with load.CLIENTS[client](options, **config_of(client, options)) as send:
         for partition in itertools.cycle(options.partitions):
             value = value_of_now()
@@ -107,9 +107,10 @@ async def read(client: str, options: Options) -> None:
 
 
 async def serve(client: str, options: Options) -> None:
-    """Read as a service: with `Consumer.run` of this client, or with the loop of ``read`` of another client.
+    """Read as a service: with `Consumer.run` of this client, or with the loop of ``read`` for other clients.
 
-    By default a refusal ends `run`, as it ends aiokafka's loop. This service continues, as confluent-kafka always does.
+    By default, a refusal ends `run`, as it ends aiokafka's loop. This service is configured to continue, as
+    confluent-kafka always does.
     """
     if client != "lead":
         await read(client, options)
@@ -193,7 +194,7 @@ _TRANSACTIONS = {
 
 
 async def share(client: str, options: Options) -> None:
-    """Take records as a member of a share group; the next poll accepts each record."""
+    """Take records as a member of a share group. Each poll accepts the records of the previous poll."""
     config = config_of(client, options)
     if client == "lead":
         from aiokafka_lead import ShareConsumer
@@ -228,8 +229,7 @@ ROLES: dict[str, Callable[[str, Options], Coroutine[Any, Any, None]]] = {
 
 
 async def obey(options: Options) -> None:
-    """Execute ``pause`` and ``resume`` from standard input. End this program when the input, and so the parent,
-    ends."""
+    """Execute the commands ``pause`` and ``resume`` from standard input. End the program when its parent has ended."""
     while word := (await asyncio.to_thread(sys.stdin.readline)).strip():
         if word == "pause":
             options.may_write.clear()
@@ -254,7 +254,7 @@ async def work(client: str, role: str, options: Options) -> None:
 
 
 def main() -> None:
-    """Run the role. Only other programs call this, so the command line has no help."""
+    """Run the role. The command line has no help, because only the benchmark calls it."""
     client, role, options = sys.argv[1:]
     asyncio.run(work(client, role, Options(**json.loads(options))))
 

@@ -1,4 +1,4 @@
-"""Faults of coordinators, and of the brokers that look them up."""
+"""Faults of group and transaction coordinators, and of brokers that look them up."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUICK_GROUPS = GroupOptions(consumer_heartbeat_interval_ms=500)
 
 
 def loading_for_ever(cluster: EmbeddedCluster) -> asyncio.Future[float]:
-    """Make the group's coordinator answer LOADING; at its first refusal another broker becomes the coordinator."""
+    """Let the group's coordinator return LOADING. After its first response, another broker becomes the coordinator."""
     return first_strike(
         cluster,
         GROUP_APIS,
@@ -34,7 +34,7 @@ def loading_for_ever(cluster: EmbeddedCluster) -> asyncio.Future[float]:
 
 
 async def loading_for_joiners(trial: Trial, protocol: str) -> Outcome:
-    """A group's coordinator never stops loading when a member joins, although another broker is now the coordinator."""
+    """A member joins, but the coordinator never stops loading, although another broker is the coordinator by now."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
     struck = loading_for_ever(cluster)
@@ -44,7 +44,7 @@ async def loading_for_joiners(trial: Trial, protocol: str) -> Outcome:
 
 
 async def loading_for_members(trial: Trial, protocol: str) -> Outcome:
-    """The coordinator of a working group never stops loading. Measures until the group commits offsets again."""
+    """The coordinator of a running group never stops loading. Measures until the group commits offsets again."""
     cluster = await trial.cluster(groups=QUICK_GROUPS)
     cluster.create_topic("t")
     async with feeding(cluster), AdminClient(cluster.bootstrap_servers) as admin:
@@ -59,7 +59,7 @@ async def loading_for_members(trial: Trial, protocol: str) -> Outcome:
 
 
 async def committed(admin: AdminClient, least: int, partitions: Sequence[int] = (0,), below: float = math.inf) -> float:
-    """Wait until the group has committed at least this offset of each partition; return the time."""
+    """Wait until the group has committed at least this offset in each partition. Return the time."""
     while True:
         found = {place.partition: at for place, at in (await admin.list_consumer_group_offsets(GROUP)).items()}
         if all((at := found.get(partition)) is not None and least <= at.offset < below for partition in partitions):
@@ -68,7 +68,7 @@ async def committed(admin: AdminClient, least: int, partitions: Sequence[int] = 
 
 
 async def loading_for_transactions(trial: Trial, *, at_start: bool) -> Outcome:
-    """A transactional id's coordinator never stops loading, although another broker is now the coordinator."""
+    """The coordinator of a transactional id never stops loading, although another broker is the coordinator by now."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
     program = None if at_start else await trial.program("transact", cluster.bootstrap_servers)
@@ -88,7 +88,7 @@ async def loading_for_transactions(trial: Trial, *, at_start: bool) -> Outcome:
 
 
 async def finds_no_coordinator(trial: Trial, role: str) -> Outcome:
-    """The first broker that the client asks never finds a coordinator, and is not the coordinator itself."""
+    """The first broker that receives FindCoordinator never finds a coordinator, and is not the coordinator itself."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
 
@@ -103,7 +103,7 @@ async def finds_no_coordinator(trial: Trial, role: str) -> Outcome:
 
 
 async def knows_no_brokers(trial: Trial) -> Outcome:
-    """The first of three brokers that the client asks for metadata always returns a list without brokers."""
+    """The first of three brokers that receives a Metadata request always returns an empty list of brokers."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
 

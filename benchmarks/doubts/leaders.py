@@ -1,4 +1,4 @@
-"""Faults of leaders, and of followers to which leaders redirect readers."""
+"""Faults of leaders, and of followers to which leaders redirect consumers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .clients import CLIENT_ID, GROUP
 from .trial import ABSENT, REFUSED_LOGIN, SASL, USERS, Outcome, Trial, before, feeding, first_strike
 
 NOTICED_S = 1.0
-"""Seconds until a leader notices that a follower has gone, if it does."""
+"""Seconds until a leader notices that a follower is gone, if it notices at all."""
 VALIDATES_S = 4.0
-"""Seconds within which a client validates its position after a leader's move, if it does at all."""
+"""Seconds within which a client validates its position after a leader move, if it validates at all."""
 FOR_EVER = 1_000_000
 
 
 async def preferred_replica(trial: Trial, how: str, *, noticed: bool) -> Outcome:
-    """The follower in the client's rack cannot be read any longer. The leader notices this if ``noticed``."""
+    """The follower in the client's rack can no longer be read. The leader notices this only if ``noticed`` is True."""
     cluster = await trial.cluster(2, racks=["a", "b"], sasl_users=USERS)
     cluster.create_topic("t", assignments=[[1, 2]])
     async with feeding(cluster, **SASL):
@@ -38,7 +38,7 @@ async def preferred_replica(trial: Trial, how: str, *, noticed: bool) -> Outcome
 
 
 async def asked_for_records(trial: Trial, api: str, code: int) -> Outcome:
-    """A leader refuses all requests of a reader or of a share group's member, although another broker now leads."""
+    """A leader refuses all requests of a consumer or share group member, although another broker is the leader now."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
     cluster.shares.configure(GROUP, {"share.auto.offset.reset": "earliest"})
@@ -52,7 +52,7 @@ async def asked_for_records(trial: Trial, api: str, code: int) -> Outcome:
 
 
 async def asked_for_offsets(trial: Trial, code: int) -> Outcome:
-    """A leader refuses a new reader's ListOffsets, although another broker now leads."""
+    """A leader refuses the ListOffsets request of a new consumer, although another broker is the leader now."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
     old = cluster.leader("t")
@@ -63,7 +63,7 @@ async def asked_for_offsets(trial: Trial, code: int) -> Outcome:
 
 
 async def asked_to_validate(trial: Trial, code: int) -> Outcome:
-    """After a move the new leader refuses to validate the position, but a third broker now leads (Fetch before 12)."""
+    """After a move, the new leader refuses to validate a position, but a third broker leads now (Fetch before 12)."""
     cluster = await trial.cluster(max_versions={"Fetch": 11})
     cluster.create_topic("t")
     _, second, third = cluster.replicas("t")
@@ -86,7 +86,7 @@ async def asked_to_validate(trial: Trial, code: int) -> Outcome:
 
 
 async def isolated(trial: Trial, code: int, *, knows: bool) -> Outcome:
-    """A leader cannot replicate. The other brokers have a new leader, which the old leader knows only if ``knows``."""
+    """A leader is isolated, and the other brokers have elected a new one, which it knows only if ``knows`` is True."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
     program = await trial.program("write", cluster.bootstrap_servers)

@@ -1,4 +1,4 @@
-"""Addresses that do not speak Kafka, and temporary refusals."""
+"""Faults of addresses that do not speak Kafka, and temporary refusals."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .trial import REFUSED_LOGIN, SASL, USERS, Outcome, Trial, before, feeding, 
 
 NAME = "kafka.test"
 HERE, ELSEWHERE = "127.0.0.1", "127.0.0.2"
-"""Two addresses of this machine: the brokers', and one without a broker."""
+"""Two addresses of this machine: the address of the brokers, and an address without a broker."""
 LATE_S = 2.0
-"""Seconds to wait for records that the client gives up late."""
+"""Seconds to wait for records that the client may still give up."""
 
 
 # --- the first address of a name -------------------------------------------------------------------------------------
@@ -39,14 +39,14 @@ async def _speaks_http(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
 
 
 class _Names:
-    """The addresses of `NAME`, in the order of resolution."""
+    """Addresses of the host name `NAME`, in the order in which they are resolved."""
 
     def __init__(self, folder: str) -> None:
         self._library = Path(folder, "names.so")
         self._addresses = Path(folder, "names")
 
     def compile(self) -> dict[str, str]:
-        """Return the environment in which programs resolve the name to these addresses."""
+        """Return environment variables with which programs resolve the name to these addresses."""
         source = Path(__file__).with_name("names.c")
         command = ["gcc", "-O2", "-shared", "-fPIC", "-o", str(self._library), str(source), "-ldl"]
         subprocess.run(command, check=True)
@@ -60,7 +60,7 @@ STRANGERS = {"is silent": _silent, "resets": _resets, "speaks HTTP": _speaks_htt
 
 
 async def first_address(trial: Trial, how: str, *, at_start: bool) -> Outcome:
-    """The first address of a broker's name accepts connections but does not speak Kafka; the second is the broker's."""
+    """The first address of a broker's name accepts connections, but does not speak Kafka. The second is the broker."""
     with tempfile.TemporaryDirectory() as folder:
         names = _Names(folder)
         trial.environment = await asyncio.to_thread(names.compile)
@@ -89,7 +89,7 @@ async def _restart(cluster: EmbeddedCluster, broker: int) -> None:
 
 
 async def login(trial: Trial, role: str) -> Outcome:
-    """A restarted broker refuses the client's login twice. The client should continue, and lose no record."""
+    """A restarted broker refuses the client's login twice. The client must continue without losing a record."""
     cluster = await trial.cluster(2, sasl_users=USERS)
     cluster.create_topic("t", assignments=[[2]])
     cluster.move_coordinator(GROUP, to=1)
@@ -107,7 +107,7 @@ async def login(trial: Trial, role: str) -> Outcome:
 
 
 async def service(trial: Trial, *refusals: tuple[str, int]) -> Outcome:
-    """Brokers refuse a service once. Measures until it has sent another heartbeat and handled a later record."""
+    """Brokers refuse one request of a service. Measures until it has sent a heartbeat and handled a later record."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
     async with feeding(cluster):

@@ -20,7 +20,7 @@ COUNTED = ("Produce", "Fetch", "Metadata", "FindCoordinator")
 
 
 def waits() -> list[Row]:
-    """Return the rows with seconds from a fault to the first progress after it."""
+    """Return the rows of the first table: seconds from a fault to the first progress after it."""
     return [*_of_leaders(), *_of_coordinators(), *_of_what_passes(), *_of_topics()]
 
 
@@ -93,7 +93,7 @@ def _of_topics() -> list[Row]:
 
 
 def rates() -> list[Row]:
-    """Return the rows with requests per second while every broker permanently refuses."""
+    """Return the rows of the second table: requests per second while every broker refuses."""
     return [
         *(
             Row(f"all brokers: {api} {code}", partial(refused, api=api, code=code, role=role))
@@ -110,7 +110,7 @@ def rates() -> list[Row]:
 
 
 async def refused(trial: Trial, api: str, code: int, role: str, group_protocol: str | None = None) -> Outcome:
-    """Measure a working client's requests per second while every broker refuses one kind of request."""
+    """Measure the requests per second of a running client while every broker refuses one kind of request."""
     cluster = await trial.cluster()
     cluster.create_topic("t")
     options = {"group_protocol": group_protocol, "every_s": 0.2}

@@ -1,4 +1,4 @@
-"""Topics that are deleted, or recreated with fewer partitions."""
+"""Faults of topics that are deleted, or recreated with fewer partitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GONE_S = 2.0
 AWAY_S = 1.0
 """Seconds from a topic's deletion to its creation."""
 OLD_RECORDS = 2_000
-"""Number of records in each partition before the deletion, more than the new log ever contains."""
+"""Number of records in each partition before the deletion, which is more than the new log ever contains."""
 KEYED = 20
 
 
@@ -44,7 +44,7 @@ async def deleted(trial: Trial, protocol: str) -> Outcome:
 
 @asynccontextmanager
 async def _made_again(cluster: EmbeddedCluster) -> AsyncIterator[float]:
-    """Recreate the topic with two instead of four partitions, and new records; yield the time."""
+    """Recreate the topic with two partitions instead of four, and with new records. Yield the time."""
     cluster.delete_topic("t")
     await asyncio.sleep(AWAY_S)
     cluster.create_topic("t", 2)
@@ -54,7 +54,7 @@ async def _made_again(cluster: EmbeddedCluster) -> AsyncIterator[float]:
 
 
 async def fewer_for_group(trial: Trial, protocol: str, *, commits: bool) -> Outcome:
-    """A group loses partitions. Measures until it has the remaining two, or has committed offsets of both."""
+    """A group loses partitions. Measures until it owns the remaining two, or has committed offsets of both."""
     cluster = await trial.cluster(groups=QUICK_GROUPS)
     cluster.create_topic("t", 4)
     async with Producer(cluster.bootstrap_servers) as producer:
@@ -80,7 +80,7 @@ async def fewer_for_group(trial: Trial, protocol: str, *, commits: bool) -> Outc
 
 
 async def fewer_for_writer(trial: Trial) -> Outcome:
-    """A producer is idle while partitions disappear. Measures until its next `KEYED` records with keys are stored."""
+    """Partitions disappear while a producer is idle. Measures until its next `KEYED` records with keys are written."""
     cluster = await trial.cluster()
     cluster.create_topic("t", 4)
     program = await trial.program("write", cluster.bootstrap_servers, partitions=(None,))

@@ -1,4 +1,4 @@
-"""A trial of one client with one fault: its programs, brokers, clock and outcome."""
+"""Trials of one client with one fault: their programs, brokers and outcomes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 PATIENCE_S = 60.0
 """Time limit in seconds for each step before the fault."""
 REFUSAL_MS = 10.0
-"""Delay of each refusal in milliseconds, because some clients retry at once and without limit."""
+"""Delay of each refusal in milliseconds, because some clients retry immediately and without a limit."""
 USERS = {"u": "p"}
 SASL: Mapping[str, Any] = {
     "security_protocol": "SASL_PLAINTEXT",
@@ -34,17 +34,17 @@ SASL: Mapping[str, Any] = {
 }
 REFUSED_LOGIN = 58
 _ERRORS_WITHIN = ("OffsetCommit", "OffsetFetch", "AddPartitionsToTxn")
-"""APIs whose responses, in some versions, have an error for each requested item only."""
+"""APIs whose responses in some versions have an error for each item, but no common error."""
 _WITHIN = {"after": True, "whole": False}
 
 
 class Outcome(NamedTuple):
-    """The outcome of a client."""
+    """Outcome of a client."""
 
     seconds: float | None
     """Seconds from the fault to the first progress after it, or None without progress."""
     instead: str = ""
-    """Text in the table if there was no progress."""
+    """Text for the table if there was no progress."""
 
     def __str__(self) -> str:
         return self.instead if self.seconds is None else f"{self.seconds:.2f}"
@@ -55,13 +55,13 @@ ABSENT = Outcome(None, "-")
 
 
 class Program:
-    """A process of `benchmarks.doubts.clients`."""
+    """Running process of `benchmarks.doubts.clients`."""
 
     def __init__(self, process: Process, role: str, log: IO[bytes]) -> None:
         self.process = process
         self._log = log
         self.progress = "acknowledged" if role in ("write", "transact") else "read"
-        """Kind of event that shows progress."""
+        """Event that shows progress."""
         self._events: list[dict[str, Any]] = []
         self._more = asyncio.Event()
 
@@ -78,12 +78,12 @@ class Program:
         more.set()
 
     def say(self, word: str) -> None:
-        """Tell a writer to ``pause`` or to ``resume``."""
+        """Send the command ``pause`` or ``resume``."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{word}\n".encode())
 
     def found(self, what: str, written_since: float = 0.0) -> list[dict[str, Any]]:
-        """Return the events of this kind. Of events about records, only those written since ``written_since`` count."""
+        """Return the events of a kind, without events of records that were written before ``written_since``."""
         return [
             each for each in self._events if each["what"] == what and each.get("written", math.inf) >= written_since
         ]
@@ -98,18 +98,18 @@ class Program:
         return found[number - 1]
 
     async def progressed(self, written_since: float = 0.0, number: int = 1) -> float:
-        """Wait until this many records written since then are read, or acknowledged; return the time."""
+        """Wait until this many records written since then are read or acknowledged. Return the time."""
         second: float = (await self.event(self.progress, written_since, number))["at"]
         return second
 
 
 class Trial:
-    """Resources of a trial, released at its end."""
+    """Trial of one client, which releases its resources at the end."""
 
     def __init__(self, client: str, bound_s: float) -> None:
         self.client = client
         self.environment: dict[str, str] = {}
-        """Additional environment variables of later programs."""
+        """Additional environment variables for programs."""
         self.bound_s = bound_s
         self._stack = AsyncExitStack()
         self._listening: list[asyncio.Task[None]] = []
@@ -122,7 +122,7 @@ class Trial:
         await asyncio.gather(*self._listening)
 
     async def cluster(self, brokers: int = 3, **options: Any) -> EmbeddedCluster:
-        """Start brokers that do not create topics automatically."""
+        """Start a cluster whose brokers do not create topics automatically."""
         return await self._stack.enter_async_context(EmbeddedCluster(brokers, auto_create_topics=False, **options))
 
     async def program(self, role: str, bootstrap: str, **options: Any) -> Program:
@@ -143,7 +143,7 @@ class Trial:
         return await self.until(program.progressed(since, number), program, since)
 
     async def until(self, reached: Coroutine[Any, Any, float], program: Program, since: float) -> Outcome:
-        """Wait until ``reached`` returns its time, the client's loop ends, or the time limit has passed."""
+        """Wait until ``reached`` returns a time, the client's loop ends, or the time limit has passed."""
         waiting = asyncio.create_task(reached)
         ended = asyncio.create_task(program.event("ended"))
         left = max(0.0, since + self.bound_s - time.time())
@@ -165,7 +165,7 @@ async def _kill(process: Process) -> None:
 
 
 class Row(NamedTuple):
-    """A row of the tables."""
+    """Row of a table."""
 
     what: str
     scenario: Callable[[Trial], Awaitable[Outcome]]
@@ -177,7 +177,7 @@ class Row(NamedTuple):
 async def feeding(
     cluster: EmbeddedCluster, partitions: Sequence[int] = (0,), topic: str = "t", **config: Any
 ) -> AsyncIterator[None]:
-    """Write a record to each of the partitions at intervals."""
+    """Write a record to each of these partitions at each interval, during a block."""
 
     async def write(producer: Producer[Any, Any]) -> None:
         while True:
@@ -197,10 +197,10 @@ async def feeding(
 def first_strike(
     cluster: EmbeddedCluster, apis: Sequence[str], then: Callable[[int], object] | None = None, **rule: Any
 ) -> asyncio.Future[float]:
-    """Add a rule for the tested client only; return a future with the time of the first refusal.
+    """Add a fault for the tested client only. Return a future of the time of the first refusal.
 
-    A rule without a broker applies to the first broker that gets a request, unless it has a ``count`` (None: all
-    requests at all brokers). ``then`` is called with that broker's id after the first refusal.
+    Without a broker, the fault applies to the first broker that receives a request, unless ``count`` is given (None for
+    all requests to all brokers). ``then`` is called with the id of this broker after the first refusal.
     """
     loop = asyncio.get_running_loop()
     struck: asyncio.Future[float] = loop.create_future()

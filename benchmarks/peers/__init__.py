@@ -1,4 +1,4 @@
-"""Programs that use franz-go and Apache Kafka's Java client in the same way as the benchmarks use this client."""
+"""Programs with franz-go and Apache Kafka's Java client, which do the same as the benchmarks with this client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 _HERE = Path(__file__).parent
 _GO_PROGRAMS = _HERE.parents[1] / ".cache"
 FOREIGN = {"franz-go": "go", "java": "mvn"}
-"""Name of each client's build program."""
+"""Build program of each client."""
 
 
 def available() -> list[str]:
@@ -20,26 +20,26 @@ def available() -> list[str]:
 
 
 def load_command(client: str) -> list[str]:
-    """Return the command of this client's load, after building it if necessary."""
+    """Return the command of a client's program for a steady load. Builds the program if necessary."""
     if client in FOREIGN:
         return _built(client, "load", ".", "JavaLoad")
     return [sys.executable, "-m", "benchmarks.load", client]
 
 
 def reader_command(client: str) -> list[str]:
-    """Return the command of this client's consumer, after building it if necessary."""
+    """Return the command of a client's consumer. Builds the program if necessary."""
     if client in FOREIGN:
         return _built(client, "read", "./read", "JavaRead")
     return [sys.executable, "-m", "benchmarks.reader", client]
 
 
 def transactions_command(client: str) -> list[str]:
-    """Return the command of this client's transactions, building it if necessary. Its source lists the arguments."""
+    """Return the command of a client's transactions. Builds the program, whose source lists the arguments."""
     return _built(client, "transactions", "./transactions", "JavaTransactions")
 
 
 def share_command(client: str) -> list[str]:
-    """Return the command of this client's share consumer, building it if necessary. Its source lists the arguments."""
+    """Return the command of a client's share consumer. Builds the program, whose source lists the arguments."""
     return _built(client, "share", "./share", "JavaShare")
 
 

@@ -1,1 +1,1 @@
-"""Shared parts of the benchmarks: a broker that is never the limit, a worker for each client, rounds, and reports."""
+"""Common parts of the benchmarks: a broker that is never the bottleneck, workers for each client, and reports."""

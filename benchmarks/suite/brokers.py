@@ -1,4 +1,4 @@
-"""Brokers to measure clients with."""
+"""Brokers with which clients are measured."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from .sink import SinkTopic
 
 @dataclass(frozen=True)
 class Brokers:
-    """An address to connect to, and a function that creates topics."""
+    """Address of brokers, and a function that creates topics."""
 
     name: str
     bootstrap: str
     topic: Callable[[SinkTopic], str]
-    """Creates a topic of this kind, and fills it if it has records; returns its name."""
+    """Function that creates a topic with these properties, fills it with records, and returns its name."""
     is_cold: bool = False
-    """True if the brokers have just been started, and are slow while their JVMs compile."""
+    """True if the brokers were just started, and are still slow because their JVMs compile code."""
 
 
 @contextmanager
 def sink() -> Iterator[Brokers]:
-    """Run the broker that is never the limit, in a separate process."""
+    """Run the broker that is never the bottleneck in a separate process."""
     process = subprocess.Popen([sys.executable, "-m", "benchmarks.suite.sink"], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -40,7 +40,7 @@ def sink() -> Iterator[Brokers]:
 
 @contextmanager
 def kafka(bootstrap: str | None, count: int = 3) -> Iterator[Brokers]:
-    """Use the Apache Kafka cluster at an address, or start a cluster with this number of brokers."""
+    """Use the Apache Kafka cluster at this address, or start a cluster with this number of brokers."""
     if bootstrap is not None:
         yield Brokers("kafka", bootstrap, _maker(bootstrap))
         return

@@ -1,4 +1,4 @@
-"""Round trips of a client's records, one by one or at a steady rate, and of a bare request as a lower bound."""
+"""Latencies of a client's records, one by one or at a steady rate, and of a bare request as a lower bound."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .workload import Workload
 
 WARM_UP = 200
 SAMPLES = 1000
-"""Maximum number of records per second, at a steady rate, whose acknowledgement is timed."""
+"""Maximum number of records per second whose latency is measured, at a steady rate."""
 WARMING = 0.2
-"""Share of the records at a steady rate that belongs to the warm-up."""
+"""Share of the records in the warm-up, at a steady rate."""
 TICK_S = 0.001
 VERSION = 9
 
 
 async def timed(action: Callable[[], Awaitable[None]], count: int) -> list[float]:
-    """Return the duration of each call in milliseconds, after `WARM_UP` calls that do not count."""
+    """Return the duration of each call in milliseconds. The first `WARM_UP` calls do not count."""
     for _ in range(WARM_UP):
         await action()
     took = []
@@ -44,8 +44,8 @@ async def paced(
 ) -> None:
     """Send records at the workload's rate, even if earlier records are not acknowledged.
 
-    Appends to ``took`` the milliseconds from when a record was due to its acknowledgement. The last are appended after
-    this function has returned, so the caller must wait for them. ``send`` takes a value and a callback for its
+    Appends the milliseconds from when a record was due to its acknowledgement to ``took``. The last items are appended
+    after this function has returned, so the caller must wait for them. ``send`` takes a value, and a callback for its
     acknowledgement. ``tick`` is called a thousand times per second.
     """
     content = values(work.size, DIFFERENT)
@@ -68,7 +68,7 @@ async def paced(
 
 
 async def bare(work: Workload) -> list[float]:
-    """Time the same, prepared request over a blocking socket to the only broker, or to the leader of partition 0."""
+    """Measure the round trip of the same prepared request over a blocking socket to the leader of partition 0."""
     from aiokafka_lead import AdminClient
 
     async with AdminClient(work.bootstrap) as admin:

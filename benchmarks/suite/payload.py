@@ -1,4 +1,4 @@
-"""Contents of records in every benchmark: JSON-like values, which compress like real JSON."""
+"""Contents of the records in all benchmarks: JSON-like values, which compress like real JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DIFFERENT = 1000
 
 @lru_cache
 def values(size: int, count: int) -> list[bytes]:
-    """Return different values of this size. They are cached, and must not be changed."""
+    """Return different values of this size. The list is cached, and must not be changed."""
     return [_value(size, number) for number in range(count)]
 
 
@@ -29,9 +29,9 @@ def _value(size: int, number: int) -> bytes:
 
 
 def records(work: Workload, count: int, anywhere: Any = None) -> Iterator[tuple[bytes, bytes | None, Any]]:
-    """Yield the value, key and partition of each record; ``anywhere`` lets the client choose the partition.
+    """Yield the value, key and partition of each record. ``anywhere`` stands for a partition that the client chooses.
 
-    The iteration itself takes almost no time compared with the measured work.
+    The iteration takes very little time compared with the measured work.
     """
     keys: Iterable[bytes | None] = repeat(None)
     if work.keyed:
@@ -49,7 +49,7 @@ async def send_all(
     count: int,
     anywhere: Any = None,
 ) -> None:
-    """Send ``count`` records one by one, and await deliveries half a window behind."""
+    """Send ``count`` records one by one. If a window of records is in flight, await the older half."""
     topic = work.topic
     behind: list[Awaitable[Any]] = []
     content = records(work, count, anywhere)

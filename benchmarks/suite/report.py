@@ -15,8 +15,7 @@ _WIDTH, _LEFT, _BAR = 760, 190, 17
 
 
 def cost_table(samples: Sequence[Sample], ours: str = "aiokafka_lead") -> str:
-    """Return client CPU and wall time for each case and contender, with the ratios of their medians to this
-    client's."""
+    """Return a table of the CPU and wall times by case and contender, with ratios of the medians to this client."""
     cpu, wall = spreads(samples, "cpu_us"), spreads(samples, "per_second", max)
     busy = spreads(samples, "machine_busy")
     rows: list[list[object]] = []
@@ -42,7 +41,7 @@ def _ratio(figure: Spread, own: Spread | None) -> str:
 
 
 def bars(title: str, unit: str, figures: Mapping[tuple[str, str], Spread]) -> str:
-    """Draw an SVG with a group for each case: a bar for each contender's median, and a line from best to worst."""
+    """Return an SVG with a group of bars for each case: the medians of contenders, with lines from best to worst."""
     cases = list(dict.fromkeys(case for case, _ in figures))
     colours = _colours(dict.fromkeys(contender for _, contender in figures))
     height = 60 + sum(24 + _BAR * sum(key[0] == case for key in figures) for case in cases)
@@ -75,6 +74,6 @@ def _number(value: float) -> str:
 
 
 def _colours(contenders: Iterable[str]) -> dict[str, str]:
-    """Return a colour for each contender; all variants of this client are green."""
+    """Return a color for each contender. All variants of this client are green."""
     ours, theirs = cycle(_OURS), cycle(_THEIRS)
     return {name: next(ours if name.startswith(("aiokafka_lead", "aiokafka-lead")) else theirs) for name in contenders}

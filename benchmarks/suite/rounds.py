@@ -1,4 +1,4 @@
-"""Runs the contenders of each case in turn within each round, so that a busy machine slows all of them."""
+"""Runs the contenders of each case in turn within each round, so a busy machine slows all of them equally."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _NAMES = {
 
 
 class Contender(NamedTuple):
-    """A client, with its method, event loop and other settings."""
+    """Client with its method, event loop and other settings."""
 
     client: str
     loop: str = "asyncio"
     pure: bool = False
     speed: float = 1.0
-    """Factor applied to this client's number of records, so that its turn does not take too long."""
+    """Factor for the number of records of a slow client, so its turn does not take too long."""
 
     @property
     def label(self) -> str:
@@ -64,31 +64,31 @@ PEERS = [
 
 
 class Case(NamedTuple):
-    """A measurement of several contenders."""
+    """Measurement of several contenders."""
 
     name: str
     contenders: Sequence[Contender]
     workload: Callable[[Contender, brokers.Brokers], Workload]
     warm_up: Sequence[Contender] = ()
-    """Contenders whose turns warm up cold brokers; empty for all contenders of the case."""
+    """Contenders that warm up brokers in the first round; empty for all contenders of the case."""
 
 
 class Sample(NamedTuple):
-    """One turn."""
+    """Result of one turn of a contender."""
 
     case: str
     contender: str
     figures: Any
-    """Figures by name, or a list of single records' latencies."""
+    """Figures by name, or a list of the latencies of single records."""
 
     def quantiles(self, *percents: float) -> Sample:
-        """Return the same turn with figures like ``p50`` instead of the list."""
+        """Return the same turn with figures such as ``p50`` in place of the list of latencies."""
         ordered = sorted(self.figures)
         return self._replace(figures={f"p{percent:g}": percentile(ordered, percent / 100) for percent in percents})
 
 
 def parser(name: str, doc: str | None) -> argparse.ArgumentParser:
-    """Create a parser with the options common to all comparisons."""
+    """Return an argument parser with the options that all comparisons have in common."""
     made = argparse.ArgumentParser(
         f"python -m benchmarks {name}", description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -104,7 +104,7 @@ def parser(name: str, doc: str | None) -> argparse.ArgumentParser:
 
 
 def places(options: argparse.Namespace) -> list[AbstractContextManager[brokers.Brokers]]:
-    """Return the brokers to measure against."""
+    """Return the brokers with which to measure."""
     made: list[AbstractContextManager[brokers.Brokers]] = []
     if options.on in ("sink", "both"):
         made.append(brokers.sink())
@@ -114,9 +114,9 @@ def places(options: argparse.Namespace) -> list[AbstractContextManager[brokers.B
 
 
 def play(cases: Iterable[Case], place: brokers.Brokers, options: argparse.Namespace) -> list[Sample]:
-    """Run all rounds of all cases, each in a new order. For cold brokers, an additional first round does not count.
+    """Run all rounds of all cases, each in a new order. With cold brokers, an additional first round does not count.
 
-    A contender that fails has no figures for this turn, and is named on standard error.
+    If a contender fails, it is named on standard error, and this turn has no figures.
     """
     samples = []
     warm = not place.is_cold
@@ -140,7 +140,7 @@ def play(cases: Iterable[Case], place: brokers.Brokers, options: argparse.Namesp
 
 
 def measure(workload: Workload) -> Any | None:
-    """Measure a turn in a separate process; return None if it fails."""
+    """Run a turn in a separate process, and return its figures, or None if it fails."""
     command = [sys.executable, "-m", "benchmarks.suite.worker", workload.to_json()]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), "."]))}
     try:
@@ -155,7 +155,7 @@ def measure(workload: Workload) -> Any | None:
 
 
 class Spread(NamedTuple):
-    """Best, median and worst value of a figure over the rounds."""
+    """Best, median and worst value of a figure in all rounds."""
 
     best: float
     middle: float
@@ -163,7 +163,7 @@ class Spread(NamedTuple):
 
 
 def spreads(samples: Iterable[Sample], figure: str, best: Callable[..., float] = min) -> dict[tuple[str, str], Spread]:
-    """Return spreads by case and contender."""
+    """Return the spread of a figure by case and contender."""
     found: dict[tuple[str, str], list[float]] = {}
     for sample in samples:
         found.setdefault((sample.case, sample.contender), []).append(sample.figures.get(figure, math.nan))
@@ -172,7 +172,7 @@ def spreads(samples: Iterable[Sample], figure: str, best: Callable[..., float] =
 
 
 def joined(options: argparse.Namespace, name: str, samples: Sequence[Sample]) -> list[Sample]:
-    """Return the samples; with ``--join``, append them to the saved samples."""
+    """Return the samples, or with ``--join`` the saved samples and these."""
     written = options.out / f"{name}.json"
     if not options.join or not written.exists():
         return list(samples)
@@ -180,7 +180,7 @@ def joined(options: argparse.Namespace, name: str, samples: Sequence[Sample]) ->
 
 
 def save(options: argparse.Namespace, name: str, samples: Sequence[Sample], pictures: Mapping[str, str]) -> None:
-    """Save samples as JSON, pictures as SVG."""
+    """Save samples as JSON, and pictures as SVG."""
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / f"{name}.json").write_text(json.dumps([sample._asdict() for sample in samples], indent=1))
     for kind, picture in pictures.items():

@@ -1,7 +1,7 @@
-"""Share groups: cost of records that are acquired and accepted without processing.
+"""Cost of records of a share group that are acquired and accepted without processing.
 
-``method``: ``implicit`` (the next poll accepts the records), ``explicit`` (a call acknowledges each record), and for
-this client ``async_for``, ``batches`` and ``run``. Every client takes at most 500 records at a time.
+``method`` is ``implicit`` (the next poll accepts the records), ``explicit`` (a call acknowledges each record), or for
+this client also ``async_for``, ``batches`` or ``run``. Every client takes at most 500 records at a time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WARM_UP = 0.1
 
 
 async def of_this_client(work: Workload) -> dict[str, Any]:
-    """Take records until all counted records are accepted."""
+    """Measure this client until all counted records are accepted."""
     mode: Any = "explicit" if work.method == "explicit" else "implicit"
     async with ShareConsumer(
         work.topic, bootstrap_servers=work.bootstrap, group_id=work.group, share_acknowledgement_mode=mode
@@ -162,7 +162,7 @@ async def of_another_language(client: str, work: Workload) -> dict[str, Any]:
 
 
 async def moves_of_this_client(work: Workload) -> list[float]:
-    """Return the wall-clock seconds of successive acknowledgements, for the workload's duration."""
+    """Return the wall-clock times of successive acknowledgements in seconds, for the duration of the workload."""
     taken: list[float] = []
     end = time.monotonic() + work.seconds
     async with ShareConsumer(
@@ -206,4 +206,4 @@ async def moves_of_another_language(client: str, work: Workload) -> list[float]:
 
 
 MOVED_AT_ONCE = 10
-"""Number of records taken at once while leaders move. It is small, so that the topic does not run out of records."""
+"""Number of records in a poll while leaders move. It is small, so the topic does not run out of records."""

@@ -1,7 +1,7 @@
-"""A broker that is never the limit: it acknowledges records without storing them, and serves fetches from memory.
+"""Broker that is never the bottleneck: it acknowledges records without storing them, and serves fetches from memory.
 
-``python -m benchmarks.suite.sink`` listens on a free port, which it prints. A topic's name gives its properties
-(`SinkTopic`), and every topic with a valid name exists. The log of a topic to read repeats one record batch.
+``python -m benchmarks.suite.sink`` listens on a free port, which it prints. The name of a topic contains its properties
+(`SinkTopic`), and every topic with a valid name exists. The log of a topic with records repeats one batch.
 """
 
 from __future__ import annotations
@@ -37,18 +37,17 @@ from .payload import values
 NODE = 1
 BATCH_SIZE = 16 * 1024
 MUTE = ".mute"
-"""Records written to a topic with this suffix are never acknowledged."""
+"""Suffix of topics whose records are never acknowledged."""
 SUPPORTED = {0: (0, 13), 1: (4, 17), 2: (1, 10), 3: (0, 13), 18: (0, 4), 22: (0, 5)}
-"""Versions by API key: Produce, Fetch, ListOffsets, Metadata, ApiVersions, InitProducerId."""
+"""Supported versions of Produce, Fetch, ListOffsets, Metadata, ApiVersions and InitProducerId, by API key."""
 
 
 class SinkTopic(NamedTuple):
-    """Properties encoded in a topic's name: ``sink-6`` is written to, ``sink-6-1000000-100-lz4`` has records to
-    read."""
+    """Properties in the name of a topic: ``sink-6`` is for writing, and ``sink-6-1000000-100-lz4`` for reading."""
 
     partitions: int
     records: int = 0
-    """Number of records in each partition."""
+    """Number of records in each partition; 0 in a topic for writing."""
     size: int = 100
     compression: str = "none"
     replicas: int = 1
@@ -56,13 +55,13 @@ class SinkTopic(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the topic's name, for `parse`."""
+        """Return the name of a topic with these properties."""
         content = f"-{self.records}-{self.size}-{self.compression}" if self.records else ""
         return f"sink-{self.partitions}{content}"
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """Parse a name; return None for topics of other kinds. Any suffix may follow after a dot."""
+        """Return the properties in a name, or None for other topics. Any suffix may follow after a dot."""
         match = re.fullmatch(r"sink-(\d+)(?:-(\d+)-(\d+)-(\w+))?(?:\..*)?", name)
         if match is None:
             return None
@@ -71,7 +70,7 @@ class SinkTopic(NamedTuple):
 
 
 class Log:
-    """Log of each partition of a topic, which repeats one batch."""
+    """Log of a partition, which repeats one batch."""
 
     def __init__(self, topic: SinkTopic) -> None:
         self.end = topic.records
@@ -81,7 +80,7 @@ class Log:
         self._batch = bytes(builder.build())
 
     def read(self, offset: int, max_bytes: int) -> Buffer:
-        """Return at least one whole batch, beginning with the batch that contains ``offset``."""
+        """Return at least one complete batch, beginning with the batch that contains ``offset``."""
         first = offset // self._per_batch
         last = min(first + max(1, max_bytes // len(self._batch)), -(-self.end // self._per_batch))
         chunk = bytearray(self._batch * (last - first))
@@ -91,7 +90,7 @@ class Log:
 
 
 class Sink:
-    """Answers requests. Its only state is the next offset of each partition that was written to."""
+    """Answers requests. Its only state is the next offset for written records."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -102,7 +101,7 @@ class Sink:
         self._producers = 0
 
     def topic(self, name: str) -> SinkTopic | None:
-        """Return the topic with this name, and store it."""
+        """Return the properties of a topic, from a cache."""
         found = self.topics.get(name) or SinkTopic.parse(name)
         if found is not None and name not in self.topics:
             self.topics[name] = found
@@ -110,7 +109,7 @@ class Sink:
         return found
 
     def answer(self, frame: RequestFrame) -> tuple[Any, float]:
-        """Return the response, or None if the request has no response, and its delay in milliseconds."""
+        """Return the response, or None if there is no response, and its delay in milliseconds."""
         match frame.api_key:
             case 0:
                 return self._produce(frame.request, frame.version), 0.0
@@ -218,12 +217,12 @@ class Sink:
 
 
 def topic_id(name: str) -> uuid.UUID:
-    """Return a topic's id, the same in every run."""
+    """Return the id of a topic, which is the same in every run."""
     return uuid.uuid5(uuid.NAMESPACE_OID, name)
 
 
 class Session(asyncio.BufferedProtocol):
-    """A client's connection. A fetch without records delays the requests after it, as with a real broker."""
+    """Connection of a client. As in a real broker, a fetch without records delays the requests after it."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink

@@ -1,4 +1,4 @@
-"""Successive transactions: their rate, the time of a commit, and the cost of a record."""
+"""Rate of successive transactions, time of a commit, and cost of a record."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WARM_UP = 0.1
 
 
 def new_id() -> str:
-    """Return a new transactional id, so that a turn does not have to end another turn's open transaction."""
+    """Return a new transactional id, so a turn need not wait for the open transaction of another turn."""
     return f"benchmark-{uuid.uuid4().hex}"
 
 
@@ -35,9 +35,9 @@ async def back_to_back(
     commit: Callable[[], Awaitable[object]],
     settle: Callable[[], Awaitable[object]] = anyio.lowlevel.checkpoint,
 ) -> dict[str, Any]:
-    """Return figures of a producer's transactions, with the workload's number of records in each.
+    """Return the figures of a producer's transactions, with the number of records in the workload.
 
-    ``send`` takes the arguments of `Producer.send`. ``begin`` may return a replacement for it within one transaction.
+    ``send`` takes the arguments of `Producer.send`. ``begin`` may return a replacement of ``send`` for one transaction.
     The figures ``p50`` and ``p99`` are milliseconds of ``commit``, which also waits for the records. ``settle`` waits
     for commits that are pending at the end.
     """
@@ -67,7 +67,7 @@ async def back_to_back(
 
 
 async def of_another_language(client: str, work: Workload) -> dict[str, Any]:
-    """Return the same figures of a client that runs in a separate process."""
+    """Return the same figures for a client that runs in a separate process."""
     count = max(1, work.records // work.transaction)
     numbers = [work.partitions, work.transaction, work.size, LINGER_MS, max(1, round(count * WARM_UP)), count]
     command = [*transactions_command(client), work.bootstrap, work.topic, *map(str, numbers)]

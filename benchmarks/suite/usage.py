@@ -11,16 +11,16 @@ from typing import Any, Self
 
 
 class Meter:
-    """Measures a ``with`` block: CPU time of the process (user and system, all threads), wall time, and idle cores."""
+    """Measures a ``with`` block: CPU time of all threads (user and system), wall time, and load of the machine."""
 
     def __init__(self, records: int, *, ticks: bool = False) -> None:
-        """``ticks``: also measure the pauses of asyncio's event loop."""
+        """Create a meter. With ``ticks``, it also measures pauses of asyncio's event loop."""
         self.records = records
         self._ticks = Ticks() if ticks else None
         self.cpu_s = 0.0
         self.wall_s = 0.0
         self.machine_busy = 0.0
-        """Share of all cores' time in use during the block. Near 1, the machine was the limit."""
+        """Share of the time of all cores that was in use. If it is near 1, the machine was the bottleneck."""
 
     def __enter__(self) -> Self:
         if self._ticks is not None:
@@ -53,9 +53,9 @@ class Meter:
 
 
 class Ticks:
-    """Reads the clock once in each turn of asyncio's event loop.
+    """Reads a clock in each iteration of asyncio's event loop.
 
-    The clock is the CPU time of the loop's thread, so that other load on the machine does not lengthen a turn.
+    The clock is the CPU time of the thread, so other programs on the machine have no effect.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Ticks:
         self._last_s = 0.0
 
     def start(self) -> None:
-        """Tick until ``running`` is False."""
+        """Read the clock in each iteration until ``running`` is False."""
         self.running = True
         self._last_s = time.thread_time()
         asyncio.get_running_loop().call_soon(self._tick)
@@ -89,7 +89,7 @@ def _cpu_s() -> float:
 
 
 def _machine_times() -> tuple[float, float]:
-    """Return busy and total ticks of all cores since boot; zeros if the system does not report them."""
+    """Return the busy and total times of all cores since boot in ticks, or zeros if the system does not report them."""
     try:
         with open("/proc/stat") as file:
             ticks = [int(part) for part in file.readline().split()[1:9]]

@@ -1,4 +1,4 @@
-"""A measurement in a separate process: ``python -m benchmarks.suite.worker WORKLOAD`` prints figures as JSON."""
+"""Runs a measurement in a separate process: ``python -m benchmarks.suite.worker WORKLOAD`` prints figures as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "aiokafka_lead"
 
 
 def hide_compiled_modules() -> None:
-    """Make imports of this client ignore compiled modules."""
+    """Let imports of this client ignore compiled modules."""
     sources_only = FileFinder.path_hook((SourceFileLoader, SOURCE_SUFFIXES))
 
     def hook(path: str) -> Any:
@@ -30,7 +30,7 @@ def hide_compiled_modules() -> None:
 
 
 async def perform(work: Workload) -> Any:
-    """Run the workload's kind of work."""
+    """Run the coroutine for the work of the workload."""
     module = "latency" if work.client == "bare" else f"clients.{work.client}"
     action = "bare" if work.client == "bare" else work.work
     coroutine: Awaitable[Any] = getattr(importlib.import_module(f"benchmarks.suite.{module}"), action)(work)
@@ -38,7 +38,7 @@ async def perform(work: Workload) -> Any:
 
 
 def run(work: Workload) -> Any:
-    """Perform the workload on its event loop."""
+    """Run the workload on its event loop."""
     if work.loop == "trio":
         import trio
 

@@ -1,4 +1,4 @@
-"""A worker's task, passed to its process as JSON."""
+"""Task of a worker, which is passed to its process as JSON."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Self
 
 LINGER_MS = 5
 WINDOW = 100_000
-"""Maximum number of records in flight if deliveries are awaited; beyond it, the older half is awaited.
+"""Maximum number of records in flight if deliveries are awaited. At this number, the older half is awaited.
 
-It equals the number of records that confluent-kafka buffers, whose callbacks need no wait.
+It equals the number of records that confluent-kafka buffers.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A measurement of a client. Each kind of work uses some of the fields."""
+    """Measurement of a client. Each kind of work uses some of the fields."""
 
     work: str
     """``produce``, ``consume``, ``latency``, ``steady``, ``transactions``, ``share``, ``share_moves``, ``idle`` or
     ``buffered``."""
     client: str
-    """A module of `benchmarks.suite.clients`."""
+    """Module of `benchmarks.suite.clients`."""
     bootstrap: str
     topic: str
     method: str = "send"
-    """The client's method; see the client's module."""
+    """Method of the client. The docstring of its module lists the methods."""
     loop: str = "asyncio"
     """``asyncio``, ``uvloop`` or ``trio``."""
     pure: bool = False
@@ -38,20 +38,20 @@ class Workload:
     acks: str = "all"
     partitions: int = 6
     spread: bool = False
-    """True to send `run` records to each partition in turn; False to let the client choose."""
+    """True to send records to the partitions in turn, `run` records to each; False to let the client choose."""
     run: int = 20
     transaction: int = 1
     """Number of records in each transaction."""
     group: str = ""
-    """The share group that takes records."""
+    """Share group that takes records."""
     seconds: float = 0.0
     """Duration in seconds, if the number of records does not determine it."""
     rate: int = 0
-    """Records a second, for a steady rate."""
+    """Records per second, for a steady rate."""
     clients: int = 1
     """Number of clients in the process."""
     ticks: bool = False
-    """True to measure the event loop's pauses, which costs CPU."""
+    """True to measure pauses of the event loop, which takes CPU time."""
 
     def to_json(self) -> str:
         """Return the workload as JSON, for a worker's command line."""

@@ -1,12 +1,12 @@
-"""Sends events while every leader moves, and a broker dies and returns at another address. No event is lost.
+"""Sends events while all leaders move, and a broker dies and returns at another address. No event is lost.
 
-    make demo # an embedded cluster of three brokers python -m examples.demo --bootstrap HOST:PORT # a real cluster
-    (moves leaders; kill brokers yourself)
+    make demo                                        # an embedded cluster of three brokers
+    python -m examples.demo --bootstrap HOST:PORT    # a real cluster: moves leaders; kill brokers yourself
 
-Two loads run side by side: this client with its defaults, and with ``leader_hint_policy="off"``, so that it finds moved
-leaders through a metadata refresh, like clients without KIP-951. Every event contains its number and the time at which
-it was sent. An auditor consumes the events, and measures their latencies. The exit status is 0 only if every event of
-both loads was acknowledged and consumed exactly once. Needs the ``demo`` extra.
+Two loads run at the same time: this client with its defaults, and with ``leader_hint_policy="off"``. The second load
+finds moved leaders with a metadata refresh, like clients without KIP-951. Every event contains its number and the time
+at which it was sent. An auditor consumes the events, and measures their latencies. The exit status is 0 only if every
+event of both loads was acknowledged and consumed exactly once. Needs the ``demo`` extra.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ async def run(options: argparse.Namespace) -> bool:
             for label, topic, hints in zip(("with hints", "hints off"), topics, HINTS, strict=True)
         ]
         screen = Screen(Console(highlight=False), trouble, loads, options.seconds)
-        gc.freeze()  # a full collection of all imported objects would be a noticeable pause
+        gc.freeze()  # otherwise a full garbage collection of all imported objects causes a noticeable pause
         async with anyio.create_task_group() as shown:
             shown.start_soon(screen.show)
             async with anyio.create_task_group() as tasks:
@@ -67,9 +67,9 @@ def main() -> None:
         "examples.demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--bootstrap", help="HOST:PORT of a real cluster; default: an embedded one")
-    parser.add_argument("--seconds", type=float, default=15)
-    parser.add_argument("--rate", type=float, default=500, help="events a second of each load")
-    parser.add_argument("--partitions", type=int, default=30, help="of each load's topic")
+    parser.add_argument("--seconds", type=float, default=15, help="duration")
+    parser.add_argument("--rate", type=float, default=500, help="events per second of each load")
+    parser.add_argument("--partitions", type=int, default=30, help="number of partitions of each load's topic")
     parser.add_argument("--backend", choices=["asyncio", "trio"], default="asyncio")
     options = parser.parse_args()
     logging.getLogger("aiokafka_lead").addHandler(logging.NullHandler())  # the screen shows dead brokers
@@ -77,7 +77,7 @@ def main() -> None:
     try:
         if anyio.run(run, options, backend=options.backend):
             status = 0
-    except* KeyboardInterrupt:  # trio raises it in a group
+    except* KeyboardInterrupt:  # trio raises it in an exception group
         status = 130
     sys.exit(status)
 

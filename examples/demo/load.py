@@ -18,9 +18,9 @@ EVENT = struct.Struct(">Qd")
 """An event's number, and the time of its send (monotonic seconds of this process)."""
 PADDING = bytes(84)
 SLICE_S = 0.25
-"""Seconds drawn as one bar."""
+"""Seconds that one bar stands for."""
 CATCH_UP_S = 0.1
-"""A load that is behind by more seconds skips events, since a slow machine could never catch up."""
+"""Seconds by which a load may be late. After that it skips events, since a slow machine could never catch up."""
 PATIENCE_S = 20
 """Seconds without events after which missing events count as lost."""
 
@@ -33,7 +33,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 @dataclass
 class Waits:
-    """Latencies of events, in ms, by phase of the cluster and by slice of time."""
+    """Latencies of events in ms, by phase of the cluster and by slice of time."""
 
     by_phase: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     by_slice: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))

@@ -57,8 +57,8 @@ class EmbeddedTrouble:
     def __init__(self, cluster: EmbeddedCluster, topics: Sequence[str], partitions: int) -> None:
         self.bootstrap_servers = cluster.bootstrap_servers
         self.about = (
-            f"3 brokers in this process, whose Metadata answers take {METADATA_DELAY_MS} ms, "
-            "as KIP-951 found of brokers under load."
+            f"3 brokers in this process, which answer Metadata requests after {METADATA_DELAY_MS} ms, "
+            "as KIP-951 measured for brokers under load."
         )
         self.phase = QUIET
         self.latest = "nothing yet"
@@ -123,7 +123,7 @@ class RealTrouble:
 
     def __init__(self, admin: AdminClient, bootstrap_servers: str, topics: Sequence[str], partitions: int) -> None:
         self.bootstrap_servers = bootstrap_servers
-        self.about = f"The cluster at {bootstrap_servers}. Its brokers are yours to kill."
+        self.about = f"The cluster at {bootstrap_servers}. Kill its brokers yourself."
         self.phase = QUIET
         self.latest = "nothing yet"
         self.moves = 0

@@ -113,7 +113,7 @@ async def kill_now_and_then(job: StreamingJob, times: int, stage: Stage) -> None
         await job.has_committed(1)
         await asyncio.sleep(0.15 * number)
         await job.kill()
-        stage.note(f"driver killed after {job.committed()} micro-batches, starts again")
+        stage.note(f"driver killed after {job.committed()} micro-batches, restarting")
         await job.start()
     await job.has_committed(1)
 
@@ -152,7 +152,7 @@ async def report(shop: Shop, bootstrap: str, topic: str, directory: Path, stages
         process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=log, stderr=log)
         async with asyncio.timeout(JOB_TIMEOUT_S):
             if await process.wait():
-                raise RuntimeError(f"the report has failed: see {directory / 'report.log'}")
+                raise RuntimeError(f"the report failed: see {directory / 'report.log'}")
         made = Report.from_json((directory / "report.json").read_text())
         stage.show(f"{made.published} rows published")
     return made
@@ -166,7 +166,7 @@ async def run(options: argparse.Namespace) -> int:
         stages = stack.enter_context(Stages())
         with stages.stage("Kafka starts") as stage:
             bootstrap = options.bootstrap or await stack.enter_async_context(embedded_cluster())
-            stage.show(bootstrap if options.bootstrap else "3 brokers in a process of their own")
+            stage.show(bootstrap if options.bootstrap else "3 brokers in a separate process")
         admin = await stack.enter_async_context(AdminClient(bootstrap))
         topics = [topic, f"{topic}-takings"]
         await admin.create_topics([NewTopic(name, PARTITIONS, -1) for name in topics])
@@ -201,7 +201,7 @@ def show(console: Console, report: Report, shop: Shop, options: argparse.Namespa
     orders = len(shop.accepted)
     console.print(
         f"\n{report.events:,} events are in the topic, {shop.sent:,} were sent: {orders:,} orders, {shop.twice:,} of "
-        f"them twice, {shop.garbled:,} that are no JSON, and the one that closes the day."
+        f"them twice, {shop.garbled:,} invalid events, and the event that closes the day."
     )
     if report.is_exact(shop.sent):
         verdict = f"Each of {orders:,} orders was counted exactly once, and every sum is right"
@@ -216,14 +216,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         "examples.pipeline", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--bootstrap", help="a cluster to use (default: an embedded one)")
-    parser.add_argument("--kill", type=int, nargs="?", const=2, default=0, metavar="TIMES", help="2 if not said")
-    parser.add_argument("--orders", type=int, default=20_000, help="the smallest number of orders")
-    parser.add_argument("--rate", type=float, default=1000, help="orders a second")
-    parser.add_argument("--out", type=Path, default=Path("build/pipeline"), help="is emptied first")
+    parser.add_argument("--bootstrap", help="HOST:PORT of a cluster; default: an embedded one")
+    parser.add_argument(
+        "--kill",
+        type=int,
+        nargs="?",
+        const=2,
+        default=0,
+        metavar="TIMES",
+        help="kill and restart the streaming job; twice if no number is given",
+    )
+    parser.add_argument("--orders", type=int, default=20_000, help="minimum number of orders")
+    parser.add_argument("--rate", type=float, default=1000, help="orders per second")
+    parser.add_argument("--out", type=Path, default=Path("build/pipeline"), help="output folder; is emptied first")
     options = parser.parse_args()
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        sys.exit("Spark needs Java 17 or newer, and there is none on the PATH")
+        sys.exit("Spark needs Java 17 or newer, but there is no java on the PATH")
     shutil.rmtree(options.out, ignore_errors=True)
     options.out.mkdir(parents=True)
     try:

@@ -39,7 +39,7 @@ def count(spark: SparkSession, bootstrap: str, topic: str) -> int:
 
 
 def main(bootstrap: str, topic: str, directory: Path) -> None:
-    """Run the job; its findings go to ``report.json`` in the directory."""
+    """Run the job, and write its findings to ``report.json`` in the directory."""
     spark = local_session("report")
     found = spark.read.parquet(str(directory / "takings")).cache()
     both = compare(found, spark.read.schema(TAKINGS).json(str(directory / "sent.json"))).cache()

@@ -13,9 +13,9 @@ from aiokafka_lead import Producer
 from .orders import Order, first_of_next_day, orders
 
 AT_ONCE = 200
-"""Number of concurrent requests. This bounds how late an event can be: 20 seconds of event time."""
+"""Number of concurrent requests. It limits how late an event can be: 20 seconds of event time."""
 TWICE = 0.05
-"""Share of customers who press the button twice."""
+"""Share of orders that are sent twice, as if the customer pressed the button twice."""
 GARBLED = 0.001
 """Share of requests with an additional invalid event, as if other programs also wrote to the topic."""
 

@@ -10,7 +10,7 @@ import pytest
 
 from aiokafka_lead import Producer
 from aiokafka_lead._core.admin import BRIEF_TRIES, failure
-from aiokafka_lead._io.admin import Route
+from aiokafka_lead._io.admin_requests import Route
 from aiokafka_lead._wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from aiokafka_lead.admin import (
     ConfigChange,

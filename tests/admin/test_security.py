@@ -95,7 +95,7 @@ WRONG: list[tuple[Callable[[AdminClient, Any], Awaitable[object]], Any, str]] = 
     (AdminClient.describe_client_quotas, ClientQuotaFilter({"ip": "x"}, frozenset({"ip"})), "must not repeat"),
     (AdminClient.alter_client_quotas, {(("user", "a"), ("user", "b")): {}}, "twice"),
     (AdminClient.alter_client_quotas, {(("user", "a"),): {"producer_byte_rate": -1}}, "at least 0"),
-    (AdminClient.alter_client_quotas, {"user": {}}, "tuple of pairs"),
+    (AdminClient.alter_client_quotas, {"user": {}}, "tuple of .type, name. pairs"),
     (AdminClient.alter_user_scram_credentials, [ScramUpsertion("a", "")], "password must not be empty"),
     (AdminClient.alter_user_scram_credentials, [ScramUpsertion("a", "p", iterations=1)], "from 4096 to 16384"),
     (AdminClient.alter_user_scram_credentials, [ScramDeletion("", SHA_512)], "user must not be empty"),

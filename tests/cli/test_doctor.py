@@ -88,7 +88,7 @@ def test_an_address_that_leads_to_another_broker(doctor: Doctor, release: str) -
         where = cluster.address(2)
         found = doctor.error(cluster.address(1))
     assert found["what"] == f"advertised listener of broker 2 {where} leads to broker 3"
-    assert found["cure"].endswith(f"have {where} lead to broker 2")
+    assert found["cure"].endswith(f"{where} must lead to broker 2")
 
 
 def test_a_misled_address_is_found_though_brokers_do_not_name_themselves(doctor: Doctor) -> None:
@@ -150,8 +150,8 @@ def test_a_dead_broker(doctor: Doctor) -> None:
         ran = doctor(f"{dead},{alive}")
     errors = {each["what"]: each["cure"] for each in ran.json if each["level"] == "error"}
     assert ran.code == 1
-    assert any(f"bootstrap server {dead}" in what and "cannot be connected to" in what for what in errors)
-    assert errors["broker 2 has replicas, and is not there"] == "start broker 2, or reassign its partitions"
+    assert any(f"bootstrap server {dead}" in what and "connection failed" in what for what in errors)
+    assert errors["broker 2 has replicas, but is not in the cluster"] == "start broker 2, or reassign its partitions"
 
 
 def test_an_expired_certificate_and_an_unknown_authority(doctor: Doctor, ca: trustme.CA) -> None:
@@ -169,7 +169,7 @@ def test_nobody_listens_and_nobody_is_called_so(doctor: Doctor) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         found = doctor.error(f"127.0.0.1:{closed.getsockname()[1]}")
-    assert found["what"].endswith("cannot be connected to: connection refused")
+    assert found["what"].endswith("connection failed: connection refused")
     assert "DNS" in doctor.error("nowhere.invalid:9092")["cure"]
 
 
@@ -177,7 +177,7 @@ def test_name_servers_that_are_silent(doctor: Doctor, cli: CommandLine) -> None:
     silent = LateNames(silent=True)
     with resolving(silent):
         try:
-            assert doctor.error("kafka.test:9092")["what"].endswith("no name server has answered within 5 s")
+            assert doctor.error("kafka.test:9092")["what"].endswith("no name server answered within 5 s")
             assert cli("topics", "list", "-b", "kafka.test:9092", "--timeout", "1s").code == 3
             assert (silent.lookups["kafka.test"] > 1, silent.answered) == (True, 0)
         finally:

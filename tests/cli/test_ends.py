@@ -27,7 +27,7 @@ from .test_processes import PATIENCE_S, PROGRAM, environment
 
 pytestmark = pytest.mark.usefixtures("handler_of_python")
 
-UNWRITTEN = "error: standard output cannot be written:"
+UNWRITTEN = "error: cannot write to standard output:"
 SIGNALS = [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
 
 

@@ -112,16 +112,16 @@ def test_conditions(text: str, agrees: bool) -> None:
     ("text", "said"),
     [
         *((text, "") for text in ("value", "value >> 1", "valeu > 1", "value =~ (", "> 1", "")),
-        ("value.amount > 9 and value.name == ann", "one --where for each condition"),
+        ("value.amount > 9 and value.name == ann", "a --where for each condition"),
         ("value.name == 'ann'", 'write "ann"'),
         ("value.name =~ '^a'", "without quotes"),
         ("value.name ==", 'write ""'),
         ("value.none == None", "write null"),
         ('value["a.b"] != False', "write false"),
-        ('value["a.b"] > false', "takes a number or a text"),
-        ("timestamp_ms > @1h", "timestamp_ms is a number"),
-        ("offset == first", "offset is a number"),
-        ("partition[0] == 1", "nothing inside partition"),
+        ('value["a.b"] > false', "takes a number or a string"),
+        ("timestamp_ms > @1h", "timestamp_ms must be compared with a number"),
+        ("offset == first", "offset must be compared with a number"),
+        ("partition[0] == 1", "partition has no fields"),
     ],
 )
 def test_conditions_that_are_none(text: str, said: str) -> None:

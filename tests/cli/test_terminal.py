@@ -97,7 +97,7 @@ def test_a_wait_for_new_records_is_announced(cli: CommandLine, cluster: ClusterT
 def test_records_are_typed_below_a_hint_and_beside_no_bar(cli: CommandLine, cluster: ClusterThread) -> None:
     cluster.create_topic("typed", 1)
     command = AtTerminal(cli, "produce", "typed")
-    command.read_until("each line is a record (Ctrl-D ends)")
+    command.read_until("type one record per line (Ctrl-D to finish)")
     command.type("hello\n\x04")
     assert command.ended() == 0
     assert "typed: 1 records" in command.said

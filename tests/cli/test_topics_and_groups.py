@@ -71,7 +71,7 @@ async def test_a_living_group_is_described_watched_and_not_reset(cli: CommandLin
         looks = await anyio.to_thread.run_sync(lambda: cli.fine(*watch, "--json").lines)
         assert [json.loads(look)[0]["member"] for look in looks] == ["app", "app"]
         seen = await anyio.to_thread.run_sync(lambda: cli.fine(*watch).out)
-        assert "lag of all: 0 records" in seen
+        assert "total lag: 0 records" in seen
         ran = await anyio.to_thread.run_sync(
             lambda: cli("groups", "reset", "living", "--to", "end", "-t", "live", "-y")
         )

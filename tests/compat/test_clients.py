@@ -191,7 +191,7 @@ async def test_what_was_handed_out_is_committed_at_the_stop(cluster: EmbeddedClu
     async with AIOKafkaConsumer("events", **options) as consumer:  # type: ignore[arg-type]
         assert await consumer.committed(FIRST) == 2
         assert await consumer.committed(SECOND) is None or await consumer.committed(SECOND) == 0
-        (records,) = (await consumer.getmany(timeout_ms=5000, max_records=1)).values()
+        (records,) = (await consumer.getmany(timeout_ms=20_000, max_records=1)).values()
         assert [record.value for record in records] == [b"2"]
 
 
@@ -293,7 +293,7 @@ async def test_a_loop_leaves_the_records_to_other_calls(cluster: EmbeddedCluster
                 found.append(record.offset)
                 if record.offset == 0:
                     found.append((await consumer.getone()).offset)
-                    (records,) = (await consumer.getmany(timeout_ms=5000, max_records=2)).values()
+                    (records,) = (await consumer.getmany(timeout_ms=20_000, max_records=2)).values()
                     found += [record.offset for record in records]
                     consumer.seek(FIRST, 6)
                     found.append((await asyncio.create_task(consumer.getone())).offset)
@@ -357,7 +357,7 @@ async def test_a_record_that_cannot_be_deserialized_comes_again(cluster: Embedde
         assert (await consumer.getone()).value == 0
         for _ in range(2):
             with pytest.raises(ValueError, match="not this one"):
-                await consumer.getmany(timeout_ms=5000)
+                await consumer.getmany(timeout_ms=20_000)
             with pytest.raises(ValueError, match="not this one"):
                 await consumer.getone()
         records = aiter(consumer)

@@ -235,7 +235,7 @@ async def test_a_stopped_consumer_says_where_it_was(cluster: EmbeddedCluster, gr
         assignment = reader.assignment()
     assert reader.assignment() == assignment
     assert reader.subscription() == {"events"}
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         assert await reader.position(FIRST) == 1
     assert reader.highwater(FIRST) == 3
     reader.pause(FIRST)
@@ -254,7 +254,7 @@ async def test_reads_of_a_consumer_that_could_not_start_raise(cluster: EmbeddedC
     reader = AIOKafkaConsumer("events", bootstrap_servers="127.0.0.1:1")
     with pytest.raises(KafkaConnectionError):
         await reader.start()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         for read in (reader.getone, reader.getmany):
             with pytest.raises(KafkaError):
                 await read()

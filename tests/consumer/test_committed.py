@@ -133,7 +133,7 @@ async def test_a_commit_beside_members_of_the_group_says_what_to_do(cluster: Emb
 async def test_a_last_attempt_without_an_answer_does_not_hide_the_reason(
     timeout_ms: int, cluster: EmbeddedCluster
 ) -> None:
-    cluster.faults.clear()  # those of the first attempt
+    cluster.faults.clear()  # from the first attempt
     async with consumer_of(cluster, group_id="g") as consumer:
         await consumer.committed(E0)  # a busy machine may need long to find the coordinator
         cluster.faults.add("OffsetFetch", error_code=CoordinatorLoadInProgressError.code, count=1)

@@ -25,7 +25,7 @@ async def getone(consumer: Any) -> list[bytes]:
 
 
 async def getmany(consumer: Any) -> list[bytes]:
-    found = await consumer.getmany(timeout_ms=5000)
+    found = await consumer.getmany(timeout_ms=20_000)
     return [record.value for records in found.values() for record in records]
 
 

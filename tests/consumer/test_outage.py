@@ -37,7 +37,7 @@ async def test_brokers_that_are_away_are_no_reason_to_start_the_process_anew(clu
         tasks.start_soon(take, consumer, 1)
         for broker in cluster.broker_ids:
             await cluster.kill_broker(broker)
-        await until(lambda: (consumer.health().since_fetch_ms or 0) > 2 * LIMIT_MS)
+        await until(lambda: (consumer.health().since_fetch_ms or 0) > 2 * LIMIT_MS and not consumer.health().reachable)
         health = consumer.health()
         assert (health.live, health.reachable, health.own_problems) == (True, False, ())
         (problem,) = health.problems

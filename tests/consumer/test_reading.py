@@ -69,7 +69,7 @@ async def test_getmany(cluster: EmbeddedCluster) -> None:
     async with consumer_of(cluster, "events") as consumer:
         got: dict[TopicPartition, list[int]] = {E0: [], E1: []}
         while sum(map(len, got.values())) < 100:
-            for tp, records in (await consumer.getmany(timeout_ms=5000, max_records=7)).items():
+            for tp, records in (await consumer.getmany(timeout_ms=20_000, max_records=7)).items():
                 assert 0 < len(records) <= 7
                 got[tp] += numbers(records)
         assert got == {E0: list(range(50)), E1: list(range(50))}
@@ -81,7 +81,7 @@ async def test_getmany_of_some_partitions(cluster: EmbeddedCluster) -> None:
     await fill(cluster, values(5))
     await fill(cluster, values(5), partition=1)
     async with consumer_of(cluster, "events") as consumer:
-        found = await consumer.getmany(E1, timeout_ms=5000)
+        found = await consumer.getmany(E1, timeout_ms=20_000)
         assert list(found) == [E1]
         assert int((await consumer.getone(E0)).value) == 0
 
@@ -89,7 +89,7 @@ async def test_getmany_of_some_partitions(cluster: EmbeddedCluster) -> None:
 async def test_max_poll_records_bounds_getmany(cluster: EmbeddedCluster) -> None:
     await fill(cluster, values(20))
     async with consumer_of(cluster, "events", max_poll_records=6) as consumer:
-        sizes = [len((await consumer.getmany(timeout_ms=5000))[E0]) for _ in range(4)]
+        sizes = [len((await consumer.getmany(timeout_ms=20_000))[E0]) for _ in range(4)]
     assert sizes == [6, 6, 6, 2]
 
 

@@ -92,7 +92,7 @@ async def test_committed_offsets_are_waited_for_too(cluster: EmbeddedCluster) ->
 
 @again_if_late(500, 8_000)
 async def test_without_waiting_it_returns_at_once(timeout_ms: int, cluster: EmbeddedCluster) -> None:
-    cluster.faults.clear()  # those of the first attempt
+    cluster.faults.clear()  # from the first attempt
     rule = cluster.faults.add("ListOffsets", delay_ms=60_000)
     consumer = consumer_of(cluster, "events", retry_backoff_ms=10, **IMPATIENT)
     with anyio.fail_after(AT_ONCE_S):

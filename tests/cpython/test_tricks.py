@@ -25,7 +25,7 @@ from . import every_trick
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
-pytestmark = pytest.mark.timeout(180)  # it compiles
+pytestmark = pytest.mark.timeout(900)  # it compiles
 FORMS = ["plain", "compiled", "without"]
 
 
@@ -40,7 +40,7 @@ def build(checkout: Path, without: str) -> subprocess.CompletedProcess[str]:
         env=os.environ | {"AIOKAFKA_LEAD_WITHOUT": without},
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=400,
     )
 
 

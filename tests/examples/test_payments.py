@@ -6,10 +6,13 @@ import re
 import subprocess
 import sys
 
+import pytest
 
+
+@pytest.mark.timeout(400)
 def test_the_payments_add_up() -> None:
     command = [sys.executable, "-m", "examples.payments", "--payments", "80", "--seconds", "4"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=170, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=380, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     killed = re.search(r"80 payments, (\d+) workers killed: (\d+) booked", ended.stdout)
     assert killed is not None

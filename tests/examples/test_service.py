@@ -8,15 +8,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PROJECT = ROOT / "examples" / "service"
 
 
+@pytest.mark.timeout(400)
 def test_a_copy_passes_its_tests(tmp_path: Path) -> None:
     copy = shutil.copytree(PROJECT, tmp_path / "shop", ignore=shutil.ignore_patterns("__pycache__", ".pytest_cache"))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     environment = {"PYTHONPATH": str(ROOT), "PATH": ""}
-    ended = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=170, check=False)
+    ended = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=380, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert " passed" in ended.stdout
 

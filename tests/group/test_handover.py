@@ -323,7 +323,7 @@ async def test_slow_handlers_of_single_records_make_progress(interval_ms: int, c
 @again_if_late(1_500, 8_000)
 async def test_the_commit_of_who_was_put_out_fails(session_ms: int, cluster: EmbeddedCluster) -> None:
     """A frozen process that wakes up: by then another member has its partitions."""
-    cluster.faults.clear()  # those of the first attempt
+    cluster.faults.clear()  # from the first attempt
     await fill(cluster, 5)
     recorder = Recorder()
     limits: dict[str, Any] = {"session_timeout_ms": session_ms, "request_timeout_ms": session_ms - 500}

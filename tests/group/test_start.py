@@ -229,7 +229,7 @@ async def test_a_coordinator_that_is_not_found_is_named(
     request_timeout_ms: int, cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.clear()
-    cluster.faults.clear()  # those of the first attempt
+    cluster.faults.clear()  # from the first attempt
     rule = cluster.faults.add("FindCoordinator", error_code=CoordinatorNotAvailableError.code)
     async with member(cluster, "events", **impatient(request_timeout_ms)) as consumer:
         (warning,) = warnings(caplog)

@@ -139,7 +139,7 @@ async def test_an_address_that_is_none_is_an_error_of_the_connection(
         cluster.create_topic("t")
         answers(cluster, "Metadata", move)
         async with Producer(cluster.bootstrap_servers) as producer:
-            refused = said("is no address")
+            refused = said("is not a valid address")
             await producer.send("t", b"v")
             with anyio.fail_after(20):
                 await refused.wait()

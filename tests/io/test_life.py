@@ -26,7 +26,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 from tests.embedded import cluster_with
 from tests.ports import PortPool
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.anyio
 cluster = cluster_with(brokers=1, events=1)
 
 WITHIN_S = 20

@@ -19,7 +19,7 @@ from aiokafka_lead._wire.messages.metadata import MetadataResponse
 from aiokafka_lead.errors import UnknownServerError
 from aiokafka_lead.testing import EmbeddedCluster
 
-from ..patience import started
+from ..patience import again_if_late, started
 from ..proxies import pump
 from .support import ALWAYS, NOT_LEADER, TOGETHER, asked, consumer_of, fill, next_number, producer_of, until, values
 
@@ -91,10 +91,12 @@ async def test_rule_33_nobody_is_asked_where_there_is_nobody_else() -> None:
             await delivery
 
 
+@again_if_late(20, 200)
 async def test_an_error_without_explanation_ends_a_batch_once_the_others_have_nothing_to_say(
-    cluster: EmbeddedCluster,
+    backoff_ms: int, cluster: EmbeddedCluster
 ) -> None:
-    async with producer_of(cluster, **QUICK) as producer:
+    cluster.faults.clear()  # from the first attempt
+    async with producer_of(cluster, retry_backoff_ms=backoff_ms, retry_backoff_max_ms=5 * backoff_ms) as producer:
         await producer.send_and_wait("t", b"0")
         rule = cluster.faults.add("Produce", error_code=UnknownServerError.code)
         with anyio.fail_after(20), pytest.raises(UnknownServerError):

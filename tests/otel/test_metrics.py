@@ -98,7 +98,7 @@ async def test_what_is_consumed(cluster: EmbeddedCluster, spans: Spans, measures
             await (await producer.send_many("letters", [b"bad", b"good"]))
     async with reader_of(cluster, group_id="g", enable_auto_commit=False) as consumer:
         await consumer.getone()
-        assert len((await consumer.getmany(timeout_ms=5000, max_records=1))[TopicPartition("events", 0)]) == 1
+        assert len((await consumer.getmany(timeout_ms=20_000, max_records=1))[TopicPartition("events", 0)]) == 1
         async for _ in consumer:
             break
         await consumer.commit()

@@ -119,7 +119,7 @@ async def test_records_of_a_key_are_in_one_shard(engine: AsyncEngine, outbox: Ou
     ("arguments", "error", "says"),
     [
         (("no topic", b"1"), ConfigError, "topic must be"),
-        ((TOPIC, "1"), ConfigTypeError, r"value must be bytes or None, not str: serialize it first"),
+        ((TOPIC, "1"), ConfigTypeError, r"value must be bytes or None, not str; serialize it first"),
         ((TOPIC, b"1", 7), ConfigTypeError, "key must be bytes or None, not int"),
         ((TOPIC, b"1", b"k", {"a": b"1"}), ConfigTypeError, "headers must be a list"),
     ],
@@ -150,5 +150,5 @@ def test_names_that_a_table_cannot_have(name: str) -> None:
 def test_options_are_checked() -> None:
     with pytest.raises(ConfigError, match="shards must be from 1 to 1000"):
         Outbox(shards=0)
-    with pytest.raises(ConfigError, match="an outbox needs one of postgresql, sqlite, not mysql"):
+    with pytest.raises(ConfigError, match="the database must be one of postgresql, sqlite, not mysql"):
         Outbox().schema("mysql")

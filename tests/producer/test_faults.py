@@ -180,7 +180,7 @@ async def test_log_that_lost_records_gets_the_next_ones(cluster: EmbeddedCluster
 @again_if_late(300, 4_000)
 async def test_records_in_doubt_that_expire_leave_no_gap_behind(time_ms: int, cluster: EmbeddedCluster) -> None:
     limits: dict[str, Any] = {"delivery_timeout_ms": time_ms, "request_timeout_ms": time_ms - 50}
-    cluster.faults.clear()  # of the first attempt
+    cluster.faults.clear()  # from the first attempt
     written = len(values(cluster))
     async with quick_producer(cluster, linger_ms=0, **limits) as producer:
         await producer.send_and_wait("events", b"first", partition=0)

@@ -115,7 +115,7 @@ async def test_topic_that_is_deleted_under_way(cluster: EmbeddedCluster) -> None
 
 @again_if_late(300, 4_000)
 async def test_records_that_expire_without_a_producer_id_tell_why(time_ms: int, cluster: EmbeddedCluster) -> None:
-    cluster.faults.clear()  # those of the first attempt
+    cluster.faults.clear()  # from the first attempt
     cluster.faults.add("InitProducerId", error_code=CoordinatorLoadInProgressError)
     short: dict[str, Any] = {
         "linger_ms": 0,

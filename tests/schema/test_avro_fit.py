@@ -244,7 +244,7 @@ def test_what_does_not_fit_is_refused(kind: Any, value: Any) -> None:
         ({"type": "map", "values": kind}, {"k": value}, r"v\['k'\]"),
         ({"type": "record", "name": "Between", "fields": [{"name": "w", "type": kind}]}, {"w": value}, r"v\.w"),
     ):
-        with pytest.raises(SchemaContentError, match=rf"does not fit its Avro schema: {path}"):
+        with pytest.raises(SchemaContentError, match=rf"does not match its Avro schema: {path}"):
             written(record(outer), {"v": inside})
 
 

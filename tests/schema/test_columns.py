@@ -198,7 +198,7 @@ async def test_times_of_an_older_schema_are_converted_to_the_columns_unit(
     fine = schema("timestamp-nanos", logical("time-micros", "long"))
     assert (await column(fine, contents)).field("at").to_pylist() == [NOW, NOW]
     late = await old.encode({**row, "at": NOW.replace(year=9000)}, "orders")
-    with pytest.raises(RecordDeserializationError, match="has no place in a column"):
+    with pytest.raises(RecordDeserializationError, match="cannot represent the value"):
         await column(fine, [*contents, late])
 
 
@@ -229,7 +229,7 @@ async def test_what_has_no_column_says_so(cluster: EmbeddedCluster, schema_regis
         await registry.columns(["int", "string"]).to_arrow(union)
     tree = {"type": "record", "name": "Tree", "fields": [{"name": "next", "type": ["null", "Tree"]}]}
     deep = await batch_of(cluster, "trees", registry.avro_serializer(tree, auto_register=True), [{"next": None}])
-    with pytest.raises(RecordDeserializationError, match="holds itself"):
+    with pytest.raises(RecordDeserializationError, match="contains itself"):
         await registry.columns().to_arrow(deep)
     bad = await batch_of(cluster, "bad", None, [b"plain"])
     with pytest.raises(RecordDeserializationError, match="at offset 0 of bad-0") as raised:

@@ -112,7 +112,7 @@ async def test_records_are_kept_beyond_the_request_timeout(cluster: EmbeddedClus
 
 @again_if_late(1_000, 8_000)
 async def test_records_are_given_up_when_their_time_is_over(time_ms: int, cluster: EmbeddedCluster) -> None:
-    cluster.faults.clear()  # those of the first attempt
+    cluster.faults.clear()  # from the first attempt
     options: dict[str, Any] = {"delivery_timeout_ms": time_ms, "request_timeout_ms": time_ms / 2}
     async with producing(cluster, **options) as producer:
         await producer.send_and_wait("events", b"before", partition=1)

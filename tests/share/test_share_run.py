@@ -300,7 +300,7 @@ async def test_one_run_at_a_time_and_an_async_handler(cluster: EmbeddedCluster) 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(jobs.run, handled)
             await anyio.wait_all_tasks_blocked()
-            with pytest.raises(IllegalStateError, match="under way"):
+            with pytest.raises(IllegalStateError, match="already running"):
                 await jobs.run(handled)
             tasks.cancel_scope.cancel()
         await fill(cluster.bootstrap_servers, "single", 1)

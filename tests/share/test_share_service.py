@@ -71,7 +71,7 @@ async def test_a_fetch_that_a_broker_holds_keeps_no_other_client_waiting(cluster
         for waiting in (jobs, others):
             tasks.start_soon(partial(waiting.getmany, timeout_ms=30_000))
         await cluster.wait_for_requests("ShareFetch", count=6)
-        with anyio.fail_after(10):
+        with anyio.fail_after(25):
             await producer.send_and_wait("jobs", b"1")
             async with client.consumer("jobs", auto_offset_reset="earliest") as reader:
                 assert (await reader.getone()).value == b"1"
@@ -167,7 +167,7 @@ async def test_waiting_for_the_group_ends_with_the_consumer(cluster: EmbeddedClu
         except ClientClosedError as error:
             caught.append(error)
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait)
             await cluster.wait_for_requests("ShareGroupHeartbeat")

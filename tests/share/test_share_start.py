@@ -60,7 +60,7 @@ async def test_a_leader_that_refuses_for_ever_is_not_waited_for(cluster: Embedde
 
 @again_if_late(1_000, 10_000)
 async def test_each_leader_is_waited_for(timeout_ms: int, cluster: EmbeddedCluster) -> None:
-    cluster.faults.clear()  # those of the first attempt
+    cluster.faults.clear()  # from the first attempt
     broker = cluster.leader("jobs", 1)
     held = cluster.faults.add("ShareFetch", broker=broker, hold=True)
     jobs = late(cluster)
@@ -77,12 +77,12 @@ async def test_a_leader_that_does_not_answer_in_time_is_waited_for_in_the_backgr
     timeout_ms: int, cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.clear()
-    cluster.faults.clear()  # those of the first attempt
+    cluster.faults.clear()  # from the first attempt
     rule = cluster.faults.add("ShareFetch", broker=cluster.leader("single", 0), error_code=15)
     jobs = consumer(cluster.bootstrap_servers, "single", request_timeout_ms=timeout_ms)
     with caplog.at_level(logging.WARNING):
         await jobs.start()
-    assert "goes on to wait in the background for the leaders of single-0" in caplog.text
+    assert "is still waiting for the leaders of single-0" in caplog.text
     rule.remove()
     await jobs.wait_ready()
     await jobs.stop()

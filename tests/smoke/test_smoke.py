@@ -16,7 +16,7 @@ from aiokafka_lead.testing import EmbeddedCluster
 from tests.embedded import cluster_with
 from tests.programs import Program
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.anyio
 on_asyncio = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 cluster = cluster_with(brokers=3, events=3)
 

@@ -59,7 +59,8 @@ def test_a_time_that_spark_does_not_have(cluster: ClusterThread, new_topic: NewT
     nanoseconds = 1_700_000_000_000_000_000
     fill(cluster, topic, numbered(3))
     fill(cluster, topic, numbered(3), partition=1, timestamps_ms=[5, 253402300800000, nanoseconds])
-    with pytest.raises(OverflowError, match=rf"record of {topic}-1 at offset 2: Spark has no time .* {nanoseconds} ms"):
+    words = f"record of {topic}-1 at offset 2: Spark cannot represent its timestamp, {nanoseconds} ms"
+    with pytest.raises(OverflowError, match=words):
         read(cluster, subscribe=topic)
     reader = source(cluster, subscribe=topic).reader(StructType([StructField("value", BinaryType())]))
     assert values(rows(reader, reader.partitions())) == numbered(3) * 2
@@ -88,7 +89,10 @@ def test_columns_that_are_asked_for(cluster: ClusterThread, new_topic: NewTopic)
 
 @pytest.mark.parametrize(
     ("field", "words"),
-    [(StructField("values", BinaryType()), "no column"), (StructField("offset", IntegerType()), "is bigint")],
+    [
+        (StructField("values", BinaryType()), "no column"),
+        (StructField("offset", IntegerType()), "must have the type bigint"),
+    ],
 )
 def test_columns_that_are_not_there(cluster: ClusterThread, field: StructField, words: str) -> None:
     with pytest.raises(ValueError, match=words):
@@ -97,7 +101,7 @@ def test_columns_that_are_not_there(cluster: ClusterThread, field: StructField, 
 
 def test_schemas_that_would_hide_rows(cluster: ClusterThread) -> None:
     for fields, words in (
-        ([], "a schema without columns has no rows"),
+        ([], "a schema must have at least one column"),
         ([StructField("value", BinaryType(), nullable=False)], "column 'value' may be null"),
     ):
         for reader in (source(cluster, subscribe="t").reader, source(cluster, subscribe="t").streamReader):
@@ -179,7 +183,7 @@ def test_patterns_match_anywhere_in_a_name(cluster: ClusterThread, new_topic: Ne
 
 def test_partitions_that_do_not_fit_the_offsets(cluster: ClusterThread, new_topic: NewTopic) -> None:
     topic = new_topic(2)
-    with pytest.raises(ValueError, match="all partitions"):
+    with pytest.raises(ValueError, match="all partitions to read"):
         read(cluster, subscribe=topic, startingOffsets=f'{{"{topic}":{{"0":0}}}}')
 
 
@@ -205,7 +209,7 @@ def test_retention_is_data_loss_or_skipped(cluster: ClusterThread, new_topic: Ne
         fill(cluster, topic, numbered(10, first))
     cluster.delete_records(topic, 0, 50)
     start = {"startingOffsets": f'{{"{topic}":{{"0":30}}}}'}
-    with pytest.raises(DataLossError, match=r"offsets 30 to 49 .* retention or deletion, the log begins at 50"):
+    with pytest.raises(DataLossError, match=r"offsets 30 to 49 .* retention or deletion; the log begins at 50"):
         read(cluster, subscribe=topic, **start)
     assert values(read(cluster, subscribe=topic, failOnDataLoss="false", **start)) == numbered(50, 50)
     gone = {**start, "endingOffsets": f'{{"{topic}":{{"0":40}}}}', "failOnDataLoss": "false"}
@@ -300,10 +304,10 @@ def test_a_start_beyond_the_end_is_refused(cluster: ClusterThread, new_topic: Ne
     fill(cluster, topic, numbered(10), timestamps_ms=[1000 * (i + 1) for i in range(10)])
     start = {"startingOffsets": f'{{"{topic}":{{"0":11}}}}', "failOnDataLoss": fail}
     for end in ({}, {"endingTimestamp": "5000"}):
-        with pytest.raises(ValueError, match=r"the start of .* is after its end: 11, (10|4)"):
+        with pytest.raises(ValueError, match=r"the starting offset of .* is after its ending offset: 11, (10|4)"):
             read(cluster, subscribe=topic, **start, **end)
     cluster.delete_records(topic, 0, 5)
-    with pytest.raises(ValueError, match="is after its end: 5, 3"):
+    with pytest.raises(ValueError, match="is after its ending offset: 5, 3"):
         read(cluster, subscribe=topic, endingOffsets=f'{{"{topic}":{{"0":3}}}}', failOnDataLoss=fail)
 
 
@@ -313,7 +317,7 @@ def test_a_read_without_progress_ends(cluster: ClusterThread, new_topic: NewTopi
     transactions(cluster, topic, "o")
     # The open transaction's records exist, but cannot be read yet.
     end = {"endingOffsets": f'{{"{topic}":{{"0":15}}}}', "kafka__isolation__level": "read_committed"}
-    words = r"no progress for 3 s .*-0 up to 15 \(its transaction from offset 11 on is still open\)"
+    words = r"no progress for 3 s .*-0 up to 15 \(a transaction that began at offset 11 is still open\)"
     with pytest.raises(TimeoutError, match=words):
         read(cluster, subscribe=topic, kafkaConsumer__pollTimeoutMs="3000", failOnDataLoss="false", **end)
 

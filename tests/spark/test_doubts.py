@@ -40,7 +40,7 @@ def test_a_loss_takes_time_and_answers() -> None:
     assert not doubts.settle(KNOWN, Progress({}), 0).losses
     assert not doubts.settle(KNOWN, Progress({}), 60).losses, "two answers, however far from each other"
     settled = doubts.settle(KNOWN, Progress({}), 61, refusals={"t": "no such topic"})
-    assert settled.losses == [f"partition {tp} is gone, for 10 s now: no such topic" for tp in (T0, T1)]
+    assert settled.losses == [f"partition {tp} has not existed for 10 s: no such topic" for tp in (T0, T1)]
     assert settled.ends == KNOWN, "it might come back"
     assert doubts.settle(KNOWN, Progress({}), 62).losses == [], "said once"
 
@@ -58,7 +58,7 @@ def test_a_shorter_log_is_believed_later() -> None:
 
 def test_partitions_that_are_not_read_any_more() -> None:
     settled = Doubts(10).settle(KNOWN, Progress({T0: 5}, {"t": "id"}), 0, unread={T1})
-    assert settled.losses == ["partition t-1 is not read any more, by the options"]
+    assert settled.losses == ["partition t-1 is no longer selected by the options"]
     assert settled.ends.offsets == {T0: 5}
 
 
@@ -225,7 +225,7 @@ def test_a_deleted_topic_is_a_loss_that_the_checkpoint_does_not_have(
     query.step()
     planned = list(query.planned)
     cluster.delete_topic(topic)
-    with pytest.raises(DataLossError, match=r"is gone, for 0 s now: .*: The broker does not know this topic"):
+    with pytest.raises(DataLossError, match=r"has not existed for 0 s: .*: The broker does not know this topic"):
         _lose(query)
     assert query.planned == planned
     tolerant = query.restarted(stream_reader(cluster, subscribe=topic, failOnDataLoss="false", **AT_ONCE))
@@ -250,7 +250,7 @@ def test_a_planned_batch_of_a_topic_that_was_deleted(
     cluster.delete_topic(topic)
     again = query.restarted(stream_reader(cluster, failOnDataLoss=fail, **options))
     if fail == "true":
-        with pytest.raises(DataLossError, match=rf"partition {topic}-0 is gone, for 0 s now: no broker knows it"):
+        with pytest.raises(DataLossError, match=rf"partition {topic}-0 has not existed for 0 s: no broker knows it"):
             again.run()
     else:
         assert again.run() == [b"other"]
@@ -315,7 +315,7 @@ def test_a_checkpoint_that_lacks_a_topic_says_how_to_mend_it(cluster: ClusterThr
     query.planned.append(json.dumps({other: {"0": 0}}))
     for fail in ("true", "false"):
         reader = stream_reader(cluster, subscribe=f"{topic},{other}", failOnDataLoss=fail, **AT_ONCE)
-        with pytest.raises(CheckpointError, match=rf"while {topic}-0 could not be seen.*'offsets', delete the file"):
+        with pytest.raises(CheckpointError, match=rf"did not report {topic}-0\. .*'offsets', delete the file"):
             query.restarted(reader).run()
     mended = Query(reader, planned=query.planned[:-1], done=1)
     fill(cluster, topic, numbered(5, 10))

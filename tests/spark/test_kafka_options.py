@@ -370,10 +370,13 @@ def test_googles_login() -> None:
 @pytest.mark.parametrize(
     ("login", "words"),
     [
-        ({**_login("OAUTHBEARER", _BEARER), _HANDLER: "org.acme.Login"}, f"'{_HANDLER}': .* no equivalent of Login"),
-        (_login("OAUTHBEARER", _BEARER), r"'kafka\.sasl\.oauthbearer\.token\.endpoint\.url' is required"),
-        (_login("PLAIN", "org.acme.OtherLoginModule required;"), "no equivalent of Java's OtherLoginModule"),
-        (_login("AWS_MSK_IAM", "IAMLoginModule required awsRoleArn='a';"), "awsRoleArn is not supported: set AWS_PROF"),
+        (
+            {**_login("OAUTHBEARER", _BEARER), _HANDLER: "org.acme.Login"},
+            f"'{_HANDLER}': Login is a Java class without an equivalent",
+        ),
+        (_login("OAUTHBEARER", _BEARER), r"needs option 'kafka\.sasl\.oauthbearer\.token\.endpoint\.url'"),
+        (_login("PLAIN", "org.acme.OtherLoginModule required;"), "OtherLoginModule has no equivalent"),
+        (_login("AWS_MSK_IAM", "IAMLoginModule required awsRoleArn='a';"), "awsRoleArn is not supported; set AWS_PROF"),
         (_login("AWS_MSK_IAM", "IAMLoginModule required awsProfileName='a';"), "awsProfileName is not supported"),
     ],
 )

@@ -68,11 +68,11 @@ REFUSED_BY_BOTH = [
     ({"minPartitions": "many"}, "minPartitions"),
     ({"maxRecordsPerPartition": "0"}, "maxRecordsPerPartition"),
     ({"maxTasks": "0"}, "maxTasks"),
-    ({"pushFilters": "true"}, "'pushFilters' is withdrawn: .*'partitions', 'fromOffset' and 'untilOffset'"),
+    ({"pushFilters": "true"}, "'pushFilters' is no longer supported, .*'partitions', 'fromOffset', 'untilOffset'"),
     ({"partitions": "0,x"}, "option 'partitions': expected e.g."),
     ({"partitions": ""}, "option 'partitions': expected e.g."),
-    ({"partitions": "7-5"}, "'partitions': '7-5' is no range"),
-    ({"partitions": "0-9999999999"}, "'partitions': '0-9999999999' is no range from 0 to 2147483647"),
+    ({"partitions": "7-5"}, "'partitions': '7-5' is not a range"),
+    ({"partitions": "0-9999999999"}, "'partitions': '0-9999999999' is not a range of numbers from 0 to 2147483647"),
     ({"maxTasks": "2", "minPartitions": "3"}, "minPartitions"),
     ({"maxTasks": "2", "maxRecordsPerPartition": "3"}, "exclude each other"),
     ({"minPartitions": " 7 "}, "minPartitions"),
@@ -211,7 +211,7 @@ def test_assigned_partitions_are_not_chosen_twice() -> None:
 
 @pytest.mark.parametrize("pattern", ["ord[ers", "[a-z&&[^o]]+", "[[:alpha:]]+"])
 def test_patterns_with_another_meaning_in_java(pattern: str) -> None:
-    with pytest.raises(ValueError, match="option 'subscribePattern' is no regular expression of Python: "):
+    with pytest.raises(ValueError, match="option 'subscribePattern' is not a valid regular expression in Python: "):
         batch_options(CaseInsensitiveDict({"kafka.bootstrap.servers": "a:1", "subscribePattern": pattern}))
 
 
@@ -250,7 +250,7 @@ def test_a_key_that_spark_shows_is_mentioned(caplog: pytest.LogCaptureFixture) -
     assert plan(KafkaDataSource, "${env:KEY}") == []
     assert plan(RegisteredDataSource, "MARKED") == []
     (said,) = plan(KafkaDataSource, "MARKED")
-    assert said.startswith("option 'kafka.ssl.keystore.key': Spark shows it in its UI")
+    assert said.startswith("option 'kafka.ssl.keystore.key' is visible in Spark's UI")
     assert "MARKED" not in said
 
 
@@ -260,9 +260,9 @@ def test_unknown_options_are_mentioned_once(caplog: pytest.LogCaptureFixture) ->
     for _ in range(2):
         _batch(failOnDataLos="true", colour="red", topic="t", **others)
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
-        "option 'failondatalos' is unknown and has no effect; is 'failOnDataLoss' meant?",
-        "option 'colour' is unknown and has no effect",
-        "option 'schema.registry.ulr' is unknown and has no effect; is 'schema.registry.url' meant?",
+        "option 'failondatalos' is unknown and is ignored; did you mean 'failOnDataLoss'?",
+        "option 'colour' is unknown and is ignored",
+        "option 'schema.registry.ulr' is unknown and is ignored; did you mean 'schema.registry.url'?",
     ]
 
 
@@ -271,7 +271,7 @@ def test_ignored_settings_are_mentioned(caplog: pytest.LogCaptureFixture) -> Non
     caplog.set_level(logging.INFO, "aiokafka_lead.spark")
     _batch(**{f"kafka.{name}": "PEM" for name in ("ssl.cipher.suites", "metrics.num.samples", "ssl.truststore.type")})
     assert [record.getMessage() for record in caplog.records] == [
-        f"kafka.{name} means nothing to this client and is ignored"
+        f"option 'kafka.{name}' concerns only Java clients and is ignored"
         for name in ("ssl.cipher.suites", "metrics.num.samples")
     ]
 
@@ -282,10 +282,10 @@ def test_misspelt_settings_are_mentioned(caplog: pytest.LogCaptureFixture) -> No
     for _ in range(2):
         _batch(**dict.fromkeys(names, "x"), **{"kafka.linger.ms": "1"})
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
-        "option 'isolation.level' is unknown and has no effect; is 'kafka.isolation.level' meant?",
-        "option 'acks' is unknown and has no effect; is 'kafka.acks' meant?",
-        "option 'kafka.isolation.levle' is unknown and has no effect; is 'kafka.isolation.level' meant?",
-        "option 'kafka.no.such.thing' is unknown and has no effect",
+        "option 'isolation.level' is unknown and is ignored; did you mean 'kafka.isolation.level'?",
+        "option 'acks' is unknown and is ignored; did you mean 'kafka.acks'?",
+        "option 'kafka.isolation.levle' is unknown and is ignored; did you mean 'kafka.isolation.level'?",
+        "option 'kafka.no.such.thing' is unknown and is ignored",
     ]
 
 

@@ -117,7 +117,7 @@ def test_a_listener_with_tls_is_no_outage() -> None:
     with ClusterThread(EmbeddedCluster(brokers=1, ssl_context=Certificates().server("localhost"))) as secured:
         for servers in (secured.bootstrap_servers, f"localhost:{secured.bootstrap_servers.rpartition(':')[2]}"):
             reader = batch_reader(secured, subscribe="t", **{"kafka.bootstrap.servers": servers})
-            with pytest.raises(SslAuthenticationError, match=rf"{servers} speaks TLS: set kafka\.security\.protocol"):
+            with pytest.raises(SslAuthenticationError, match=rf"{servers} requires TLS; set kafka\.security\.protocol"):
                 reader.partitions()
 
 

@@ -61,9 +61,9 @@ def test_new_partitions_are_read_from_their_first_offset() -> None:
         [],
     )
     assert between(Progress({}), Progress({T1: 9}), {T1: 4})[1] == [
-        "partition t-1 is new, but begins with offset 4: retention came first"
+        "partition t-1 is new, but retention has already deleted records before offset 4"
     ]
-    assert between(Progress({}), Progress({T1: 9}), {}) == ([], ["partition t-1 is new, but gone already"])
+    assert between(Progress({}), Progress({T1: 9}), {}) == ([], ["partition t-1 is new, but no longer exists"])
 
 
 def test_a_topic_created_again_is_read_from_its_beginning() -> None:
@@ -71,19 +71,22 @@ def test_a_topic_created_again_is_read_from_its_beginning() -> None:
     assert start.unknown_in(end) == {T0}
     ranges, losses = between(start, end, {T0: 0})
     assert ranges == [OffsetRange("t", 0, 0, 800)]
-    assert losses == ["topic t was deleted and created again, what was not read of the old one is lost"]
+    assert losses == ["topic t was deleted and created again, so the unread records of the old topic are lost"]
 
 
 def test_a_log_that_was_cut_and_a_partition_that_is_gone() -> None:
     ranges, losses = between(Progress({T0: 500, T1: 1}, {"t": "x"}), Progress({T0: 100}, {"t": "x"}), {})
     assert ranges == []
-    assert losses == ["partition t-0 ended at offset 500 and now ends at 100: its log was cut", "partition t-1 is gone"]
+    assert losses == [
+        "partition t-0 was truncated: it ended at offset 500 and now ends at 100",
+        "partition t-1 no longer exists",
+    ]
 
 
 def test_losses_fail_the_query_unless_it_is_told_to_go_on() -> None:
     report(["x"], fail=False)
     report([], fail=True)
-    with pytest.raises(DataLossError, match=r"^x; y \(failOnDataLoss=false"):
+    with pytest.raises(DataLossError, match=r"^x; y \(set failOnDataLoss=false"):
         report(["x", "y"], fail=True)
 
 

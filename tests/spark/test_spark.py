@@ -133,7 +133,7 @@ def test_the_static_side_of_a_join_is_refreshed_between_micro_batches(
 
 
 def test_only_a_dataframe_of_a_classic_session_is_refreshed() -> None:
-    with pytest.raises(RuntimeError, match=r"cannot refresh a DataFrame, load\(\) again"):
+    with pytest.raises(RuntimeError, match=r"cannot refresh a DataFrame in this session; call load\(\) again"):
         refresh(object())  # type: ignore[arg-type]
 
 
@@ -221,7 +221,7 @@ def test_errors_are_told(spark: SparkSession, cluster: ClusterThread, new_topic:
     for first in range(0, 20, 5):
         fill(cluster, topic, numbered(5, first))
     cluster.delete_records(topic, 0, 10)
-    with pytest.raises(PySparkException, match=r"offsets 3 to 9 of .* are gone: retention or deletion"):
+    with pytest.raises(PySparkException, match=r"offsets 3 to 9 of .* are gone because of retention or deletion"):
         _batch(spark, cluster, subscribe=topic, startingOffsets=f'{{"{topic}":{{"0":3}}}}').collect()
 
 

@@ -113,7 +113,7 @@ def test_a_first_batch_of_sparks_connector_has_no_known_beginning(cluster: Clust
     assert run("earliest") == run(f'{{"{topic}":{{"0":-2}}}}') == numbered(8), "a log that was never cut"
     cluster.delete_records(topic, 0, 6)
     for start, left in [("earliest", numbered(2, 6)), (f'{{"{topic}":{{"0":-2}}}}', numbered(2, 6)), ("latest", [])]:
-        with pytest.raises(DataLossError, match="where the first micro-batch began is not in the checkpoint"):
+        with pytest.raises(DataLossError, match="the start of the first micro-batch is unknown"):
             run(start)
         assert run(start, failOnDataLoss="false") == left
 

@@ -240,7 +240,7 @@ async def test_clients_that_share_connections_are_one_instance(cluster: Embedded
             assert len(ids) == 1
             for n in range(10):
                 await (one, other)[n % 2].send_and_wait("events", b"%d" % n)
-            assert len(await consumer.getmany(timeout_ms=5000)) > 0
+            assert len(await consumer.getmany(timeout_ms=20_000)) > 0
             await one.stop()
             with pytest.raises(ClientClosedError):
                 await one.client_instance_id()

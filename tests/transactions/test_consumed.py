@@ -8,7 +8,13 @@ import pytest
 
 from aiokafka_lead import Consumer, Producer, TopicPartition
 from aiokafka_lead._core.consumer.consumed import TransactionPart
-from aiokafka_lead.errors import CommitFailedError, ConfigTypeError, TransactionAbortedError, TransactionTimedOutError
+from aiokafka_lead.errors import (
+    CommitFailedError,
+    ConfigTypeError,
+    IllegalStateError,
+    TransactionAbortedError,
+    TransactionTimedOutError,
+)
 from aiokafka_lead.testing import EmbeddedCluster
 
 from .support import committed, transactional
@@ -16,9 +22,11 @@ from .support import committed, transactional
 pytestmark = pytest.mark.anyio
 
 
-def member(cluster: EmbeddedCluster) -> Consumer:
-    options: dict[str, Any] = {"group_id": "copiers", "auto_offset_reset": "earliest", "enable_auto_commit": False}
-    return Consumer("events", bootstrap_servers=cluster.bootstrap_servers, **options)
+def member(cluster: EmbeddedCluster, *, enable_auto_commit: bool = False) -> Consumer:
+    options: dict[str, Any] = {"group_id": "copiers", "auto_offset_reset": "earliest"}
+    return Consumer(
+        "events", bootstrap_servers=cluster.bootstrap_servers, enable_auto_commit=enable_auto_commit, **options
+    )
 
 
 async def fill(cluster: EmbeddedCluster) -> None:
@@ -52,6 +60,20 @@ async def test_a_consumers_offsets_are_sent_within_the_time_of_the_call(cluster:
         held.remove()
         with pytest.raises(TransactionAbortedError):
             await producer.commit_transaction()
+
+
+async def test_a_consumer_with_auto_commit_is_refused(cluster: EmbeddedCluster) -> None:
+    """Auto-commit would pass the records of an aborted transaction."""
+    await fill(cluster)
+    cluster.create_topic("copies", partitions=3)
+    async with member(cluster, enable_auto_commit=True) as consumer, transactional(cluster) as producer:
+        with pytest.raises(IllegalStateError, match="set enable_auto_commit=False"):
+            await copy(consumer, producer)
+        batch = await anext(consumer.batches())
+        with pytest.raises(IllegalStateError, match="set enable_auto_commit=False"):
+            async with producer.transaction() as txn:
+                await txn.commit_batch(batch)
+    assert not any((await committed(cluster, "copies")).values())
 
 
 async def test_records_are_copied_once_though_every_other_transaction_is_aborted(cluster: EmbeddedCluster) -> None:

@@ -196,7 +196,7 @@ async def test_a_commit_that_may_not_be_is_said_so_and_can_be_aborted(cluster: E
 async def test_an_outcome_that_is_not_known_in_time_is_learnt_by_the_next_call(
     time_ms: int, cluster: EmbeddedCluster
 ) -> None:
-    cluster.faults.clear()  # those of the first attempt
+    cluster.faults.clear()  # from the first attempt
     written = {partition: len(values) for partition, values in (await committed(cluster)).items()}
     async with transactional(cluster, max_block_ms=time_ms, request_timeout_ms=0.8 * time_ms) as producer:
         fault = cluster.faults.add("EndTxn", error_code=UnknownServerError)

@@ -134,7 +134,7 @@ async def test_an_aborted_batch_that_is_kept_cannot_be_committed(filled: Embedde
 
 async def test_aborted_records_that_are_kept_cannot_be_committed(filled: EmbeddedCluster) -> None:
     async with member(filled) as consumer, transactional(filled) as producer:
-        taken = await consumer.getmany(timeout_ms=5000)
+        taken = await consumer.getmany(timeout_ms=20_000)
 
         async def copy(*, fail: bool) -> None:
             async with producer.transaction() as txn:

@@ -141,7 +141,7 @@ async def test_a_loop_by_hand_survives_an_outage(
 async def test_a_time_out_that_leaves_the_block_says_that_the_transaction_is_aborted(
     block_ms: int, cluster: EmbeddedCluster
 ) -> None:
-    cluster.faults.clear()  # those of the first attempt
+    cluster.faults.clear()  # from the first attempt
     written = sum(map(len, (await committed(cluster)).values()))
     async with Producer(cluster.bootstrap_servers, transactional_id=ID, **brief(block_ms)) as producer:
         rule = cluster.faults.add("Metadata", topic="silent", drop=True)
@@ -162,7 +162,7 @@ async def test_a_time_out_that_leaves_the_block_says_that_the_transaction_is_abo
 async def test_a_transaction_that_has_failed_says_so_though_its_abort_takes_longer(
     block_ms: int, cluster: EmbeddedCluster
 ) -> None:
-    cluster.faults.clear()  # those of the first attempt
+    cluster.faults.clear()  # from the first attempt
     written = sum(map(len, (await committed(cluster)).values()))
     async with Producer(cluster.bootstrap_servers, transactional_id=ID, **brief(block_ms)) as producer:
         refusing = cluster.faults.add("Produce", error_code=19)

@@ -45,7 +45,7 @@ async def test_one_record_of_many_that_is_too_large_forbids_the_commit(cluster: 
 
 @again_if_late(1_000, 8_000)
 async def test_records_of_many_that_found_no_room_forbid_the_commit(time_ms: int, cluster: EmbeddedCluster) -> None:
-    cluster.faults.clear()  # those of the first attempt
+    cluster.faults.clear()  # from the first attempt
     held = cluster.faults.add("Produce", hold=True)
     async with transactional(cluster, max_block_ms=time_ms, **SMALL_MEMORY) as producer:
         await producer.begin_transaction()

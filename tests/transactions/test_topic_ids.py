@@ -32,7 +32,7 @@ async def fill(cluster: EmbeddedCluster) -> None:
 
 
 async def by_consumer(consumer: Consumer, producer: Producer) -> None:
-    await consumer.getmany(timeout_ms=5000)
+    await consumer.getmany(timeout_ms=20_000)
     async with producer.transaction() as txn:
         await txn.send_offsets(consumer)
 
@@ -45,7 +45,7 @@ async def by_batch(consumer: Consumer, producer: Producer) -> None:
 
 
 async def by_hand(consumer: Consumer, producer: Producer) -> None:
-    await consumer.getmany(timeout_ms=5000)
+    await consumer.getmany(timeout_ms=20_000)
     async with producer.transaction() as txn:
         await txn.send_offsets({TP: 3}, consumer.group_metadata())
 

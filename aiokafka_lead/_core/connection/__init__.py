@@ -1,1 +1,1 @@
-"""Frames of one connection, its requests in flight, and its authentication."""
+"""Connections without I/O: frames, requests in flight, and authentication."""

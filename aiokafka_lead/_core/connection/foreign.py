@@ -1,7 +1,8 @@
-"""Recognises peers with other protocols than Kafka's from their first bytes.
+"""Recognises servers that speak other protocols than Kafka's, from their first bytes.
 
-A client that interprets foreign bytes as a frame's length gets a wrong length: the ``HTTP`` of a web server means
-1.2 GB, a TLS alert 352 MB. Both are far more common than a broker with a frame of that size, so they get a clear error.
+A client that reads such bytes as the length of a frame gets a wrong length: the ``HTTP`` of a web server means 1.2 GB,
+and a TLS alert means 352 MB. Both are far more likely than a broker that sends a frame of this size, so the error
+should explain them.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 from ...errors import FrameTooLargeError, KafkaError, MalformedMessageError, NotKafkaError
 
 HANDSHAKE_MAX_BYTES = 1024 * 1024
-"""Maximum size of answers before a connection is ready, far above real sizes: a Kerberos token has at most 64 KiB,
-ApiVersions a few KiB."""
+"""Maximum size in bytes of responses before a connection is ready.
+
+Real ones are far smaller: a Kerberos token has at most 64 KiB, and ApiVersions a few KiB.
+"""
 
 _SHOWN_BYTES = 40
 
@@ -29,7 +32,10 @@ _GREETINGS = (
 
 
 def recognise(head: bytes) -> str | None:
-    """Return a description of the protocol of these first bytes, and a remedy; None if it is unknown."""
+    """Return a description of the protocol that begins with these bytes, and a remedy.
+
+    None if the protocol is unknown.
+    """
     if len(head) >= 3 and head[0] in _TLS_RECORDS and head[1] == 3 and head[2] <= 4:
         return (
             f"the answer is a TLS {_TLS_RECORDS[head[0]]}: this listener uses TLS, "
@@ -44,7 +50,7 @@ def recognise(head: bytes) -> str | None:
 
 
 def frame_length_error(head: bytes, length: int, max_bytes: int) -> KafkaError:
-    """Return the error for a frame with an unacceptable length; ``head`` begins with the length prefix."""
+    """Return the error for a frame whose length is not acceptable. ``head`` starts with the length."""
     foreign = recognise(head)
     if foreign is not None:
         return NotKafkaError(foreign)
@@ -59,7 +65,7 @@ def frame_length_error(head: bytes, length: int, max_bytes: int) -> KafkaError:
 
 
 def _shown(head: bytes) -> str:
-    """Return the first line with unprintable characters replaced, because it is untrusted, and appears in logs."""
+    """Return the first line without unprintable characters, because the text is untrusted and will appear in logs."""
     line = head.splitlines()[0][:_SHOWN_BYTES] if head.splitlines() else b""
     return repr("".join(chr(byte) if 32 <= byte < 127 else "." for byte in line))
 

@@ -1,9 +1,11 @@
-"""Splits a byte stream into frames: a big-endian 4-byte length, then that number of bytes.
+"""Splits a byte stream into frames. A frame is a big-endian 4-byte length, followed by that number of bytes.
 
-Sans-I/O: the transport requests a buffer, fills it, reports the number of bytes, and gets complete frames. A small
-frame is copied out of a reused buffer. The rest of a large frame is read directly into separate memory. So a slice of
-any frame stays valid while it is referenced. Compiled through ``framing.pxd`` if a compiler is available. The compiled
-module does not clear that memory, which saves a tenth of the time of consuming.
+There is no I/O here: the transport requests a buffer, fills it, reports the number of bytes, and receives the complete
+frames. Small frames are copied out of a reused buffer. The rest of a large frame is read directly into its own memory.
+A slice of any frame therefore stays valid while it is referenced.
+
+If a compiler is available, this code is compiled through ``framing.pxd``. The compiled code does not clear the memory
+of large frames, which saves a tenth of the time of consuming.
 """
 
 from __future__ import annotations
@@ -17,31 +19,34 @@ from ...errors import KafkaError
 from .foreign import frame_length_error
 
 SCRATCH_BYTES = 32 * 1024
-"""Size of the reused buffer, which collects frames that fit: a TLS record or many small answers do."""
+"""Size in bytes of the reused buffer, which collects the frames that fit. A TLS record or many small responses do."""
 FIRST_SCRATCH_BYTES = 4 * 1024
-"""Size of the reused buffer until more bytes arrive at once: a client may have hundreds of idle connections."""
+"""Size in bytes of the reused buffer until more bytes arrive at once.
+
+A client may have hundreds of idle connections.
+"""
 
 FREED_BYTES = 8 * 1024 * 1024
-"""Once a block of this size has been freed, glibc keeps up to twice as much freed memory for later use."""
+"""Size in bytes of the block that is freed once. After that, glibc keeps up to twice this amount of freed memory."""
 
 _unpack_length = Struct(">i").unpack_from
 
 
 @cache
 def _keep_freed_memory() -> None:
-    """Have glibc keep the memory of freed frames and records, once for the process.
+    """Make glibc keep the memory of freed frames and records. Done once in the process.
 
-    Otherwise it returns this memory to the system, which has to map and clear memory again for the next frame. That
-    takes up to half of the time of consuming.
+    Otherwise, glibc returns this memory to the system, which has to map and clear memory for the next frame. That takes
+    up to half of the time of consuming.
     """
     raw.new_buffer(FREED_BYTES)
 
 
 class FrameReader:
-    """Collects frames of one connection.
+    """Collects the frames of one connection.
 
-    ``max_bytes`` bounds the announced length of a frame and is checked before memory is allocated; it may be raised
-    later. ``error`` is set once the stream is invalid; no more bytes can be read after that.
+    ``max_bytes`` is the maximum length of a frame. It is checked before memory is allocated, and may be increased
+    later. If the stream is invalid, ``error`` is set, and no more bytes can be read.
     """
 
     __slots__ = ("_body", "_body_view", "_end", "_filled", "_scratch", "_scratch_view", "error", "max_bytes")
@@ -52,38 +57,38 @@ class FrameReader:
         self._scratch = raw.new_buffer(FIRST_SCRATCH_BYTES)
         self._scratch_view = memoryview(self._scratch)
         self._end = 0
-        """Number of bytes of an incomplete frame at the start of the scratch buffer."""
+        """Number of bytes of an incomplete frame at the start of the reused buffer."""
         self._body: bytearray | None = None
-        """An incomplete large frame, without its length prefix."""
+        """An incomplete large frame without its length, or None."""
         self._body_view = memoryview(b"")
         self._filled = 0
         """Number of bytes of the large frame that have arrived."""
 
     @property
     def incomplete(self) -> bool:
-        """True if a frame has begun but is incomplete."""
+        """True if part of a frame has arrived."""
         return self._body is not None or self._end > 0
 
     @property
     def missing_bytes(self) -> int:
-        """Number of missing bytes of a large frame; 0 if unknown."""
+        """Number of bytes that a large frame still lacks, or 0 if unknown."""
         return 0 if self._body is None else len(self._body) - self._filled
 
     def get_buffer(self) -> memoryview:
-        """Return the buffer for the next bytes. Never empty; only valid until the next `received`."""
+        """Return the buffer for the next bytes. It is never empty, and is valid until the next call of `received`."""
         if self._body is not None:
             return self._body_view[self._filled :]
         return self._scratch_view[self._end :] if self._end else self._scratch_view
 
     def received(self, count: int) -> list[Buffer]:
-        """Note ``count`` bytes put into `get_buffer`, and return the frames that are now complete."""
+        """Process the ``count`` bytes that were written to the buffer. Return the frames that are now complete."""
         if self._body is not None:
             return self._received_body(count)
         scratch = self._scratch_view
         if not self._end and count >= 4:
             (length,) = _unpack_length(scratch)
             if length == count - 4 and length <= self.max_bytes:
-                return [scratch[4:count].tobytes()]  # the common case: exactly one whole frame
+                return [scratch[4:count].tobytes()]  # the most frequent case: exactly one whole frame
         frames: list[Buffer] = []
         end = self._end + count
         if end == FIRST_SCRATCH_BYTES == len(scratch):
@@ -108,7 +113,7 @@ class FrameReader:
         return frames
 
     def feed(self, data: bytes) -> list[Buffer]:
-        """Combine `get_buffer` and `received`, for a transport that provides bytes."""
+        """Process bytes. For transports that provide bytes, instead of `get_buffer` and `received`."""
         frames: list[Buffer] = []
         view = memoryview(data)
         while len(view) and self.error is None:
@@ -120,7 +125,7 @@ class FrameReader:
         return frames
 
     def _grown_scratch(self) -> memoryview:
-        """Replace the buffer with a larger buffer, because the connection filled it."""
+        """Replace the buffer by a larger one, because the connection has filled it."""
         grown = raw.new_buffer(SCRATCH_BYTES)
         grown[:FIRST_SCRATCH_BYTES] = self._scratch
         self._scratch = grown

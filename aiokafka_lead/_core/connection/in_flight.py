@@ -1,7 +1,8 @@
 """Tracks the requests in flight on one connection.
 
-A broker answers the requests of a connection in the order in which they came (Java: ``InFlightRequests``), so an answer
-belongs to the oldest request, or the stream is corrupt. Compiled through ``in_flight.pxd`` if a compiler is available.
+A broker answers the requests of a connection in the order in which it received them (Java: ``InFlightRequests``). A
+response therefore belongs to the oldest request, or the stream is corrupt. If a compiler is available, this code is
+compiled through ``in_flight.pxd``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from ...errors import KafkaError, MalformedMessageError
 
 OnDone = Callable[[Any, KafkaError | None], None]
-"""Receives the response and None, or None and the error; called exactly once."""
+"""Called exactly once, either with the response and None, or with None and the error."""
 
 _LAST_ID = 2**31 - 1
 
@@ -38,18 +39,18 @@ class InFlight:
         self.request_class = request_class
         self.version = version
         self.deadline = deadline
-        """Time (monotonic seconds) at which the connection is closed without an answer."""
+        """Time in monotonic seconds at which the connection is closed if there is no response."""
         self.on_done = on_done
         self.raw = raw
-        """True if the answer is passed on as its undecoded frame."""
+        """True if the response is passed on as a frame, without being decoded."""
         self.silent = silent
-        """Number of requests that expect no answer, sent just before this one."""
+        """Number of requests that expect no response and were sent just before this one."""
 
 
 class InFlightLedger:
-    """Requests in the order in which they were sent.
+    """The requests in flight, in the order in which they were sent.
 
-    Invariant: correlation ids are consecutive, wrapping after 2**31 - 1.
+    Invariant: correlation ids are consecutive, and wrap after 2**31 - 1.
     """
 
     __slots__ = ("_entries", "_silent", "next_id")
@@ -57,21 +58,21 @@ class InFlightLedger:
     def __init__(self) -> None:
         self._entries: deque[InFlight] = deque()
         self.next_id = 0
-        """The correlation id of the next request."""
+        """Correlation id of the next request."""
         self._silent = 0
-        """Number of requests that expect no answer, since the latest other request."""
+        """Number of requests that expect no response, since the last request that does."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def add(self, request_class: Any, version: int, deadline: float, on_done: OnDone, raw: bool = False) -> None:
-        """Add a request that was sent with ``next_id``, and expects an answer."""
+        """Add a request that was sent with ``next_id`` and expects a response."""
         self._entries.append(InFlight(self.next_id, request_class, version, deadline, on_done, raw, self._silent))
         self._silent = 0
         self._advance()
 
     def skip(self) -> None:
-        """Count a request that was sent with ``next_id``, and expects no answer."""
+        """Count a request that was sent with ``next_id`` and expects no response."""
         self._silent += 1
         self._advance()
 
@@ -79,10 +80,10 @@ class InFlightLedger:
         self.next_id = 0 if self.next_id == _LAST_ID else self.next_id + 1
 
     def match(self, correlation_id: int) -> InFlight | None:
-        """Return the oldest request, to which an answer with this id belongs.
+        """Return the oldest request, if a response with this id belongs to it.
 
-        Returns None for an answer to a request that expects none: Azure Event Hubs answers Produce with ``acks=0``.
-        Raises `MalformedMessageError` for any other answer.
+        Returns None if the response belongs to a request that expects none. Azure Event Hubs sends such responses to
+        Produce with ``acks=0``. Raises `MalformedMessageError` for any other response.
         """
         if not self._entries:
             if self._is_silent(correlation_id, self.next_id, self._silent):
@@ -99,26 +100,26 @@ class InFlightLedger:
         return oldest
 
     def _is_silent(self, correlation_id: int, before: int, count: int) -> bool:
-        """Return True if it is one of the ``count`` ids just before another id."""
+        """Return True if the id is one of the ``count`` ids just before the id ``before``."""
         return correlation_id >= 0 and 0 < (before - correlation_id) & _LAST_ID <= count
 
     def pop(self) -> None:
-        """Remove the oldest request, which is done."""
+        """Remove the oldest request, which was answered."""
         self._entries.popleft()
 
     def oldest(self) -> InFlight | None:
-        """Return the request whose answer is next."""
+        """Return the request whose response comes next, or None."""
         return self._entries[0] if self._entries else None
 
     def expired(self, now: float) -> InFlight | None:
-        """Return a request whose deadline has passed."""
+        """Return a request whose deadline has passed, or None."""
         for entry in self._entries:
             if entry.deadline <= now:
                 return entry
         return None
 
     def next_deadline(self) -> float:
-        """Return the earliest deadline, or infinity. It need not be the oldest request's."""
+        """Return the earliest deadline, or infinity. It may belong to any request."""
         return min((entry.deadline for entry in self._entries), default=math.inf)
 
     def drain(self) -> list[InFlight]:

@@ -1,4 +1,4 @@
-"""Lifetimes of authenticated connections, and when this client replaces them (KIP-368)."""
+"""Lifetimes of authenticated connections, and the times at which the client replaces them (KIP-368)."""
 
 from __future__ import annotations
 
@@ -9,47 +9,51 @@ from ..._values import NamedTuple
 from ..chance import random
 
 MIN_SESSION_S = 1.0
-"""Minimum interval of logins in seconds: with very short sessions, a client would otherwise only log in.
+"""Minimum interval of logins in seconds. If a session is shorter, requests wait for the next login.
 
-If a session ends sooner, requests wait for the next login, because the broker would drop them.
+Without this, a client with very short sessions would do nothing but log in.
 """
 
 LEAST_USE_S = 0.05
-"""Seconds for which a session is used even if it ends sooner: only a request can show whether it has ended."""
+"""Seconds for which a session is used even if it is shorter. Only a request can show if it has ended."""
 
 MAX_LIFETIME_S = 366 * 24 * 3600.0
-"""A longer announced lifetime is reduced to this."""
+"""Maximum lifetime of a session in seconds. A longer one is reduced to this."""
 
 _RENEWED_FROM = 0.85
 _RENEWED_UNTIL = 0.93
-"""Fraction of a session after which the next connection is opened: later than the refresh of tokens."""
+"""Fraction of a session after which the next connection is opened. It is later than the refresh of tokens."""
 
 _RETIRED_AT = 0.97
 _LEAST_MARGIN_S, _LEAST_MARGIN_PART = 0.1, 1 / 3
-"""Minimum rest of a session after its last request: this time in seconds, or this fraction of a short session."""
+"""Minimum remainder of a session after its last request: seconds, or a fraction if the session is short."""
 
 
 class Session(NamedTuple):
-    """Times of a session, in monotonic seconds."""
+    """The times of a session in monotonic seconds."""
 
     renew_at: float
-    """Time to open the connection that takes over; infinity for a session that is too short for that."""
+    """Time at which to open the next connection. Infinity if the session is too short for that."""
     retire_at: float
-    """Time to stop accepting requests, even without another connection: after the end the broker does not answer."""
+    """Time from which no more requests are sent, even without another connection.
+
+    After the end, brokers do not answer.
+    """
     ends_at: float
-    """End of the session, as announced by the broker."""
+    """End of the session, as the broker has announced it."""
     next_login_at: float
-    """Earliest time of the next login, after a session that is too short; else 0."""
+    """Earliest time of the next login if the session is too short, else 0."""
 
 
 ENDLESS = Session(math.inf, math.inf, math.inf, 0.0)
-"""The session of a broker that does not end sessions, or of an unauthenticated connection."""
+"""The session of an unauthenticated connection, or of a broker that does not end sessions."""
 
 
 def session_of(lifetime_ms: int, asked_at: float, ready_at: float, rng: Callable[[], float] = random) -> Session:
-    """Compute the times from the answer to a request sent at ``asked_at``; the connection is ready at ``ready_at``.
+    """Return the times of a session, given the response to a request that was sent at ``asked_at``.
 
-    The times of clients, and of one client's connections, vary, so that logins do not coincide.
+    ``ready_at`` is the time at which the connection became ready. The times vary randomly between clients and
+    connections, so that their logins do not coincide.
     """
     if lifetime_ms <= 0:
         return ENDLESS

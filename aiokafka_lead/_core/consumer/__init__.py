@@ -1,1 +1,1 @@
-"""The path from a position to the application: fetch plans, answers, prefetched data."""
+"""Reads records, without I/O: plans fetches, interprets responses, and stores prefetched records."""

@@ -1,4 +1,4 @@
-"""Checks of the arguments of a consumer's calls."""
+"""Checks of arguments that the application passes to a consumer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WAIT = milliseconds()
 
 
 def pattern(name: str, value: Any) -> re.Pattern[str]:
-    """Return a regular expression for topic names, compiled."""
+    """Return the argument as a compiled regular expression for topic names."""
     if not isinstance(value, str) and not (isinstance(value, re.Pattern) and isinstance(value.pattern, str)):
         raise ConfigTypeError(f"{name} must be a str or a compiled pattern of str, not {type(value).__name__}")
     try:
@@ -32,7 +32,10 @@ def pattern(name: str, value: Any) -> re.Pattern[str]:
 
 
 def listener(name: str, value: Any) -> Any:
-    """Return the object if it has any of `LISTENER_METHODS`, and no misspelt name of such a method."""
+    """Return the argument as a rebalance listener.
+
+    It must have at least one of `LISTENER_METHODS`, and no method whose name is a misspelling of one of them.
+    """
     for method in dir(value):
         if method.startswith("on_partition") and method not in LISTENER_METHODS:
             raise ConfigTypeError(

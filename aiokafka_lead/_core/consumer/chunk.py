@@ -1,4 +1,4 @@
-"""Decoded records that wait for the application."""
+"""Decoded records that are ready for the application."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Chunk:
-    """Decoded records of one partition and leader epoch, handed out one by one or many at a time.
+    """Decoded records of one partition and one leader epoch.
 
-    Invariant: ``remaining`` is the only iterator over ``records``, and thus the only cursor. A loop over it costs no
-    more than a plain loop over the list, and the position follows from the iterator's remaining length.
+    They are handed out one by one, or several at a time. Invariant: ``remaining`` is the only iterator over
+    ``records``, and therefore the only cursor. A loop over it is as fast as a plain loop over the list, and the
+    position follows from the number of records that the iterator has left.
     """
 
     __slots__ = ("_taken", "leader_epoch", "next_offset", "ready", "records", "remaining", "size_bytes", "start", "tp")
@@ -36,16 +37,16 @@ class Chunk:
         self.records = records
         self.remaining: Iterator[Record] = iter(records)
         self.start = start
-        """The position before the first record."""
+        """Position before the first record."""
         self.next_offset = next_offset
-        """The position after the last record."""
+        """Position after the last record."""
         self.leader_epoch = leader_epoch
         self.ready = len(records) if ready is None else ready
-        """Number of records that can be handed out unchanged; the rest must be deserialized first."""
+        """Number of records that can be handed out as they are. The others have to be deserialized first."""
         self.size_bytes = size_bytes
-        """Decompressed size of the batches from which they were read."""
+        """Decompressed size in bytes of the batches that contained the records."""
         self._taken: int | None = None
-        """Number of records that had been handed out at the time of a withdrawal."""
+        """Number of records handed out before `withdraw` was called, or None."""
 
     def left(self) -> int:
         """Return the number of records that have not been handed out."""
@@ -56,12 +57,12 @@ class Chunk:
         return self.ready - self.handed_out()
 
     def deserialized(self, at: int, record: Record) -> None:
-        """Replace the record at this index, the first that is not ready, with its deserialized form."""
+        """Replace the first record that is not ready, which has this index, by its deserialized form."""
         self.records[at] = record
         self.ready = max(self.ready, at + 1)
 
     def drop(self, record: Record) -> None:
-        """Skip this record if it still is the next to be handed out."""
+        """Skip this record, if it is still the next one to hand out."""
         at = self.handed_out()
         if at < len(self.records) and self.records[at] is record:
             del self.records[at]
@@ -80,19 +81,19 @@ class Chunk:
         return Position(self.records[-left].offset, self.leader_epoch)
 
     def ahead(self) -> list[Record]:
-        """Return the records that have not been handed out, without taking them."""
+        """Return the records that were not handed out, without taking them."""
         return self.records[self.handed_out() :]
 
     def take(self, limit: int | None) -> list[Record]:
-        """Take the next records: all of them, or at most ``limit``."""
+        """Take and return the remaining records, or the first ``limit`` of them."""
         first = self.handed_out()
         taken = self.records[first:] if limit is None else self.records[first : first + limit]
-        # Moving a list's iterator like this, and copying a slice, takes a tenth of the time of iterating over it.
+        # Moving a list's iterator in this way, and copying a slice, takes a tenth of the time of iterating.
         self.remaining.__setstate__(first + len(taken))  # type: ignore[attr-defined]
         return taken
 
     def withdraw(self) -> Chunk:
-        """Return a chunk with the remaining records, and end any iteration over this chunk."""
+        """Return a chunk with the remaining records. Any iteration over this chunk ends."""
         start = self.position()
         taken = self.handed_out()
         if self._taken is None:
@@ -102,7 +103,7 @@ class Chunk:
         return Chunk(self.tp, rest, start, self.next_offset, self.leader_epoch, ready, self.size_bytes)
 
     def before_last_taken(self) -> Position | None:
-        """Return the position before the last record handed out, or None if there is none."""
+        """Return the position before the last record handed out, or None if no record was handed out."""
         taken = self.handed_out() if self._taken is None else self._taken
         if not taken:
             return None

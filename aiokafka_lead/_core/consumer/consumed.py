@@ -1,4 +1,4 @@
-"""The interfaces between a transaction and the consumer whose offsets it commits."""
+"""The interface between a transaction and the consumer whose offsets it commits."""
 
 from __future__ import annotations
 
@@ -9,44 +9,45 @@ from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 
 class Source(Protocol):
-    """The consumer to which a part belongs."""
+    """The consumer to which a part of a transaction belongs."""
 
     def read_before(self, moment: float) -> bool:
-        """Return True if the application had read from it before this moment (``time.monotonic()``)."""
+        """Return True if the application had read from the consumer before this moment (``time.monotonic()``)."""
         ...
 
     def go_back(self) -> None:
-        """Return to the committed offsets: a transaction was aborted that may have included its records."""
+        """Return to the committed offsets, because a transaction with the consumer's records was aborted."""
 
 
 class TransactionPart(Protocol):
-    """Offsets that a transaction commits. `ended` must be called once."""
+    """The offsets of one consumer that a transaction commits. `ended` must be called exactly once."""
 
     @property
     def source(self) -> Source:
-        """The consumer; the same for all parts of one consumer."""
+        """The consumer. It is the same object for all parts of one consumer."""
         ...
 
     @property
     def offsets(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """The offset after each partition's last record."""
+        """The offset to commit for each partition: the offset after its last record."""
         ...
 
     @property
     def group(self) -> ConsumerGroupMetadata:
-        """The membership that owned the partitions when the part was created."""
+        """The group membership that owned the partitions when the part was created."""
         ...
 
     def ended(self, *, committed: bool) -> None:
-        """Record the end of the transaction. If it is not certainly committed, the consumer goes back."""
+        """Record that the transaction has ended. Unless it is certain that it was committed, the consumer goes back."""
 
 
 class Consumed(Protocol):
-    """A consumer, or one of its batches."""
+    """A consumer, or one of its batches, as passed to `Transaction.commit_batch` and similar calls."""
 
     def _transaction_part(self) -> TransactionPart:
         """Return the offsets for a transaction that is about to be committed. Internal.
 
-        Raises `CommitFailedError` if the consumer no longer owns some partitions: the transaction must then be aborted.
+        Raises `CommitFailedError` if the consumer no longer owns some of the partitions. The transaction must then be
+        aborted.
         """
         ...

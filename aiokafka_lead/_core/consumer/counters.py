@@ -9,24 +9,24 @@ from ..leadership.patience import LeaderMoveCounters
 class ConsumerCounters(LeaderMoveCounters):
     """Running counts since the consumer started.
 
-    `ConsumerMetrics` describes the attributes without a docstring under the same names.
+    Attributes without a docstring are described in `ConsumerMetrics` under the same names.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.answers = 0
         self.answered_at: float | None = None
-        """Time of the last answer (monotonic seconds)."""
+        """Time of the last Fetch response in monotonic seconds, or None."""
         self.fetch_latency_s = 0.0
-        """Sum over all answers, including the time that the broker waited for records."""
+        """Sum of the latencies of all fetches in seconds. It includes the time for which brokers waited for records."""
         self.unexpected_partitions = 0
-        """Number of partitions in answers that were not requested."""
+        """Number of partitions in responses that were not requested."""
         self.bytes_fetched = 0
         self.topic_bytes: dict[str, int] = {}
-        """Bytes of received record batches by topic."""
+        """Bytes of record batches received, by topic."""
         self.fetch_latency = Latencies()
         self.request_latency = LatenciesByNode()
-        """Latencies of requests by broker."""
+        """Latencies of Fetch requests, by broker."""
         self.commit_latency = Latencies()
         self.rebalance_latency = Latencies()
         self.failed_fetches = 0
@@ -41,16 +41,16 @@ class ConsumerCounters(LeaderMoveCounters):
         self.truncations = 0
 
     def fetched(self, node_id: int, seconds: float) -> None:
-        """Count an answer to a fetch, with its latency."""
+        """Count a Fetch response and its latency in seconds."""
         self.fetch_latency_s += seconds
         self.fetch_latency.add(seconds)
         self.request_latency[node_id].add(seconds)
 
     def count_bytes(self, topic: str, size: int) -> None:
-        """Count received record batches of this size."""
+        """Count received record batches of this size in bytes."""
         self.bytes_fetched += size
         self.topic_bytes[topic] = self.topic_bytes.get(topic, 0) + size
 
     def count_error(self, code: int) -> None:
-        """Count one partition's error in an answer."""
+        """Count the error of one partition in a response."""
         self.fetch_errors[code] = self.fetch_errors.get(code, 0) + 1

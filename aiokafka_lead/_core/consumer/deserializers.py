@@ -1,4 +1,4 @@
-"""Converts the bytes of keys and values for the application."""
+"""Applies the application's deserializers to keys and values."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ...types import Headers, SerializationContext
 Record = ConsumerRecord[Any, Any]
 
 SEEK_ON = "; seek past it to continue"
-"""Advice about a record at which a partition stops."""
+"""Advice in the error for a record at which a partition stops."""
 
 
 class Deserializers:
-    """The deserializers of the application's keys and values; None leaves the bytes unchanged."""
+    """The application's deserializers of keys and values. None leaves the bytes unchanged."""
 
     __slots__ = ("_asks", "awaited", "key", "plain", "value", "waits")
 
@@ -31,7 +31,7 @@ class Deserializers:
         *,
         one_by_one: bool = False,
     ) -> None:
-        """Inspect the given functions; with ``one_by_one``, a reader must see each record that fails."""
+        """Inspect the deserializers. If ``one_by_one`` is True, a reader must see each record that fails."""
         self.key = None if key is None else inspected("key_deserializer", key)
         self.value = None if value is None else inspected("value_deserializer", value)
         given = [one for one in (self.key, self.value) if one is not None]
@@ -41,14 +41,14 @@ class Deserializers:
         self.awaited = any(one.waits for one in given)
         """True if a deserializer is a coroutine function."""
         self.waits = self.awaited or any(one_by_one or one.prepare is not None for one in given)
-        """True if a reader has to await deserialization: `apply` then leaves the records unchanged."""
+        """True if a reader has to await deserialization. `apply` then leaves the records unchanged."""
 
     def apply(self, records: list[Record]) -> tuple[list[Record], RecordDeserializationError | None]:
-        """Return the deserialized records, up to the first that fails, and its error."""
+        """Return the deserialized records up to the first that fails, and its error or None."""
         return (records, None) if self.plain or self.waits else self.apply_prepared(records)
 
     def apply_prepared(self, records: list[Record]) -> tuple[list[Record], RecordDeserializationError | None]:
-        """Like `apply`, with deserializers that are `Prepared` for these records."""
+        """Do the same as `apply`, with deserializers that are `Prepared` for these records."""
         key_of = None if self.key is None else self.key.call
         value_of = None if self.value is None else self.value.call
         asks = self._asks
@@ -76,7 +76,7 @@ class Deserializers:
 
 
 def never_awaited(contents: Iterable[Any]) -> TypeError:
-    """Close the coroutines in ``contents``, which a plain function returned, and return the error about them."""
+    """Return an error for coroutines in ``contents``, which a plain function returned, and close them."""
     for content in contents:
         if isinstance(content, CoroutineType):
             content.close()
@@ -84,7 +84,10 @@ def never_awaited(contents: Iterable[Any]) -> TypeError:
 
 
 def bound(one: Function | None, topic: str, headers: Headers, *, is_key: bool) -> Callable[[bytes], Any] | None:
-    """Return a function of the bytes only, bound to one record's context if the deserializer takes a context."""
+    """Return a function of the bytes alone.
+
+    If the deserializer takes a context, it is bound to one record's context.
+    """
     if one is None or not one.asks:
         return None if one is None else one.call
     return partial(_with_context, one.call, SerializationContext(topic, headers, is_key))
@@ -95,14 +98,14 @@ def _with_context(call: Callable[..., Any], context: SerializationContext, conte
 
 
 def bad_record(error: RecordDeserializationError) -> str:
-    """Describe the record and its kind of error for a log line, without the record's content."""
+    """Return a description of the record and of its error, without the record's content, for a log message."""
     where = f"{error.topic}-{error.partition}"
     kind = type(error.__cause__).__name__
     return f"the record at offset {error.offset} of {where}, whose {error.part} cannot be deserialized ({kind}),"
 
 
 def cannot_be_deserialized(record: Record, part: str, cause: Exception, advice: str) -> RecordDeserializationError:
-    """Return the error for a record whose key or value made the application's function raise."""
+    """Return the error for a record whose key or value made the application's deserializer raise an exception."""
     text = f"the {part} of the record at offset {record.offset} of {record.topic}-{record.partition} "
     text += f"cannot be deserialized: {shown_cause(cause)}"
 

@@ -1,7 +1,8 @@
-"""Distributes a Fetch answer: records to the prefetch buffer, errors to their partitions.
+"""Processes Fetch responses: records go to the prefetch buffer, errors to their partitions.
 
-One partition's error delays that partition only. An answer moves a partition's position only while none of its data is
-buffered: prefetched records are handed out first, then the same offset is fetched again, and that answer counts.
+One partition's error delays only that partition. A response can move a partition's position only while none of the
+partition's data is buffered. Otherwise the buffered records are handed out first, and then the same offset is fetched
+again.
 """
 
 from __future__ import annotations
@@ -55,21 +56,21 @@ _V2_HEADER = 61
 
 
 class FetchedSpan(NamedTuple):
-    """The range covered by the complete batches of an answer."""
+    """The range that the complete batches of a response cover."""
 
     next_offset: int
-    """The offset after the last batch, for the next fetch; -1 if there is no complete batch."""
+    """Offset after the last batch, from which to fetch next. -1 if there is no complete batch."""
     leader_epoch: int
-    """The epoch under which the last batch was written, or -1."""
+    """Leader epoch under which the last batch was written, or -1."""
 
 
 _NOTHING = FetchedSpan(-1, -1)
 
 
 def scan_batches(buffer: memoryview) -> FetchedSpan:
-    """Walk over batch lengths to the last complete batch.
+    """Find the end of the last complete batch by adding up batch lengths.
 
-    Invalid bytes end the walk; the reader of batches reports them as corrupt.
+    Stops at invalid bytes. The code that decodes the batches reports them as corrupt.
     """
     at = last = 0
     end = len(buffer) - _ENTRY.size
@@ -86,7 +87,7 @@ def scan_batches(buffer: memoryview) -> FetchedSpan:
         return _NOTHING
     offset, length, leader_epoch, magic = _ENTRY.unpack_from(buffer, last)
     if magic < 2:
-        # Formats 0 and 1: an entry has the offset of its last message.
+        # In formats 0 and 1, an entry has the offset of its last message.
         return FetchedSpan(offset + 1, -1)
     if _OVERHEAD + length < _V2_HEADER:
         return _NOTHING
@@ -106,14 +107,14 @@ STALE = HINT_ERRORS | {
 """Error codes after which metadata is refreshed (Java: FetchCollector)."""
 
 NO_NEWS = {UnknownLeaderEpochError.code, UnknownServerError.code}
-"""Error codes that do not suggest another leader: metadata is refreshed once the broker is in doubt (rule 23)."""
+"""Error codes that do not suggest another leader. Metadata is refreshed only after several of them (rule 23)."""
 
 
 LAGGING = {UnknownLeaderEpochError.code, OffsetNotAvailableError.code}
-"""Error codes of a leader that has not caught up with its election."""
+"""Error codes of a leader that has not caught up since its election."""
 
 LEADERS_WORD = {OffsetOutOfRangeError.code, CorruptRecordError.code}
-"""Error codes that fail a partition or move its position, but only if they come from the leader."""
+"""Error codes that fail a partition or move its position. They count only if they come from the leader."""
 
 
 class AnswerOptions(NamedTuple):
@@ -124,28 +125,28 @@ class AnswerOptions(NamedTuple):
     max_decompressed_batch_bytes: int
     reset_policy: ResetPolicy | None
     metadata_max_age_s: float
-    """Time that a follower is read from before the leader is asked again."""
+    """Seconds for which to read from a follower before the leader is asked again."""
     joined_records: int
-    """Number of records up to which successive batches are joined."""
+    """Number of records up to which consecutive batches are joined."""
 
 
 class FetchOutcome:
-    """Follow-up actions for the caller."""
+    """Actions that the caller has to take."""
 
     __slots__ = ("doubt", "hints", "missing", "refresh")
 
     def __init__(self, hints: list[LeaderHint]) -> None:
         self.hints = hints
         self.refresh = False
-        """True if metadata is stale."""
+        """True if the metadata is outdated."""
         self.doubt = False
-        """True if the broker is in doubt as the leader of a partition."""
+        """True if the broker keeps refusing, so another broker may be the leader of a partition."""
         self.missing = False
-        """True if the answer to a full request omits partitions, so that the session is unusable."""
+        """True if the response to a full request omits partitions, which makes the session unusable."""
 
 
 class AnswerReader:
-    """Applies answers to the partitions' states."""
+    """Applies Fetch responses to the states of the partitions."""
 
     def __init__(
         self,
@@ -165,12 +166,12 @@ class AnswerReader:
         self._counters = counters
         self._log = log
         self._void_to = -math.inf
-        """Time of the latest request whose answer is void."""
+        """Responses to requests that were sent before this time are ignored."""
 
     def read_committed_only(self, now: float) -> None:
-        """Hide aborted transactions from now on; answers to earlier requests are void.
+        """Hide aborted transactions from now on, and ignore the responses to earlier requests.
 
-        Such answers may have records of open transactions, and lack the list of aborted transactions.
+        Those responses may contain records of open transactions, and do not list the aborted transactions.
         """
         self._options = self._options._replace(read_committed=True)
         self._void_to = now
@@ -178,7 +179,7 @@ class AnswerReader:
     def read(
         self, planned: PlannedFetch, response: FetchResponse, snapshot: ClusterSnapshot, now: float
     ) -> FetchOutcome:
-        """Process an answer without a top-level error."""
+        """Process a response without a top-level error."""
         hints = HintReader(planned.version >= FIRST_FETCH_WITH_HINTS, response.node_endpoints)
         outcome = FetchOutcome(hints.hints)
         if planned.sent_at <= self._void_to:
@@ -211,7 +212,7 @@ class AnswerReader:
 
     @staticmethod
     def _is_stale(state: PartitionState, asked: PartitionFetch, snapshot: ClusterSnapshot) -> bool:
-        """Return True if the partition's position was changed, or its topic was recreated, since the request."""
+        """Return True if the partition's position has changed, or its topic was recreated, since the request."""
         if state.fetch_offset != asked.fetch_offset:
             return True
         topic_id = snapshot.topic_id(state.tp.topic)
@@ -219,14 +220,15 @@ class AnswerReader:
 
     @staticmethod
     def _is_leaders(state: PartitionState, planned: PlannedFetch, snapshot: ClusterSnapshot) -> bool:
-        """Return True if the leader answered, which alone determines where a log begins, ends and diverges (KIP-392).
+        """Return True if the response comes from the leader.
 
-        A follower may lag, have deleted more, or have a bad disk. Its answer may also arrive when the partition is no
-        longer read from it.
+        Only the leader determines where a log begins, ends and diverges (KIP-392). A follower may lag, may have deleted
+        more, or may have a bad disk. Its response may also arrive after the client has stopped reading the partition
+        from it.
         """
         return snapshot.leader(*state.tp)[0] == planned.node_id
 
-    # --- without an error --------------------------------------------------------------------------------------------
+    # --- responses without an error ----------------------------------------------------------------------------------
 
     def _records(
         self,
@@ -259,18 +261,18 @@ class AnswerReader:
         if data.preferred_read_replica < 0:
             self._followers.served(planned.node_id, state.tp)
         elif not self._follows(state, data.preferred_read_replica, planned, outcome, snapshot, now) and not records:
-            # Leaders answer this immediately, so a leader that names the follower regardless of the rack would be asked
-            # in a tight loop.
+            # Leaders name a follower without waiting for records. If the follower was abandoned and the leader names it
+            # even without a rack, the fetches would become a tight loop.
             state.back_off(now, asked.leader_epoch, self._retry)
         if not records:
             return
-        assert isinstance(records, memoryview)  # as the codec decodes it
+        assert isinstance(records, memoryview)  # the codec decodes records to a memoryview
         span = scan_batches(records)
         if span.next_offset < 0:
             self._unreadable(state, "the response contains no complete batch")
             return
         if span.next_offset <= asked.fetch_offset:
-            # No data at or after the requested offset: fetching again immediately would loop without end.
+            # There is no data at or after the requested offset. Fetching again immediately would be an endless loop.
             state.back_off(now, asked.leader_epoch, self._retry)
             outcome.refresh = True
             return
@@ -297,9 +299,12 @@ class AnswerReader:
         snapshot: ClusterSnapshot,
         now: float,
     ) -> bool:
-        """Read the partition from the follower that the broker has named, and return True; return False otherwise."""
+        """Switch to the follower that the broker has named.
+
+        Return True if the partition is read from it from now on.
+        """
         if replica == planned.node_id:
-            # Only leaders name followers, so another broker is at the address that the client has for this one.
+            # Only leaders name followers, so a different broker has the address that the client knows for this one.
             outcome.refresh = True
             if state.read_from_leader():
                 self._followers.refused(replica, state.tp, now)
@@ -323,14 +328,17 @@ class AnswerReader:
             self._prefetch.fail(state, error)
 
     def too_large(self, state: PartitionState, asked: PartitionFetch, snapshot: ClusterSnapshot, why: str) -> None:
-        """Handle a partition whose data is too large to be read."""
+        """Handle a partition whose next data is too large to be read."""
         if state.state is FetchState.FETCHING and not self._is_stale(state, asked, snapshot) and self._believe(state):
             what = f"{state.tp} cannot be read at offset {state.fetch_offset}"
             error = FrameTooLargeError(f"{what}: {why}; increase receive_max_bytes, or seek past the batch to continue")
             self._prefetch.fail(state, error)
 
     def _believe(self, state: PartitionState) -> bool:
-        """Return True if the answer counts now; if data is buffered, return False and have it fetched again later."""
+        """Return True if the response may move the position now.
+
+        If data is buffered, return False, and arrange for the offset to be fetched again later.
+        """
         if state.fetched:
             state.read_ahead = False
             state.touch()
@@ -340,18 +348,22 @@ class AnswerReader:
     # --- truncation --------------------------------------------------------------------------------------------------
 
     def _diverging(self, state: PartitionState, end_offset: int, epoch: int) -> None:
-        """Handle a leader whose log ends the epoch of our last record at another offset (KIP-320, KIP-595)."""
+        """Handle a leader in whose log the epoch of our last record ends at another offset (KIP-320, KIP-595)."""
         if end_offset >= state.fetch_offset:
-            # No record that was read is lost; the leader merely has the offset under another epoch.
+            # No record that was read is lost. The leader only has this offset under another epoch.
             state.received(state.fetch_offset, epoch)
         elif self._believe(state):
             self._truncated(state, end_offset, epoch)
 
     def epoch_ended(self, state: PartitionState, end_offset: int, epoch: int, leader_epoch: int) -> None:
-        """Handle the answer of the leader of ``leader_epoch`` to OffsetForLeaderEpoch; -1 each without information."""
+        """Handle the response to OffsetForLeaderEpoch.
+
+        ``end_offset`` and ``epoch`` are -1 if the leader does not know the epoch.
+        """
         if end_offset < 0 or epoch < 0 or end_offset >= state.fetch_offset:
-            # A leader without a record of the epoch has not proved data loss (Java resets the position). Apache Kafka
-            # answers this way only if it keeps no epochs for the log; after a loss it names the end of the epoch.
+            # If the leader does not know the epoch, that does not prove data loss, although Java resets the position.
+            # Apache Kafka answers so only if it keeps no epochs for the log. After a loss, it returns the end of the
+            # epoch.
             state.validated(leader_epoch)
         elif self._believe(state):
             self._truncated(state, end_offset, epoch)
@@ -359,7 +371,7 @@ class AnswerReader:
             state.validate_later()
 
     def _truncated(self, state: PartitionState, end_offset: int, epoch: int) -> None:
-        """Handle the loss of records before the position from the log."""
+        """Handle a log that has lost records before the position."""
         self._counters.truncations += 1
         tp, offset = state.tp, state.fetch_offset
         if self._positions.policy_of(state, self._options.reset_policy) is None:
@@ -427,7 +439,10 @@ class AnswerReader:
             outcome.doubt = True
 
     def _out_of_range(self, state: PartitionState, log_start: int) -> None:
-        """Handle an offset out of range; ``log_start`` is the start of the log if the answer has it, else -1."""
+        """Handle an offset that is out of range.
+
+        ``log_start`` is the start of the log if the response contains it, else -1.
+        """
         if not self._believe(state):
             return
         tp, offset = state.tp, state.fetch_offset

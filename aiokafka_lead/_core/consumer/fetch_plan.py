@@ -1,16 +1,18 @@
-"""Decides which partitions are fetched from which broker, and when a request is sent.
+"""Decides which partitions to fetch from which broker, and when to send each request.
 
-Every broker with partitions to fetch has one session request in flight; without records the broker holds it for
-``fetch_max_wait_ms``. A partition that becomes fetchable in the meantime (after a seek, a new leader, or a read
-buffer) need not wait: it is fetched *beside* the session, in a request without a session on a separate connection. The
-session's next request includes it, too, even if that other request is unanswered. If two answers have the same offset,
-the second is void, which is cheaper than waiting for both requests.
+For every broker with partitions to fetch, one request of its fetch session is in flight. While there are no records,
+the broker holds this request for up to ``fetch_max_wait_ms``. A partition that becomes fetchable meanwhile (after a
+seek, after a new leader was elected, or when the application has read its buffered records) does not wait for that
+request. It is fetched *beside the session*: in a request without a session, on a separate connection. The session's
+next request includes the partition even if the request beside the session is unanswered. If both responses contain the
+same offset, the second is ignored, which is cheaper than waiting for both.
 
-The planner examines only partitions touched since its last run, so thousands of idle partitions cost no time.
+The planner examines only the partitions that have changed since its last run, so thousands of idle partitions cost no
+time.
 
-Memory: buffered and requested data together stay within ``fetch_max_bytes``, except that a broker always answers with
-at least one batch, however large. Each partition has at most two unread answers, and the second is requested only if
-the first is at most ``max_partition_fetch_bytes``.
+Memory: buffered data and the data of pending requests together stay within ``fetch_max_bytes``, except that a broker
+always returns at least one batch, however large. Each partition has at most two unread responses. The second is
+requested only if the first is not larger than ``max_partition_fetch_bytes``.
 """
 
 from __future__ import annotations
@@ -39,60 +41,63 @@ from .prefetch import Prefetch
 from .suspects import Suspects
 
 ANSWERS_AHEAD = 2
-"""Maximum number of unread answers per partition."""
+"""Maximum number of unread responses for each partition."""
 
 BESIDE_AFTER_S = 0.01
-"""Seconds after which a session request in flight must be waiting for records at the broker, not for the network."""
+"""Seconds after which a pending session request is assumed to wait for records at the broker."""
 
 
 class FetchLimits(NamedTuple):
-    """Limits in bytes, from the options with these names."""
+    """Limits in bytes. The fields have the names of the options."""
 
     fetch_max_bytes: int
     max_partition_fetch_bytes: int
 
 
 class PlannedFetch(NamedTuple):
-    """A request to send now, with the context for its answer."""
+    """A request to send now, with the data needed to read its response."""
 
     node_id: int
     version: int
     beside: bool
-    """True if it is sent outside the broker's session."""
+    """True if the request is sent beside the broker's session."""
     request: SessionRequest
     asked: dict[TopicPartition, PartitionFetch]
-    """Every partition that the answer may contain."""
+    """Every partition that the response may contain."""
     names: dict[UUID, str]
-    """Topics by id, for answers that use ids."""
+    """Topic names by topic id, for responses that contain ids."""
     max_bytes: int
     sent_at: float
 
 
 class _Node:
-    """The fetches of one broker."""
+    """The state of fetching from one broker."""
 
     __slots__ = ("beside", "changed", "main", "members", "names", "session", "starved", "suspects", "wait_until")
 
     def __init__(self, session: FetchSession) -> None:
         self.session = session
         self.members: dict[TopicPartition, PartitionState] = {}
-        """Partitions to fetch from this broker. A partition with new records moves to the end, so that none starves."""
+        """Partitions to fetch from this broker.
+
+        A partition with new records moves to the end, so that no partition starves.
+        """
         self.changed: dict[TopicPartition, None] = {}
-        """Partitions added, removed or advanced since the session's last request."""
+        """Partitions that were added, removed or advanced since the session's last request."""
         self.main: PlannedFetch | None = None
-        """The session's request in flight."""
+        """The session's pending request, or None."""
         self.beside: PlannedFetch | None = None
         self.names: dict[UUID, str] = {}
-        """Topics of the session by id."""
+        """The names of the session's topics by topic id."""
         self.suspects = Suspects()
         self.starved = False
-        """True if its last request was delayed because memory was short."""
+        """True if the last request was delayed because there was not enough memory."""
         self.wait_until = 0.0
-        """Earliest time of the next request, set after an invalid answer."""
+        """Earliest time of the next request. Set after an invalid response."""
 
     @property
     def asked_bytes(self) -> int:
-        """Return the largest possible size of the pending answers."""
+        """Return the largest possible size in bytes of the pending responses."""
         return sum(planned.max_bytes for planned in (self.main, self.beside) if planned is not None)
 
 
@@ -101,10 +106,16 @@ def _starved_first(item: tuple[int, _Node]) -> bool:
 
 
 class FetchPlanner:
-    """Plans the fetches. The fetcher calls `plan`, sends the request, and then calls `answered` or `failed`."""
+    """Plans the fetches of one consumer.
+
+    The fetcher calls `plan`, sends the request, and then calls `answered` or `failed`.
+    """
 
     def __init__(self, positions: Positions, prefetch: Prefetch, limits: FetchLimits, *, merged: bool = False) -> None:
-        """Plan within ``limits``. If ``merged``, requests can be recalled, and none is sent beside the session."""
+        """Plan within ``limits``.
+
+        If ``merged`` is True, a pending request can be withdrawn, so no request is sent beside the session.
+        """
         self._positions = positions
         self._prefetch = prefetch
         self._limits = limits
@@ -115,16 +126,16 @@ class FetchPlanner:
         self._timers: list[tuple[float, int, PartitionState]] = []
         self._timer_ids = count()
         self.lookups: dict[PartitionState, None] = {}
-        """Partitions whose position must be found or confirmed; the fetcher removes them."""
+        """Partitions whose position must be looked up or validated. The fetcher removes them."""
         self.leaderless: dict[PartitionState, None] = {}
         """Partitions to fetch whose leader is unknown."""
         self.starved = False
-        """True if `plan` delayed a request because memory was short."""
+        """True if `plan` delayed a request because there was not enough memory."""
 
     # --- membership --------------------------------------------------------------------------------------------------
 
     def place(self, snapshot: ClusterSnapshot, now: float) -> None:
-        """Assign each touched or due partition to the broker to fetch it from, or to no broker."""
+        """Assign each touched or due partition to the broker from which to fetch it, or to none."""
         timers = self._timers
         positions = self._positions
         while timers and timers[0][0] <= now:
@@ -138,14 +149,14 @@ class FetchPlanner:
                 self._move(state, home)
 
     def _is_asked_for(self, state: PartitionState, node: _Node, snapshot: ClusterSnapshot) -> bool:
-        """Return True if the broker's session already has this partition with its current offset."""
+        """Return True if the broker's session already includes this partition at its current offset."""
         tp = state.tp
         if tp in node.changed or node.members.get(tp) is not state:
             return False
         return node.session.known.get(tp) == self._fetch_of(state, snapshot)
 
     def _home(self, state: PartitionState, snapshot: ClusterSnapshot, now: float) -> int | None:
-        """Return the broker to fetch this partition from now, or None."""
+        """Return the broker from which to fetch this partition now, or None."""
         self.leaderless.pop(state, None)
         if not self._positions.owns(state):
             self.lookups.pop(state, None)
@@ -179,17 +190,20 @@ class FetchPlanner:
         return self._nodes[node_id].members.values()
 
     def sent_at(self, node_id: int) -> float | None:
-        """Return the time at which the session's pending request to this broker was sent; None if there is none."""
+        """Return the time at which the session's pending request to this broker was sent.
+
+        None if no request is pending.
+        """
         node = self._nodes.get(node_id)
         return None if node is None or node.main is None else node.main.sent_at
 
     def ask_anew(self) -> None:
-        """Fetch every partition again, even if its session has it."""
+        """Include every partition in the next request, even if the session already includes it."""
         for node in self._nodes.values():
             node.changed.update(dict.fromkeys(node.members))
 
     def _look_again(self, state: PartitionState, at: float) -> None:
-        # A partition is examined whenever it advances; without this check, each time would add another timer.
+        # A partition is examined whenever it advances. Without this check, each time would add another timer.
         if not state.timer_at or at < state.timer_at:
             state.timer_at = at
             heapq.heappush(self._timers, (at, next(self._timer_ids), state))
@@ -199,7 +213,7 @@ class FetchPlanner:
             self.lookups[state] = None
 
     def _is_held(self, state: PartitionState) -> bool:
-        """Return True if a partition with a position must not be fetched now although it could be."""
+        """Return True if a partition with a position must not be fetched now, although that would be possible."""
         if state.state is not FetchState.FETCHING:
             return False
         if state.still:
@@ -228,9 +242,10 @@ class FetchPlanner:
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def waiting_nodes(self, now: float) -> list[tuple[int, bool]]:
-        """Return brokers that need a request now, each with True if it is sent beside the session.
+        """Return the brokers that need a request now, each with True if the request is sent beside the session.
 
-        Starved brokers come first: otherwise brokers without records, whose requests soon end, could take all memory.
+        Brokers whose last request lacked memory come first. Otherwise the requests of brokers without records, which
+        end soon, could take all memory.
         """
         found: list[tuple[int, bool]] = []
         for node_id, node in sorted(self._nodes.items(), key=_starved_first):
@@ -249,7 +264,7 @@ class FetchPlanner:
     def plan(
         self, node_id: int, version: int, snapshot: ClusterSnapshot, now: float, *, beside: bool
     ) -> PlannedFetch | None:
-        """Return the request to send to this broker now, or None; it counts as sent."""
+        """Return the request to send to this broker now, or None. The request counts as sent."""
         node = self._nodes[node_id]
         if version < FIRST_VERSION_WITH_DIVERGING_EPOCH:
             self._validate_first(node, snapshot)
@@ -283,7 +298,7 @@ class FetchPlanner:
         candidates: Iterable[TopicPartition] = members if session.is_full else node.changed
         fetches = {tp: self._fetch_of(members[tp], snapshot) for tp in candidates if tp in members}
         ids = names_by_id(fetches, version)
-        if session.begins_anew(ids):  # else FETCH_SESSION_TOPIC_ID_ERROR
+        if session.begins_anew(ids):  # without a new session, the broker would answer FETCH_SESSION_TOPIC_ID_ERROR
             session.failed()
             return self._session_request(node, version, snapshot)
         if session.is_full:
@@ -297,7 +312,7 @@ class FetchPlanner:
         return request, ids
 
     def _validate_first(self, node: _Node, snapshot: ClusterSnapshot) -> None:
-        """Have positions validated for brokers before Fetch 12, which do not detect divergence (KIP-320)."""
+        """Request validation of positions for brokers before Fetch 12, which do not detect diverging logs (KIP-320)."""
         for tp in list(node.changed):
             state = node.members.get(tp)
             if state is None or state.fetch_epoch < 0:
@@ -314,11 +329,12 @@ class FetchPlanner:
         return PartitionFetch(snapshot.topic_id(state.tp.topic), state.fetch_offset, state.fetch_epoch, leader_epoch)
 
     def _max_bytes(self, partitions: int, *, beside: bool) -> int | None:
-        """Return the size limit of the next answer, or None if there is no memory for it now.
+        """Return the size limit of the next response, or None if there is no memory for it now.
 
-        Each broker gets an equal share, and another share is reserved for partitions that become fetchable in the
-        meantime. A request beside the session gets the reserved share, but not the shares of brokers that have no
-        request yet. A broker without partitions has no share, even if it may still answer: its records are not needed.
+        Each broker gets an equal share of the memory, and one share is reserved for partitions that become fetchable
+        later. A request beside the session may use the reserved share, but not the shares of brokers without a pending
+        request. A broker without partitions has no share, even while a response from it is pending, because its records
+        are not needed.
         """
         limits = self._limits
         used, shares, idle = self._prefetch.total_bytes, 1, 0
@@ -328,13 +344,16 @@ class FetchPlanner:
                 shares += 1
                 idle += node.main is None
         share = max(1, limits.fetch_max_bytes // shares)
-        # With an empty buffer there is always a fetch: otherwise a low limit would stop reading.
+        # If nothing is buffered, always fetch. Otherwise a low limit would stop all reading.
         if used and used + share * (1 + idle if beside else 1) > limits.fetch_max_bytes:
             return None
         return min(share, partitions * limits.max_partition_fetch_bytes)
 
     def make_room(self, wanted: Container[TopicPartition] | None) -> None:
-        """If memory is short, drop data that a reader of ``wanted`` (None: all partitions) does not wait for."""
+        """If there is not enough memory, drop data of other partitions than ``wanted``, which a reader is waiting for.
+
+        None stands for all partitions.
+        """
         if self.starved:
             self.starved = False
             self._prefetch.evict(wanted)
@@ -342,20 +361,20 @@ class FetchPlanner:
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def answered(self, planned: PlannedFetch) -> FetchSession | None:
-        """Record the arrival of an answer; return the session that must process it, if any."""
+        """Record a response. Return the session that must process it, or None."""
         node = self._take(planned)
         node.suspects.cleared(planned.asked)
         return None if planned.request.sessionless else node.session
 
     def failed(self, planned: PlannedFetch) -> list[PartitionState]:
-        """Record the failure of a request; return its partitions."""
+        """Record that a request failed. Return its partitions."""
         node = self._take(planned)
         if not planned.request.sessionless:
             node.session.failed()
         return [state for tp in planned.asked if (state := self._positions.get(tp)) is not None]
 
     def too_large(self, planned: PlannedFetch) -> PartitionState | None:
-        """Record an answer that was too large; return the partition that caused it, if certain.
+        """Record a response that was too large. Return the partition that caused it, once that is certain.
 
         Merged fetches find that partition themselves, and then answer as if it had been requested alone.
         """
@@ -384,9 +403,10 @@ class FetchPlanner:
         return node
 
     def next_time(self, now: float) -> float | None:
-        """Return the next time to call `place` and `waiting_nodes`, if no event makes that necessary earlier.
+        """Return the time at which `place` and `waiting_nodes` must be called again if no event occurs before, or None.
 
-        Brokers that could get a request now are ignored: an event, such as a connection or free memory, starts theirs.
+        Brokers to which a request could be sent now are ignored. They wait for an event, such as a connection or free
+        memory.
         """
         times = [self._timers[0][0]] if self._timers else []
         for node in self._nodes.values():
@@ -398,10 +418,10 @@ class FetchPlanner:
                 times.append(node.main.sent_at + self._beside_after_s)
         return min((time for time in times if time > now), default=None)
 
-    # --- the end -----------------------------------------------------------------------------------------------------
+    # --- closing the sessions ----------------------------------------------------------------------------------------
 
     def closing(self) -> Iterator[tuple[int, SessionRequest]]:
-        """Yield each broker, and the request that closes its session."""
+        """Yield each broker with the request that closes its session."""
         for node_id, node in self._nodes.items():
             request = node.session.close()
             if request is not None:

@@ -1,16 +1,17 @@
-"""Fetch requests, and incremental fetch sessions, in which the broker remembers a consumer's partitions (KIP-227).
+"""Fetch requests and incremental fetch sessions (KIP-227).
 
-The first request of a session names every partition; later requests name the partitions that changed. Requests are
-numbered with the session's epoch, so both sides notice a lost request. Epoch 0 requests a new session (with an id: in
-place of that session), epoch -1 no session (with an id: close it). Session id 0 in an answer means that the broker has
-granted no session: every request is full then, until a session is granted.
+In a session, the broker remembers a consumer's partitions. The first request names all partitions, and later requests
+name those that have changed. The session epoch numbers the requests, so both sides notice if one is lost. Epoch 0
+requests a new session, which replaces the session whose id is sent with it. Epoch -1 requests no session, and closes
+the session whose id is sent with it. If a broker returns session id 0, it has granted no session, and every request is
+full until it grants one.
 
-    request sent        answer                         next request
-    ------------------  -----------------------------  ---------------------------------------
-    any                 session error, lost, garbled   full, epoch 0, with the id (not if the id was not found)
-    epoch 0             no error, an id                incremental, epoch 1
-    epoch n > 0         no error, the same id          incremental, epoch n + 1 (after 2**31 - 1 comes 1)
-    any                 no error, id 0                 full, epoch 0, no id
+  request sent        response                       next request
+  ------------------  -----------------------------  ---------------------------------------
+  any                 session error, lost, garbled   full, epoch 0, with the id (not if the id was not found)
+  epoch 0             no error, an id                incremental, epoch 1
+  epoch n > 0         no error, the same id          incremental, epoch n + 1 (after 2**31 - 1 comes 1)
+  any                 no error, id 0                 full, epoch 0, no id
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ..metadata.types import NO_TOPIC_ID
 from .partition_fetch import PartitionFetch
 
 NO_SESSION = 0
-"""The session id of requests and answers outside a session."""
+"""Session id of requests and responses outside a session."""
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 
@@ -43,58 +44,58 @@ def names_by_id(fetches: Mapping[TopicPartition, PartitionFetch], version: int) 
 
 
 def version_to_send(version: int, by_topic_id: bool) -> int:
-    """Return the version of the request: an older version if it identifies topics by name."""
+    """Return the version of the request. It must be older if it identifies topics by name."""
     return version if by_topic_id else min(version, FIRST_VERSION_WITH_TOPIC_IDS - 1)
 
 
 class TopicUse(NamedTuple):
-    """A partition that a session no longer needs, and the id that its topic had when it was requested."""
+    """A partition that a session no longer needs, and the id that its topic had when the partition was requested."""
 
     topic_id: UUID
     tp: TopicPartition
 
 
 class SessionRequest(NamedTuple):
-    """The session's part of a Fetch request."""
+    """The part of a Fetch request that concerns the session."""
 
     session_id: int
     epoch: int
     send: Mapping[TopicPartition, PartitionFetch]
-    """All partitions (epoch 0 and -1), or the new and changed partitions."""
+    """With epoch 0 or -1, all partitions. Otherwise the partitions that are new or have changed."""
     forget: list[TopicUse]
 
     @property
     def sessionless(self) -> bool:
-        """True if it is outside the session, which continues unchanged."""
+        """True if the request is outside the session, which continues unchanged."""
         return self.epoch == FINAL_EPOCH
 
     @classmethod
     def beside(cls, partitions: Mapping[TopicPartition, PartitionFetch]) -> SessionRequest:
-        """Return a request outside the session, for these partitions only."""
+        """Return a request outside the session for exactly these partitions."""
         return cls(NO_SESSION, FINAL_EPOCH, partitions, [])
 
 
 class FetchSession:
-    """The consumer's side of one broker's session. At most one request is in flight."""
+    """The consumer's side of the session with one broker. At most one request is in flight."""
 
     def __init__(self) -> None:
         self.session_id = NO_SESSION
         self.epoch = INITIAL_EPOCH
-        """Epoch of the next request."""
+        """The epoch of the next request."""
         self.known: dict[TopicPartition, PartitionFetch] = {}
-        """Partitions of the session at the broker once the pending request has arrived."""
+        """Partitions of the broker's session after it has received the pending request."""
         self.by_topic_id = True
-        """True if the session's requests identify topics by id (Fetch 13)."""
+        """True if the session's requests identify topics by id (from Fetch 13 on)."""
         self.resets = 0
         """Number of times that the broker no longer had the session."""
 
     @property
     def is_full(self) -> bool:
-        """True if the next request must list every partition."""
+        """True if the next request must list all partitions."""
         return self.epoch == INITIAL_EPOCH
 
     def full(self, partitions: Mapping[TopicPartition, PartitionFetch], by_topic_id: bool) -> SessionRequest:
-        """Return a request for these partitions that opens a session; the old session's state is void."""
+        """Return a request that opens a session with these partitions. The state of the old session is dropped."""
         self.epoch = INITIAL_EPOCH
         self.by_topic_id = by_topic_id
         self.known = dict(partitions)
@@ -103,7 +104,7 @@ class FetchSession:
     def incremental(
         self, changed: Mapping[TopicPartition, PartitionFetch], dropped: Iterable[TopicPartition]
     ) -> SessionRequest:
-        """Return a request that adds or changes some partitions of the session, and drops others."""
+        """Return a request that adds or changes some of the session's partitions, and removes others."""
         send: dict[TopicPartition, PartitionFetch] = {}
         forget: list[TopicUse] = []
         known = self.known
@@ -116,17 +117,17 @@ class FetchSession:
             if before == now:
                 continue
             if before is not None and self.by_topic_id and before.topic_id != now.topic_id:
-                # The topic was deleted and recreated: to the broker these are two partitions.
+                # The topic was deleted and recreated. For the broker, these are two different partitions.
                 forget.append(TopicUse(before.topic_id, tp))
             send[tp] = known[tp] = now
         return SessionRequest(self.session_id, self.epoch, send, forget)
 
     def begins_anew(self, by_topic_id: bool) -> bool:
-        """Return True if a request that identifies topics this way needs a new session."""
+        """Return True if a request that identifies topics by id, or by name, needs a new session."""
         return not self.is_full and by_topic_id != self.by_topic_id
 
     def close(self) -> SessionRequest | None:
-        """Return a request that ends the session, or None if there is none."""
+        """Return a request that closes the session, or None if there is no session."""
         if self.session_id == NO_SESSION:
             return None
         request = SessionRequest(self.session_id, FINAL_EPOCH, {}, [])
@@ -134,7 +135,7 @@ class FetchSession:
         return request
 
     def answered(self, error_code: int, session_id: int) -> bool:
-        """Process an answer; return True if its partitions may be read."""
+        """Process the session's part of a response. Return True if the partitions may be read."""
         if error_code:
             self.resets += 1
             self._begin_anew(NO_SESSION if error_code == FETCH_SESSION_ID_NOT_FOUND else self.session_id)
@@ -152,7 +153,7 @@ class FetchSession:
         return True
 
     def failed(self) -> None:
-        """Process a missing or invalid answer, after which it is unknown if the broker got the request."""
+        """Record a missing or invalid response. It is then unknown if the broker has received the request."""
         self._begin_anew(self.session_id)
 
     def _begin_anew(self, session_id: int) -> None:
@@ -165,9 +166,9 @@ class FetchSession:
 
 
 class MergedSession(FetchSession):
-    """A consumer's session with the merger of several consumers' fetches, which loses no partition.
+    """A consumer's session with the merger of several consumers' fetches (see `merged_fetch`).
 
-    No request is full, and no answer has to list every partition.
+    The merger loses no partition, so no request is full and no response has to list every partition.
     """
 
     def __init__(self) -> None:
@@ -188,18 +189,18 @@ class MergedSession(FetchSession):
         return not error_code
 
     def failed(self) -> None:
-        """Do nothing: the merger loses no state."""
+        """Do nothing, because the merger loses no state."""
 
 
 FIRST_VERSION_WITH_DIVERGING_EPOCH = 12
-"""First version in which the broker compares the epoch of the last fetched record with its log (KIP-595)."""
+"""First Fetch version in which the broker compares the epoch of the last fetched record with its log (KIP-595)."""
 
 
 SHORTEST_BESIDE_MS = 10
 
 
 class FetchOptions(NamedTuple):
-    """Settings of every request, from the options with these names."""
+    """Settings of every request. The fields have the names of the options."""
 
     fetch_max_wait_ms: int
     fetch_min_bytes: int
@@ -208,21 +209,24 @@ class FetchOptions(NamedTuple):
     client_rack: str | None
 
     def without_rack(self) -> FetchOptions:
-        """Return the settings of a client without a rack."""
+        """Return the same settings without a rack."""
         return self._replace(client_rack=None)
 
 
 def wait_beside_ms(fetch_max_wait_ms: int) -> int:
     """Return the milliseconds for which a broker may hold a request beside its session.
 
-    It is short, because the next partition that becomes fetchable must wait for this request or for the session's. All
-    of them are in the session's next request.
+    This time is short because the next partition that becomes fetchable must wait until this request or the session's
+    request has ended. The session's next request includes all of these partitions anyway.
     """
     return min(fetch_max_wait_ms, max(SHORTEST_BESIDE_MS, fetch_max_wait_ms // 12))
 
 
 def fetch_request(session: SessionRequest, options: FetchOptions, max_bytes: int, version: int) -> FetchRequest:
-    """Return the request for a session's next step, with names and ids of topics; the version encodes either."""
+    """Return the next Fetch request of a session.
+
+    It contains both names and ids of topics, and the version encodes one of them.
+    """
     tells_epoch = version >= FIRST_VERSION_WITH_DIVERGING_EPOCH
     topics: dict[tuple[str, object], FetchTopic] = {}
     for tp, fetch in session.send.items():

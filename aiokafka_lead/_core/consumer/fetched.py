@@ -1,4 +1,7 @@
-"""One partition's part of a fetch answer, decoded as the application reads it, a few batches at a time."""
+"""The records of one partition from one Fetch response.
+
+They are decoded as the application reads, a few batches at a time.
+"""
 
 from __future__ import annotations
 
@@ -30,22 +33,27 @@ Unreadable = CorruptRecordError | BatchTooLargeError
 _UNREADABLE = (CorruptRecordError, BatchTooLargeError)
 
 DEFAULT_JOINED_RECORDS = 500
-"""Number of records up to which successive batches are joined: most of the cost of a batch does not depend on its size,
-and producers that wait for each record write batches of a single record."""
+"""Number of records up to which consecutive batches are joined.
+
+Most of the cost of a batch does not depend on its size, and a producer that awaits each record writes batches of a
+single record.
+"""
 
 LOADED_AT_ONCE_BYTES = 512 * 1024
-"""Batches up to this decompressed size are decompressed on the event loop: gzip takes 2 ms for it, other codecs less
-than 1 ms, and a thread up to 5 ms if the loop is busy."""
+"""Largest decompressed size in bytes of a batch that is decompressed on the event loop.
+
+For this size, gzip takes 2 ms and other codecs take less than 1 ms. A thread may take up to 5 ms if the loop is busy.
+"""
 
 MESSAGES_LOADED_AT_ONCE_BYTES = 64 * 1024
-"""Like `LOADED_AT_ONCE_BYTES`, for messages of formats 0 and 1, which take a microsecond or more each."""
+"""The same limit for messages of formats 0 and 1, each of which takes a microsecond or more."""
 
 JOINED_BYTES = 1024 * 1024
-"""Stored size up to which successive batches are joined."""
+"""Stored size in bytes up to which consecutive batches are joined."""
 
 
 class NotLoaded(Exception):
-    """Raised for a large next batch: call its ``load`` in a thread before the batch is requested again."""
+    """Raised if the next batch is large. Call its ``load`` in a thread, and then ask for the batch again."""
 
     def __init__(self, view: BatchView | MessageSet) -> None:
         super().__init__()
@@ -53,22 +61,22 @@ class NotLoaded(Exception):
 
 
 class ReadPartition(Protocol):
-    """The partition, as needed here."""
+    """The part of a partition's state that is needed here."""
 
     @property
     def tp(self) -> TopicPartition: ...
 
     @property
     def position(self) -> Position | None:
-        """Position of the next record for the application."""
+        """Position of the next record for the application, or None."""
         ...
 
     def advance(self, offset: int, leader_epoch: int) -> None:
-        """Move the position past offsets without records to hand out."""
+        """Move the position past offsets that contain no records for the application."""
 
 
 class FetchedData:
-    """Batches of one partition from one answer, in offset order."""
+    """The batches of one partition from one response, in offset order."""
 
     __slots__ = (
         "_aborted",
@@ -103,20 +111,25 @@ class FetchedData:
         self._max_decompressed_bytes = max_decompressed_batch_bytes
         self._joined_records = joined_records
         self._aborted = aborted
-        """The aborted transactions listed in the answer; None under read_uncommitted."""
+        """The aborted transactions that the response lists, or None with read_uncommitted."""
         self._error: CorruptBatchError | BatchTooLargeError | None = None
-        """The error that ended the batches."""
+        """The error after the last readable batch, or None."""
         self._tail: tuple[BatchView, list[Record], int] | None = None
-        """After a failed record: the last decoded batch, the records from the failed record on, the batches' size."""
+        """Set after a record could not be decoded.
+
+        It contains the last decoded batch, the records from the failed one on, and the size of the batches.
+        """
         self._ahead: deque[BatchView | MessageSet | Unreadable] = deque()
-        """Examined batches that the application may see, followed by an error if there is one; the last item may be an
-        unexamined set of messages."""
+        """Examined batches that the application may see.
+
+        They are followed by the error, if there is one. The last item may be a set of messages that was not examined.
+        """
         self._hidden: BatchView | None = None
-        """The last examined batch that is hidden from the application, or empty."""
+        """The last examined batch without records for the application, or None."""
         self.restart()
 
     def restart(self) -> None:
-        """Read the batches again, starting at the partition's position."""
+        """Read the batches again, from the partition's current position on."""
         self._tail = None
         self._ahead.clear()
         self._hidden = None
@@ -126,9 +139,9 @@ class FetchedData:
         self._filter = None if self._aborted is None else AbortedFilter(self._aborted)
 
     def detach(self) -> None:
-        """Copy the records out of the answer, for an application that does not continue to read soon.
+        """Copy the records out of the response, because the application will not read them soon.
 
-        A slice keeps the whole answer in memory, which may have many other partitions' records.
+        A slice would keep the whole response in memory, which may contain the records of many other partitions.
         """
         if memoryview(self._records.obj).nbytes > 2 * self.size_bytes:
             self._records = memoryview(bytes(self._records))
@@ -137,7 +150,10 @@ class FetchedData:
     # --- handing out -------------------------------------------------------------------------------------------------
 
     def next_batch(self, deserializers: Deserializers) -> RecordBatch[Any, Any] | None:
-        """Return the next records as columns, from the position on, or None at the end. Raises like `next_chunk`."""
+        """Return the next records in columns, from the position on.
+
+        None at the end. Raises the same errors as `next_chunk`.
+        """
         while views := self._next_views():
             found, last = self._columns(views)
             if found:
@@ -147,7 +163,7 @@ class FetchedData:
         return None
 
     def _columns(self, views: list[BatchView]) -> tuple[list[Columns], BatchView]:
-        """Return the columns of the first matching batches, from the position on, and the last of these batches."""
+        """Return the columns of the batches from the position on that can be joined, and the last of these batches."""
         from_offset = self._position().offset
         found: list[Columns] = []
         size = 0
@@ -161,7 +177,7 @@ class FetchedData:
                 unreadable = _kept(error, view)
             else:
                 size += columns.size_bytes
-                if at and size > JOINED_BYTES:  # decompressed, they are larger
+                if at and size > JOINED_BYTES:  # decompressed batches are larger
                     self._put_back(views[at:])
                     break
                 if len(columns):
@@ -173,11 +189,11 @@ class FetchedData:
         return found, last
 
     def next_chunk(self, deserializers: Deserializers) -> Chunk | None:
-        """Return the next available records, or None at the end.
+        """Return the next records, or None at the end.
 
-        Raises `CorruptBatchError`, `BatchTooLargeError` or `RecordDeserializationError` if the record at the position
-        cannot be read, and again at the next call. Raises `NotLoaded`, which is not an error, if decompression takes
-        too long for the event loop.
+        If the record at the position cannot be read, raises `CorruptBatchError`, `BatchTooLargeError` or
+        `RecordDeserializationError`, and raises it again in the next call. If the event loop has too little time to
+        decompress the batch, raises `NotLoaded`, which is not an error.
         """
         while True:
             if self._tail is not None:
@@ -198,11 +214,11 @@ class FetchedData:
             if records:
                 ready = 0 if deserializers.waits else len(records)
                 return Chunk(self._partition.tp, records, start, next_offset, last.leader_epoch, ready, size)
-            # Compaction left no record at or after the position.
+            # After compaction, the batch has no record at or after the position.
             self._pass_over(last)
 
     def _decode(self, views: list[BatchView]) -> tuple[list[Record], BatchView, int]:
-        """Return the records of the first matching batches, from the position on, the last of these, and the size."""
+        """Return the records of the batches from the position on that can be joined, the last batch, and the size."""
         topic, partition = self._partition.tp
         from_offset = self._position().offset
         records: list[Record] = []
@@ -219,7 +235,7 @@ class FetchedData:
             except _UNREADABLE as error:
                 unreadable = _kept(error, view)
             else:
-                size += len(view.load())  # decompressed, they may be much larger
+                size += len(view.load())  # decompressed batches may be much larger
                 last = view
                 continue
             self._end_before(unreadable, at)
@@ -229,7 +245,7 @@ class FetchedData:
     # --- batches -----------------------------------------------------------------------------------------------------
 
     def _next_views(self) -> list[BatchView]:
-        """Return successive visible batches of one epoch and kind of timestamps; none at the end."""
+        """Return consecutive visible batches with the same leader epoch and timestamp type. Empty at the end."""
         if self._error is not None:
             raise own_copy(self._error)
         offset = self._position().offset
@@ -245,7 +261,7 @@ class FetchedData:
             try:
                 view = self._draw(offset)
             except NotLoaded:
-                break  # which comes again
+                break  # the next call raises it again
             if not isinstance(view, BatchView):
                 if view is not None:
                     self._put_back([view])
@@ -260,9 +276,10 @@ class FetchedData:
         return views
 
     def _load(self, views: list[BatchView], at: int) -> bool:
-        """Decompress one of the drawn batches, or put it and all batches after it back.
+        """Decompress one of the drawn batches.
 
-        Raises `NotLoaded` for the first batch if it is too large for the event loop.
+        If it is too large for the event loop, put it and all batches after it back. If it is the first, raise
+        `NotLoaded`.
         """
         if views[at].load_within(LOADED_AT_ONCE_BYTES):
             return True
@@ -272,9 +289,9 @@ class FetchedData:
         return False
 
     def _draw(self, offset: int) -> BatchView | Unreadable | None:
-        """Return the next visible batch with records at or after the offset, or the reason why there is none.
+        """Return the next visible batch with records at or after the offset, or the error that ends the batches.
 
-        Returns None at the end. Raises `NotLoaded` for a set of messages.
+        Returns None at the end. Raises `NotLoaded` for a large set of messages.
         """
         if self._ahead and not isinstance(self._ahead[0], MessageSet):
             return cast("BatchView | Unreadable", self._ahead.popleft())
@@ -297,12 +314,12 @@ class FetchedData:
         return None
 
     def _put_back(self, drawn: Sequence[BatchView | Unreadable]) -> None:
-        """Put drawn batches back in front of the other batches."""
+        """Put batches that were drawn back in front of the other batches."""
         self._ahead.extendleft(reversed(drawn))
-        self._hidden = None  # it may be after them
+        self._hidden = None  # it may come after the batches that were put back
 
     def _pass_hidden(self, offset: int) -> None:
-        """Move the position, which is at this offset, past batches just found to be hidden."""
+        """Move the position, which is ``offset``, past batches that were just found to be hidden."""
         hidden, self._hidden = self._hidden, None
         if hidden is not None and hidden.next_offset > offset:
             self._pass_over(hidden)
@@ -312,19 +329,22 @@ class FetchedData:
 
     def _position(self) -> Position:
         position = self._partition.position
-        assert position is not None  # data is dropped whenever the position is
+        assert position is not None  # data is dropped whenever the position becomes unknown
         return position
 
     # --- errors ------------------------------------------------------------------------------------------------------
 
     def _end_before(self, error: Unreadable, at: int) -> None:
-        """Handle an unreadable batch at this index of the drawn batches: its error follows the batches before it."""
+        """Handle an unreadable batch at this index of the drawn batches.
+
+        Its error is raised after the batches before it.
+        """
         if not at:
             raise self._ended_by(error)
         self._put_back([error])
 
     def _ended_by(self, error: Unreadable) -> KafkaError:
-        """Return the error for the application. It also ends this data: each later read raises it again."""
+        """Return the error for the application. Each later read raises it again."""
         topic, partition = self._partition.tp
         offset = self._position().offset
         text = f"{self._partition.tp} cannot be read at offset {offset}: {error.message}"
@@ -343,14 +363,14 @@ class FetchedData:
 
 
 def _kept(error: Unreadable, view: BatchView) -> Unreadable:
-    """Return an error of reading a batch, prepared to be raised later."""
+    """Prepare the error of an unreadable batch to be raised later."""
     if isinstance(error, BatchTooLargeError):
         error.next_offset = view.next_offset
     return without_frames(error)
 
 
 class AbortedTransaction(Protocol):
-    """An aborted transaction as listed in a Fetch answer."""
+    """An aborted transaction, as listed in a Fetch response."""
 
     producer_id: int
     first_offset: int
@@ -359,23 +379,24 @@ class AbortedTransaction(Protocol):
 class AbortedFilter:
     """Hides batches of aborted transactions from read_committed consumers (KIP-98; Java: CompletedFetch).
 
-    It follows one fetch answer's batches in offset order.
-
-    The broker lists every aborted transaction that overlaps the answer, so each answer is filtered independently.
-    A producer has one transaction at a time: its batches are aborted from the transaction's first offset up to its
-    abort marker.
+    Call it for the batches of one response in offset order. The broker lists every aborted transaction that overlaps
+    the response, so each response is filtered independently. A producer has only one transaction at a time, so its
+    batches are aborted from the transaction's first offset up to the abort marker.
     """
 
     __slots__ = ("_aborting", "_coming")
 
     def __init__(self, transactions: Iterable[AbortedTransaction]) -> None:
         self._coming = sorted(((t.first_offset, t.producer_id) for t in transactions), reverse=True)
-        """Transactions that begin after the batches seen so far, in descending order of their first offset."""
+        """Transactions that begin after the batches seen so far, in descending order of the first offset."""
         self._aborting: set[int] = set()
-        """Producers whose abort marker has not been seen yet."""
+        """Producers of aborted transactions whose abort marker has not been seen yet."""
 
     def hides(self, batch: BatchView) -> bool:
-        """Return True if the application must not see this batch; call it for every batch, control batches too."""
+        """Return True if the application must not see this batch.
+
+        Must be called for every batch, including control batches.
+        """
         coming = self._coming
         while coming and coming[-1][0] <= batch.last_offset:
             self._aborting.add(coming.pop()[1])

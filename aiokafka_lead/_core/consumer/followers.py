@@ -1,8 +1,8 @@
-"""Decides which followers to read from (KIP-392), and when a partition goes back to its leader (rule 34).
+"""Decides which followers to read from (KIP-392), and when to return to a partition's leader (rule 34).
 
-A leader names a follower in the client's rack, and sends no records to a client that reports its rack, whether or not
-the client can reach that follower. So an abandoned follower is remembered, and a leader that keeps naming it gets
-fetches without a rack.
+If a fetch contains the client's rack, the leader names a follower in that rack instead of sending records, even if the
+client cannot reach that follower. The client therefore remembers a follower that it has abandoned. While a leader keeps
+naming that follower, the client omits its rack from fetches to this leader.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..metadata.types import ClusterSnapshot
 from ..trust import Trust
 
 CONNECTS_WITHIN_S = 0.5
-"""Seconds after which a follower without connection is abandoned: its leader has the same records, and responds."""
+"""Seconds after which a follower without a connection is abandoned. Its leader has the same records."""
 
 
 def may_serve(node_id: int, tp: TopicPartition, snapshot: ClusterSnapshot) -> bool:
@@ -30,59 +30,65 @@ class _Left(NamedTuple):
 
 
 class Followers:
-    """Tracks the followers to which leaders redirect one consumer. Times are monotonic seconds."""
+    """Tracks the followers to which leaders redirect one consumer. Times are in monotonic seconds."""
 
     def __init__(
         self, max_age_s: float, patience_s: float, max_wait_s: float, reached_since: Callable[[int, float], bool]
     ) -> None:
-        """Abandon followers for ``max_age_s``. ``max_wait_s`` is the longest time that a follower may hold a fetch.
+        """Start without any follower.
 
-        ``reached_since`` returns True if a connection to a node became ready at this time or later.
+        A follower that cannot be used is abandoned for ``max_age_s``. ``max_wait_s`` is the longest time for which a
+        follower may hold a fetch. ``reached_since`` returns True if a connection to a node became ready at this time or
+        later.
         """
         self._max_age_s = max_age_s
         self._patience_s = patience_s
-        self._answers_within_s = max_wait_s + patience_s / 2  # its leader has the same records, and answers now
+        # The leader has the same records and is answering, so do not wait for the request timeout.
+        self._answers_within_s = max_wait_s + patience_s / 2
         self._reached_since = reached_since
         self.named: set[int] = set()
-        """The followers that leaders have named so far."""
+        """All followers that leaders have named so far."""
         self._connecting: dict[int, float] = {}
-        """Time at which the wait for each follower's connection began."""
+        """The time at which the client started to wait for each follower's connection."""
         self._unreachable: dict[int, _Left] = {}
         self._refusals: dict[tuple[int, TopicPartition], Trust] = {}
         self._useless: dict[tuple[int, TopicPartition], _Left] = {}
-        """Followers that came into doubt by their answers for one partition."""
+        """Followers that were abandoned because of their responses for one partition."""
         self._ignored: dict[int, set[tuple[int, TopicPartition]]] = {}
-        """Abandoned followers that each leader has named again."""
+        """For each leader, the abandoned followers that it has named again."""
 
-    # --- reaching them -----------------------------------------------------------------------------------------------
+    # --- connections to followers ------------------------------------------------------------------------------------
 
     def connecting(self, node_id: int, now: float, *, failed: bool) -> bool:
-        """Record that a follower is not connected; return True if it must be abandoned, at once if it ``failed``."""
+        """Record that a follower is not connected. Return True if it must be abandoned.
+
+        It must be abandoned at once if the attempt to connect ``failed``.
+        """
         since = self._connecting.setdefault(node_id, now)
         return failed or now >= since + CONNECTS_WITHIN_S
 
     def connected(self, node_id: int) -> None:
-        """Record that there is a connection."""
+        """Record that the follower is connected."""
         if self._connecting:
             self._connecting.pop(node_id, None)
 
     def late_at(self, sent_at: float) -> float:
-        """Return the deadline for a fetch sent at this time; a follower that misses it is frozen or isolated."""
+        """Return the deadline for a fetch sent at this time. A follower that misses it is frozen or isolated."""
         return sent_at + self._answers_within_s
 
     def next_time(self) -> float | None:
-        """Return the next time to call `connecting` if no event occurs before."""
+        """Return the time at which `connecting` should be called again if no event occurs before, or None."""
         return min(self._connecting.values()) + CONNECTS_WITHIN_S if self._connecting else None
 
     def leave(self, node_id: int, now: float) -> None:
-        """Abandon a follower until it has been reached again, or ``max_age_s`` has passed."""
+        """Abandon a follower for ``max_age_s``, or until a connection to it becomes ready."""
         self._connecting.pop(node_id, None)
         self._unreachable[node_id] = _Left(now, now + self._max_age_s)
 
-    # --- their answers -----------------------------------------------------------------------------------------------
+    # --- responses of followers --------------------------------------------------------------------------------------
 
     def refused(self, node_id: int, tp: TopicPartition, now: float) -> None:
-        """Count an error, or a lost connection, instead of records of this partition."""
+        """Count an error or a lost connection in place of this partition's records."""
         key = (node_id, tp)
         trust = self._refusals.setdefault(key, Trust())
         if trust.refused(now, now, self._patience_s):
@@ -90,17 +96,18 @@ class Followers:
             self._useless[key] = _Left(now, now + self._max_age_s)
 
     def served(self, node_id: int, tp: TopicPartition) -> None:
-        """Record an answer without an error, which restores trust."""
+        """Record a response without an error. Earlier errors no longer count."""
         if node_id in self.named:
             self._unreachable.pop(node_id, None)
             self._refusals.pop((node_id, tp), None)
 
-    # --- following a leader ------------------------------------------------------------------------------------------
+    # --- redirection by leaders --------------------------------------------------------------------------------------
 
     def follows(self, leader_id: int, node_id: int, tp: TopicPartition, now: float, *, known: bool = True) -> bool:
         """Return True if the partition should be read from the follower that its leader has named.
 
-        A follower that is not ``known`` to metadata (see `may_serve`) is abandoned until metadata may have caught up.
+        If the follower is not in the metadata (``known`` is False, see `may_serve`), it is abandoned until the metadata
+        may have caught up.
         """
         key = (node_id, tp)
         self.named.add(node_id)
@@ -114,7 +121,7 @@ class Followers:
         return False
 
     def hides_rack(self, leader_id: int, now: float) -> bool:
-        """Return True if fetches from this leader should not contain the rack."""
+        """Return True if fetches from this leader should omit the rack."""
         ignored = self._ignored.get(leader_id)
         if not ignored:
             return False

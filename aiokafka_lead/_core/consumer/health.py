@@ -1,4 +1,4 @@
-"""Health of a consumer, its lag, and its stuck partitions: snapshots for probes and gauges."""
+"""The health of a consumer, its lag, and its stuck partitions, as snapshots for probes and metrics."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 NOTHING_STUCK: Mapping[TopicPartition, str] = MappingProxyType({})
 
 NAMED_AT_MOST = 20
-"""Maximum number of stuck partitions listed in `ConsumerHealth.problems`."""
+"""Maximum number of stuck partitions to list in `ConsumerHealth.problems`."""
 
 
 class Facts(NamedTuple):
-    """Facts for `judge`; times are in seconds."""
+    """The facts that `judge` uses. Times are in seconds."""
 
     unusable: str | None
-    """Reason why the consumer cannot be used at all."""
+    """The reason why the consumer cannot be used at all, or None."""
     hungry: bool
-    """True if a call waits, or has waited lately, for records of partitions that can be fetched."""
+    """True if a call is waiting, or was waiting recently, for records of partitions that can be fetched."""
     since_start_s: float
     since_fetch_s: float | None
     since_heartbeat_s: float | None
     grouped: bool
-    """True if the group assigns the partitions."""
+    """True if a group assigns the partitions."""
     joined: bool
     kept_out: str | None
     coordinator: int | None
     handler_s: float | None
     since_tick_s: float
-    """Time since the event loop was last seen running."""
+    """Seconds since the event loop was last seen to run."""
     blocked_s: float
     since_blocked_s: float | None
     reachable: bool
@@ -46,15 +46,15 @@ class Facts(NamedTuple):
     absent: tuple[str, ...] = ()
     stuck: Mapping[TopicPartition, str] = NOTHING_STUCK
     refused: str | None = None
-    """Refusals by brokers that `run` tolerates."""
+    """Description of brokers' refusals that `run` tolerates, or None."""
     doubted_s: float | None = None
-    """Time since the coordinator came into doubt; None without doubt."""
+    """Seconds since the coordinator began to refuse requests for too long, or None."""
     doubted_for: str = ""
-    """Answers of the brokers asked since then."""
+    """Answers of the brokers that were asked for the coordinator since then."""
 
 
 class Limits(NamedTuple):
-    """Longest acceptable times, in seconds."""
+    """Longest acceptable times in seconds."""
 
     fetch_s: float
     heartbeat_s: float
@@ -63,7 +63,7 @@ class Limits(NamedTuple):
 
 
 def judge(facts: Facts, limits: Limits) -> ConsumerHealth:
-    """Return the snapshot, with a problem for each time beyond its limit."""
+    """Return the consumer's health, with a problem for each time that exceeds its limit."""
     from ...health import ConsumerHealth
 
     own: list[str] = []
@@ -76,7 +76,7 @@ def judge(facts: Facts, limits: Limits) -> ConsumerHealth:
             own.append(f"the application has been handling its records for {facts.handler_s:.1f} s")
         if facts.since_tick_s > limits.tick_s:
             own.append(f"the event loop has been blocked for {facts.since_tick_s:.1f} s")
-    stuck = list(facts.stuck.values()) if facts.reachable else []  # else there is one reason for all of them
+    stuck = list(facts.stuck.values()) if facts.reachable else []  # otherwise all problems have the same cause
     if len(stuck) > NAMED_AT_MOST:
         stuck[NAMED_AT_MOST:] = [f"{len(stuck) - NAMED_AT_MOST} more partitions have not advanced"]
     refused = () if facts.refused is None else (facts.refused,)
@@ -102,7 +102,7 @@ def judge(facts: Facts, limits: Limits) -> ConsumerHealth:
 
 
 def _unanswered(facts: Facts, limits: Limits) -> list[str]:
-    """Describe requests that brokers should have answered by now."""
+    """Return descriptions of requests that brokers should have answered by now."""
     problems: list[str] = []
     fetch_s = facts.since_start_s if facts.since_fetch_s is None else facts.since_fetch_s
     if facts.hungry and fetch_s > limits.fetch_s:
@@ -123,7 +123,7 @@ def _ms(seconds: float | None) -> float | None:
 
 
 class Standstill:
-    """Remembers the offset of each partition, sampled periodically; times are monotonic seconds."""
+    """Finds partitions that make no progress, by sampling their offsets. Times are in monotonic seconds."""
 
     def __init__(
         self,
@@ -131,18 +131,19 @@ class Standstill:
         end_of: Callable[[PartitionState], int | None],
         explain: Callable[[int], str | None],
     ) -> None:
-        """Report partitions that stand still for ``limit_s``. ``end_of`` returns the end up to which reads may go.
+        """Report partitions that make no progress for ``limit_s``.
 
-        ``explain`` returns the reason why a node cannot be reached, or None if it can.
+        ``end_of`` returns the end up to which the consumer may read. ``explain`` returns the reason why a node cannot
+        be reached, or None if it can.
         """
         self._limit_s = limit_s
         self._end_of = end_of
         self._explain = explain
         self._stands: dict[PartitionState, tuple[int, float]] = {}
-        """Fetch offset by partition, and the time since which it has been unchanged."""
+        """The fetch offset of each partition, and the time since which it has been unchanged."""
         self._reads: object = (0, 0.0)
         self._read_at = -math.inf
-        """Time of the last known read."""
+        """Time of the last read that was noticed."""
 
     def look(
         self,
@@ -151,7 +152,10 @@ class Standstill:
         now: float,
         reads: tuple[int, float],
     ) -> None:
-        """Compare with the last sample. ``reads`` is the number of records taken, and the time waited for records."""
+        """Compare with the last sample.
+
+        ``reads`` are the number of records taken and the seconds waited for records.
+        """
         if reads != self._reads:
             self._read_at = now
         self._reads = reads
@@ -163,7 +167,7 @@ class Standstill:
                     self._stands[state] = (offset, since) if offset == state.fetch_offset else (state.fetch_offset, now)
 
     def found(self, snapshot: ClusterSnapshot, now: float) -> Mapping[TopicPartition, str]:
-        """Return the partitions that have stood still for too long, with reasons in words."""
+        """Return the partitions that have made no progress for too long, each with a description of the reason."""
         return {
             state.tp: f"{state.tp} has not advanced for {now - since:.1f} s: {self._why(state, snapshot, now)}"
             for state, (_, since) in self._stands.items()
@@ -188,7 +192,7 @@ class Standstill:
 
     def _why(self, state: PartitionState, snapshot: ClusterSnapshot, now: float) -> str:
         if state.state is FetchState.INITIALIZING and state.failure is not None:
-            return str(state.failure)  # of the group's coordinator
+            return str(state.failure)  # the coordinator's error
         trouble = self._trouble(state, snapshot)
         if trouble is not None:
             return trouble

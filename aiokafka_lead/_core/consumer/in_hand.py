@@ -1,6 +1,6 @@
-"""Tracks the records that were handed to the application, which may still be working on them.
+"""Tracks the records that the application has received and may still be processing.
 
-Automatic commits exclude them, and a group's rebalance waits for them.
+Automatic commits exclude them, and a rebalance waits until they are processed.
 """
 
 from __future__ import annotations
@@ -19,47 +19,50 @@ def _nothing() -> None:
 
 
 class InHand:
-    """The records in hand: handed to the application, and not done.
+    """The records *in hand*: handed to the application, and not yet *done*.
 
-    A record is done when the application commits it or reads again, not when it gets the record. So a handler that
-    fails, is cancelled or dies gets its record again after a restart.
+    A record is done when the application commits it or reads again, and not already when it receives the record. If a
+    handler fails, is cancelled or crashes, the group therefore gets the record again after a restart.
     """
 
     def __init__(self, on_release: Callable[[], None] = _nothing) -> None:
         self._many: dict[TopicPartition, Position] = {}
-        """Each partition's position before the records that were handed out together."""
+        """For each partition, the position before the records that were handed out together."""
         self._one_by_one: Chunk | None = None
-        """The chunk being iterated over; the last record taken is in hand."""
+        """The chunk over which the application iterates. The last record taken from it is in hand."""
         self._covered: int | None = None
-        """Offset up to which the application has committed while it iterates over ``_one_by_one``."""
+        """Offset up to which the application has committed while iterating over ``_one_by_one``."""
         self._abandoned: set[TopicPartition] = set()
         """Partitions whose records in hand were abandoned before they were done."""
         self._lost: set[TopicPartition] = set()
-        """Partitions taken away while the application had records of them in hand."""
+        """Partitions that were revoked while the application had records of them in hand."""
         self._stored: dict[TopicPartition, Position] = {}
-        """Latest committed positions."""
+        """The last committed position of each partition."""
         self._in_transactions: dict[object, Mapping[TopicPartition, OffsetAndMetadata]] = {}
-        """Offsets of each part of an unfinished transaction."""
+        """The offsets of each part of an unfinished transaction."""
         self._uncommitted: dict[TopicPartition, frozenset[object]] = {}
-        """Partitions taken away since the last transaction with records that were neither committed nor part of a
-        transaction, and the parts that existed then."""
+        """Revoked partitions whose records may be missing from a transaction.
+
+        They were revoked since the last transaction, although some of their records were neither committed nor part of
+        a transaction. The value is the set of parts that existed at that time.
+        """
         self.times_back = 0
         """Number of times that the consumer went back to earlier records because a transaction was aborted."""
         self._back_at_read = 0
-        """``times_back`` at the application's latest read."""
+        """The value of ``times_back`` at the application's last read."""
         self.first_read_at = float("inf")
         """Time of the application's first read (``time.monotonic()``)."""
         self._on_release = on_release
-        """Called when fewer records are in hand."""
+        """Called when the number of records in hand decreases."""
 
     # --- handing out and releasing -----------------------------------------------------------------------------------
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
-        """Record that records from this position on have been handed out."""
+        """Record that the records from this position on were handed out."""
         self._many.setdefault(tp, before)
 
     def handing_out(self, chunk: Chunk) -> None:
-        """Record that the chunk is handed out one record at a time; the last record taken is in hand."""
+        """Record that the application iterates over the chunk. The last record taken is in hand."""
         if self._one_by_one is not chunk:
             self._one_by_one = chunk
             self._covered = None
@@ -72,14 +75,15 @@ class InHand:
         chunk = self._one_by_one
         if chunk is not None:
             if chunk.left():
-                # A loop may continue with the chunk after another call has read; its next records are in hand again.
+                # A loop over the chunk may continue after another call has read. Its next records are then in hand
+                # again.
                 self._covered = chunk.position().offset
             else:
                 self._one_by_one = None
         self._on_release()
 
     def read(self, now: float) -> None:
-        """Record a read by the application."""
+        """Record that the application reads."""
         self._back_at_read = self.times_back
         self.first_read_at = min(self.first_read_at, now)
 
@@ -87,18 +91,21 @@ class InHand:
     def comes_again(self) -> bool:
         """True if all records in hand will be delivered again.
 
-        An aborted transaction moved the consumer back to earlier records, and the application has not read since then.
+        That is the case after an aborted transaction has moved the consumer back, until the application reads again.
         """
         return self._back_at_read != self.times_back
 
     def abandon(self, tp: TopicPartition) -> None:
-        """Abandon the records in hand of this partition, without marking them done: a rebalance no longer waits."""
+        """Stop waiting for the records in hand of this partition, without marking them as done.
+
+        Rebalances do not wait for them any longer.
+        """
         if tp in self._many or self._iterates((tp,)):
             self._abandoned.add(tp)
             self._on_release()
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """Drop the state of partitions that the consumer no longer owns, or does not own yet."""
+        """Drop the state of partitions that the consumer does not own, or does not own yet."""
         for tp in partitions:
             self._many.pop(tp, None)
             self._stored.pop(tp, None)
@@ -107,12 +114,12 @@ class InHand:
                 self._one_by_one = None
 
     def give_back(self, partitions: Iterable[TopicPartition]) -> None:
-        """Drop the state of partitions that continue from their committed offsets."""
+        """Drop the state of partitions that will continue from their committed offsets."""
         self.forget(partitions)
         self._on_release()
 
     def taken_away(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
-        """Drop the state of these partitions; return the partitions with records in hand."""
+        """Drop the state of revoked partitions. Return those that had records in hand."""
         held = {tp for tp in self._many if tp in partitions}
         if self._one_by_one is not None and self._iterates(partitions):
             held.add(self._one_by_one.tp)
@@ -120,34 +127,47 @@ class InHand:
         return frozenset(held)
 
     def note_lost(self, partitions: Iterable[TopicPartition]) -> None:
-        """Record that the records in hand of these partitions cannot be committed, until the next read."""
+        """Record that the records in hand of these partitions cannot be committed.
+
+        Ends with the application's next read.
+        """
         self._lost.update(partitions)
 
     @property
     def lost(self) -> frozenset[TopicPartition]:
-        """Partitions taken away with records in hand, since the application's last read."""
+        """Partitions that were revoked while they had records in hand, since the application's last read."""
         return frozenset(self._lost)
 
     @property
     def anything(self) -> bool:
-        """True if `release` would change something."""
+        """True if `release` would change anything."""
         return bool(self._many or self._one_by_one is not None or self._lost)
 
     # --- transactions ------------------------------------------------------------------------------------------------
 
     def in_transaction(self, part: object, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Record offsets as part of a transaction, until `transaction_ended` for the same part."""
+        """Record that these offsets are part of a transaction.
+
+        Ends when `transaction_ended` is called for this part.
+        """
         self._in_transactions[part] = offsets
 
     def transaction_ended(self, part: object) -> None:
-        """End a part, committed or aborted. Partitions taken away meanwhile may be missing in the next transaction."""
+        """Record that the transaction of this part was committed or aborted.
+
+        Partitions that were revoked while it was open stay in ``uncommitted``, because the next transaction may lack
+        their records.
+        """
         if part in self._in_transactions:
             self._uncommitted = {tp: parts for tp, parts in self._uncommitted.items() if part in parts}
             del self._in_transactions[part]
             self._on_release()
 
     def note_uncommitted(self, states: Iterable[PartitionState]) -> None:
-        """Record that these partitions are taken away, and that their uncommitted records are lost to transactions."""
+        """Record that these partitions are being revoked.
+
+        Their uncommitted records may be missing from a transaction.
+        """
         for state in states:
             position = state.position
             if state.is_ahead and position is not None and not self._is_covered(state.tp, position):
@@ -161,22 +181,22 @@ class InHand:
 
     @property
     def uncommitted(self) -> list[TopicPartition]:
-        """Partitions taken away although their records may be in a later transaction."""
+        """Revoked partitions whose records may be part of a later transaction."""
         return sorted(self._uncommitted)
 
     def went_back(self) -> None:
-        """Record that all uncommitted records will be delivered again, here or elsewhere."""
+        """Record that all uncommitted records will be delivered again, to this consumer or another."""
         self.times_back += 1
         self._uncommitted.clear()
 
     # --- queries -----------------------------------------------------------------------------------------------------
 
     def has(self, tp: TopicPartition) -> bool:
-        """Return True if records of this partition are handed out, abandoned or not."""
+        """Return True if records of this partition are handed out together, whether abandoned or not."""
         return tp in self._many
 
     def may_be_working_on(self, partitions: Collection[TopicPartition]) -> bool:
-        """Return True if the application may be working on any of these partitions."""
+        """Return True if the application may be processing records of any of these partitions."""
         waited_for = frozenset(partitions) - self._abandoned
         return (
             not waited_for.isdisjoint(self._many)
@@ -197,7 +217,7 @@ class InHand:
         return before
 
     def done(self, states: Iterable[PartitionState]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return positions to commit, after the records that are done, of partitions for which they have changed."""
+        """Return the positions to commit: after the records that are done, where they differ from the last commit."""
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         for state in states:
             position = self._done_to(state)
@@ -211,7 +231,7 @@ class InHand:
             self._stored[tp] = Position(offset.offset, -1 if offset.leader_epoch is None else offset.leader_epoch)
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], states: Iterable[PartitionState]) -> None:
-        """Record a commit by the application: the records before these offsets are done."""
+        """Record a commit by the application. The records before these offsets are done."""
         for state in states:
             offset = offsets.get(state.tp)
             position = state.position
@@ -229,14 +249,16 @@ class InHand:
         held = self._many.get(state.tp)
         if held is None and self._one_by_one is not None and self._one_by_one.tp == state.tp:
             held = self.last_taken()
-        # A seek back moves the position before the records in hand.
+        # After a seek back, the position is before the records in hand.
         return position if held is None or position.offset < held.offset else held
 
 
 class PollInterval:
-    """Measures the time since the application's last read. A waiting read counts as progress.
+    """Measures the time since the application's last read (``max_poll_interval_ms``).
 
-    No task watches for its expiry in a consumer without a group.
+    A read that waits counts as progress.
+
+    In a consumer without a group, no task checks if the interval has expired.
     """
 
     __slots__ = ("_mark", "_progressed_at", "_waiting", "interval_s", "oldest_work")
@@ -245,30 +267,35 @@ class PollInterval:
         self.interval_s = interval_s
         self._progressed_at = now
         self._waiting = False
-        """True while the application is within a read."""
+        """True while the application waits in a read."""
         self.oldest_work: Callable[[], float | None] | None = None
-        """Set while records are handled in parallel to reads, when only handlers count. Returns the start of the oldest
-        running handler, or None if no handler runs."""
+        """Set by a run that handles records while it reads, so that only its handlers count.
+
+        Returns the time at which the oldest running handler started, or None if none is running.
+        """
         self._mark: Any = None
-        """Position of the application at the last `look`."""
+        """The application's progress at the last call of `look`."""
 
     def progressed(self, now: float) -> None:
-        """Note that the application wants more records, or has finished some."""
+        """Record that the application wants more records, or has finished some."""
         self._progressed_at = now
         self._waiting = False
 
     def waits(self) -> None:
-        """Note that the application waits for records, until `progressed`."""
+        """Record that the application waits for records. Ends when `progressed` is called."""
         self._waiting = True
 
     def look(self, mark: object, now: float) -> None:
-        """Detect progress of iteration, which hands out records silently, from a new ``mark`` such as their number."""
+        """Detect progress by iteration, which takes records without a call.
+
+        ``mark`` is any value that changes with progress, such as the number of records taken.
+        """
         if mark != self._mark:
             self._mark = mark
             self._progressed_at = now
 
     def expires_at(self) -> float | None:
-        """Return the time at which the interval expires; None while the application waits."""
+        """Return the time at which the interval expires. None while the application waits for records."""
         if self.oldest_work is not None:
             began_at = self.oldest_work()
             return None if began_at is None else began_at + self.interval_s
@@ -276,42 +303,42 @@ class PollInterval:
 
 
 class ParallelWork(Protocol):
-    """A run in progress, as used by the consumer."""
+    """The interface of a run in progress (`Consumer.run`) towards its consumer."""
 
     @property
     def transactional(self) -> bool:
-        """True if it commits in transactions, so that other commits are forbidden."""
+        """True if the run commits in transactions, which forbids other commits."""
         ...
 
     def problem(self, now: float) -> str | None:
-        """Return the problem that it currently tolerates, or None."""
+        """Return a description of the problem that the run currently tolerates, or None."""
 
     async def release(self, partitions: Collection[TopicPartition], deadline: float) -> None:
-        """Give up these partitions: wait for their handlers until the deadline, and commit finished records."""
+        """Give up these partitions: wait until the deadline for their handlers, and commit the finished records."""
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """Forget these partitions, which were given up or lost."""
+        """Forget these partitions, which were revoked or lost."""
 
     def done(self) -> Iterator[tuple[PartitionState, Position]]:
-        """Yield, for each partition with taken records, the position before which all records are done."""
+        """Yield each partition from which records were taken, and the position before which all records are done."""
         ...
 
     def unsubscribed(self) -> None:
-        """End the run if the consumer has no more partitions to read, or is being stopped."""
+        """End the run if the consumer has no partitions left to read, or is stopping."""
 
     async def finish(self, ready_by: float, end_by: float) -> None:
-        """End the run of a stopping consumer. Handlers have until ``ready_by``, all other work until ``end_by``."""
+        """End the run of a stopping consumer. Handlers have until ``ready_by``, and all other work until ``end_by``."""
 
 
 class CurrentRun:
-    """The run of one consumer, which determines the records that are done. Without a run, `InHand` does."""
+    """The current run of one consumer, if any. It determines which records are done. Without a run, `InHand` does."""
 
     __slots__ = ("called", "on_subscription", "work")
 
     def __init__(self) -> None:
         self.called = False
-        """True from the call of a run to its end."""
+        """True from the call of a run until its end."""
         self.work: ParallelWork | None = None
-        """None without a run. Written by the run itself."""
+        """The run, or None. Set by the run."""
         self.on_subscription: Callable[[], None] | None = None
-        """Called before the consumer follows a change of its subscription. Written by the run itself."""
+        """Called before the consumer follows a change of its subscription. Set by the run."""

@@ -1,4 +1,7 @@
-"""The requests ("asks") of consumers to their merged fetches, and the state of each consumer."""
+"""The open requests (*asks*) of consumers to their merged fetches, and the state of each consumer.
+
+See `merged_fetch` for the terms.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,21 @@ from .fetch_session import SessionRequest
 from .partition_fetch import PartitionFetch
 
 AWAY_AFTER_S = 0.1
-"""Seconds after which a consumer that has not asked, for example for lack of memory, is left out of fetches."""
+"""Seconds after its last ask for which a consumer's partitions are still fetched.
+
+A consumer may ask later than that, for example because its memory is full.
+"""
 
 
 class Asker(Protocol):
     """A consumer that opens asks."""
 
     def answered(self, answered: Answered, /) -> None:
-        """Receive the result of its ask."""
+        """Receive the result of the consumer's ask."""
 
 
 class MergedRequest(NamedTuple):
-    """A request to send now, with the context for its answer."""
+    """A request to send now, with the data needed to read its response."""
 
     probe: bool
     version: int
@@ -49,37 +55,37 @@ class Answered(NamedTuple):
 
 
 class AskingConsumer:
-    """The state of one consumer: its wanted partitions, its ask, and data kept for it."""
+    """One consumer: the partitions that it wants, its ask, and data kept for it."""
 
     __slots__ = ("ask", "away", "closed_at", "given", "kept", "kept_endpoints", "owner", "seen", "since", "wants")
 
     def __init__(self, owner: Asker) -> None:
         self.owner = owner
         self.wants: dict[TopicPartition, PartitionFetch] = {}
-        """The content of its latest ask."""
+        """The partitions of its latest ask."""
         self.given: set[TopicPartition] = set()
-        """Partitions for which it was given records, or an error, since its latest ask."""
+        """Partitions of which the consumer was given records or an error since its latest ask."""
         self.seen: set[TopicPartition] = set()
-        """Partitions whose log end it was given."""
+        """Partitions of which the consumer knows the ends of the log."""
         self.ask: PlannedFetch | None = None
-        """The open ask."""
+        """The open ask, or None."""
         self.since = 0.0
         """Time at which the ask was opened."""
         self.closed_at = 0.0
-        """Time at which its last ask was closed."""
+        """Time at which the last ask was closed."""
         self.away = False
-        """True if its last ask was closed long ago, so that it is left out of fetches."""
+        """True if the last ask was closed long ago, so the consumer's partitions are not fetched."""
         self.kept: dict[TopicPartition, PartitionData] = {}
         """Data that arrived while no ask was open."""
         self.kept_endpoints: list[NodeEndpoint] = []
 
     def wants_now(self, tp: TopicPartition) -> bool:
-        """Return True if a partition should be fetched for it."""
+        """Return True if the partition should be fetched for this consumer."""
         return not self.away and tp not in self.given
 
 
 class Asks:
-    """Tracks open asks, and consumers that may ask again soon."""
+    """The open asks, and the consumers that may ask again soon."""
 
     def __init__(self) -> None:
         self._open: dict[AskingConsumer, None] = {}
@@ -87,10 +93,10 @@ class Asks:
         self._closed: dict[AskingConsumer, None] = {}
         """Consumers with closed asks, oldest first."""
         self.max_bytes = 0
-        """Total size limit of the open asks."""
+        """The sum of the size limits of the open asks, in bytes."""
 
     def __iter__(self) -> Iterator[AskingConsumer]:
-        """Iterate over the consumers with open asks, which may be closed during the iteration."""
+        """Iterate over the consumers with open asks. Asks may be closed during the iteration."""
         return iter(list(self._open))
 
     def __bool__(self) -> bool:
@@ -98,11 +104,11 @@ class Asks:
 
     @property
     def more_to_come(self) -> bool:
-        """True if a consumer may ask again soon."""
+        """True if a consumer without an open ask may ask again soon."""
         return bool(self._closed)
 
     def open(self, consumer: AskingConsumer, planned: PlannedFetch, now: float) -> None:
-        """Open an ask, replacing any earlier ask of the consumer."""
+        """Open an ask. It replaces an earlier ask of the consumer."""
         self.close(consumer, now)
         self._closed.pop(consumer, None)
         consumer.ask, consumer.since = planned, now
@@ -110,7 +116,7 @@ class Asks:
         self.max_bytes += planned.max_bytes
 
     def close(self, consumer: AskingConsumer, now: float) -> None:
-        """Close the consumer's ask, if open."""
+        """Close the consumer's ask, if there is one."""
         if consumer.ask is not None:
             self.max_bytes -= consumer.ask.max_bytes
             consumer.ask = None
@@ -124,14 +130,14 @@ class Asks:
         self._closed.pop(consumer, None)
 
     def open_for(self, hold_s: float, now: float) -> Iterator[AskingConsumer]:
-        """Yield consumers whose asks were open for this long."""
+        """Yield the consumers whose asks have been open for ``hold_s`` seconds."""
         for consumer in self._open:
             if now - consumer.since < hold_s:
                 break
             yield consumer
 
     def send_away(self, now: float) -> list[AskingConsumer]:
-        """Mark consumers whose asks were closed long ago as away, and return them."""
+        """Mark the consumers whose asks were closed long ago as away. Return them."""
         gone = []
         for consumer in self._closed:
             if now - consumer.closed_at < AWAY_AFTER_S:
@@ -145,7 +151,7 @@ class Asks:
 
 
 def take_hints(sent: MergedRequest, response: FetchResponse) -> list[LeaderHint]:
-    """Read the hints once for all consumers; see `HintReader.take`."""
+    """Read the response's leader hints once for all consumers; see `HintReader.take`."""
     reader = HintReader(sent.version >= FIRST_FETCH_WITH_HINTS, response.node_endpoints)
     if reader.tells_leaders and response.node_endpoints:
         for topic in response.responses:

@@ -1,18 +1,18 @@
-"""Merges the fetches of several consumers from one broker into one session.
+"""Merges the fetches of several consumers from one broker into a single fetch session.
 
-A consumer's request is an *ask*: it stays open until there is data for this consumer, possibly for a long time. One
-request of the session is in flight at a time, the *main* request; the broker holds it while no partition has records.
-The session includes every partition that a consumer wants, even while that consumer's ask is briefly closed: data that
-arrives then is *kept* for its next ask. A consumer that was given data of a partition does not want the partition until
-its next ask. A consumer that does not ask again is left out.
+A consumer's request is an *ask*. It stays open until there is data for this consumer, which may take long. Only one
+request of the session is in flight at a time, the *main* request, and the broker holds it while no partition has
+records. The session includes every partition that a consumer wants, even while that consumer's ask is briefly closed.
+Data that arrives in this time is *kept* for its next ask. Once a consumer has received data of a partition, it does not
+want that partition until its next ask. A consumer that does not ask again is left out.
 
-A partition that is requested while the main request is in flight need not wait for it. A *probe*, a request without a
-session that the broker answers immediately, fetches it, repeatedly until the session's next request includes it, too.
-Two consumers at the same offset of a partition share its data. If they are at different offsets, the session's requests
-take turns, and probes fetch the other offsets.
+A partition that a consumer asks for while the main request is pending does not wait for it. It is fetched with
+*probes*, requests without a session that the broker answers immediately, until the session's next request includes it.
+Two consumers that are at the same offset of a partition share its data. If they are at different offsets, the main
+requests take them in turn, and probes fetch the other offsets.
 
 No request iterates over all consumers, or over all partitions of a consumer. The size limit of a request is the sum of
-the limits of the open asks: memory is bounded for all consumers together.
+the limits of the open asks, so the memory of all consumers together is bounded.
 """
 
 from __future__ import annotations
@@ -36,20 +36,24 @@ PROBE_AGAIN_S = 0.04
 """First delay in seconds between a probe without data and the next probe."""
 
 PATIENCE_S = 0.002
-"""Seconds for which the session's next request waits for the asks of consumers that have just been answered."""
+"""Seconds for which the next main request waits for new asks of consumers that have just been answered."""
 
 VIRTUAL_SESSION_ID = 1
-"""The session id in answers to asks: each consumer has a separate session with the merger."""
+"""The session id in the answers to asks. Each consumer has its own session with the merger."""
 
 
 class MergedFetches:
     """Plans the merged fetches from one broker.
 
-    The caller sends the results of `main` and `probe`, then calls `answered` or `failed`.
+    The caller sends the requests that `main` and `probe` return, and then calls `answered` or `failed`.
     """
 
     def __init__(self, hold_s: float, max_wait_s: float, max_bytes: int, backoff: Backoff) -> None:
-        """Begin empty. Asks stay open for ``hold_s`` even if brokers answer; an answer may have ``max_bytes``."""
+        """Start without consumers.
+
+        An ask without data stays open for ``hold_s``, even if the broker answers earlier. A response may have at most
+        ``max_bytes``.
+        """
         self._hold_s = hold_s
         self._max_wait_s = max_wait_s
         self._max_bytes = max_bytes
@@ -58,29 +62,29 @@ class MergedFetches:
         self._consumers: dict[Asker, AskingConsumer] = {}
         self._asks = Asks()
         self._by_tp: dict[TopicPartition, list[AskingConsumer]] = {}
-        """The consumers that want a partition, in the order of their turns."""
+        """The consumers that want each partition, in the order of their turns."""
         self._dirty: dict[TopicPartition, None] = {}
-        """Partitions that the session's latest request may lack, or have with another offset."""
+        """Partitions that the session's latest request lacks, or contains with another offset."""
         self._session = FetchSession()
         self._names: dict[UUID, str] = {}
         self._ends: dict[TopicPartition, tuple[int, int, int]] = {}
-        """Latest log ends by partition of the session: high watermark, last stable offset, log start."""
+        """The last known ends of each partition's log: high watermark, last stable offset, log start offset."""
         self._main: MergedRequest | None = None
         self._probe: MergedRequest | None = None
         self._probe_at = math.inf
         self._vain_probes = 0
-        """Number of consecutive probes without data."""
+        """Number of consecutive probes that returned no data."""
         self._suspects = Suspects()
         self._useless = Trust()
-        """Counts useless answers."""
+        """Counts responses that contained nothing useful."""
         self._wait_until = 0.0
         self._patient_until = 0.0
-        """Time until which the session's next request waits for asks."""
+        """Time until which the next main request waits for more asks."""
 
     # --- asks --------------------------------------------------------------------------------------------------------
 
     def ask(self, owner: Asker, planned: PlannedFetch, now: float) -> Answered | None:
-        """Open an ask; return the answer immediately if it is already known."""
+        """Open an ask. If its result is already known, close it and return the result."""
         consumer = self._consumers.get(owner)
         if consumer is None:
             consumer = self._consumers[owner] = AskingConsumer(owner)
@@ -125,7 +129,7 @@ class MergedFetches:
         )
 
     def recall(self, owner: Asker, now: float) -> None:
-        """Close the consumer's ask without an answer, because it will ask for other partitions."""
+        """Close a consumer's ask without a result, because the consumer will ask for other partitions."""
         consumer = self._consumers.get(owner)
         if consumer is not None:
             self._asks.close(consumer, now)
@@ -157,18 +161,18 @@ class MergedFetches:
 
     @property
     def idle(self) -> bool:
-        """True if no consumer is left."""
+        """True if there is no consumer."""
         return not self._consumers
 
     @property
     def asked(self) -> bool:
-        """True if an ask is open."""
+        """True if at least one ask is open."""
         return bool(self._asks)
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def main_due(self, now: float) -> bool:
-        """Return True if the session's next request should be sent now."""
+        """Return True if the next main request should be sent now."""
         return self._main is None and self.asked and now >= self._main_at()
 
     def _main_at(self) -> float:
@@ -183,7 +187,7 @@ class MergedFetches:
         return max(self._probe_at, self._main.sent_at + BESIDE_AFTER_S)
 
     def next_time(self, now: float) -> float | None:
-        """Return the next time at which a request or an answer may be due if no event occurs before."""
+        """Return the time at which a request will be due if no event occurs before, or None."""
         if self._main is None:
             at = self._main_at()
             return at if at > now and self.asked else None
@@ -192,7 +196,10 @@ class MergedFetches:
         return None
 
     def main(self, version: int, now: float) -> MergedRequest | None:
-        """Return the session's next request, or a request for a suspect; None without an ask. It counts as sent."""
+        """Return the next main request, or None if no partition is wanted. The request counts as sent.
+
+        If a response was too large to be read, it is a request for one of the suspected partitions (see `Suspects`).
+        """
         session = self._session
         for consumer in self._asks.send_away(now):
             self._dirty.update(dict.fromkeys(consumer.wants))
@@ -240,7 +247,7 @@ class MergedFetches:
         return self._main
 
     def probe(self, version: int, now: float) -> MergedRequest | None:
-        """Return a request for partitions missing in the pending main request, or None. It counts as sent."""
+        """Return a request for partitions that the pending main request lacks, or None. The request counts as sent."""
         assert self._main is not None
         self._probe_at = math.inf
         fetches: dict[TopicPartition, PartitionFetch] = {}
@@ -272,7 +279,7 @@ class MergedFetches:
         return MergedRequest(probe, version, request, fetches, names, min(self._max_bytes, max_bytes), now)
 
     def _in_turn(self, tp: TopicPartition) -> tuple[PartitionFetch | None, bool]:
-        """Return the offset to fetch a partition from next, and True if other offsets are wanted, too."""
+        """Return the next fetch of a partition, and True if other consumers want other offsets."""
         consumers = self._by_tp.get(tp, [])
         wanting = [consumer for consumer in consumers if consumer.wants_now(tp)]
         if not wanting:
@@ -287,7 +294,10 @@ class MergedFetches:
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def answered(self, sent: MergedRequest, response: FetchResponse, now: float) -> list[Answered]:
-        """Return the results of asks that end now: the answer has data for them, or they were open long enough."""
+        """Return the results of the asks that end now.
+
+        An ask ends if the response contains data for its consumer, or if it was open for long enough.
+        """
         self._take(sent)
         self._suspects.cleared(sent.asked)
         readable = not response.error_code
@@ -318,7 +328,7 @@ class MergedFetches:
     def _pieces(
         self, sent: MergedRequest, response: FetchResponse
     ) -> tuple[dict[AskingConsumer, list[tuple[TopicPartition, PartitionData]]], int]:
-        """Return the data for each consumer, and the number of partitions in the answer."""
+        """Return the data for each consumer, and the number of partitions in the response."""
         pieces: dict[AskingConsumer, list[tuple[TopicPartition, PartitionData]]] = {}
         count = 0
         for topic in response.responses:
@@ -332,7 +342,8 @@ class MergedFetches:
                 if not sent.probe and not data.error_code:
                     self._ends[tp] = (data.high_watermark, data.last_stable_offset, data.log_start_offset)
                 elif sent.probe and _says_nothing(data):
-                    continue  # the session's answer has the log ends
+                    # A probe's response does not update the log ends, because the main request's response does.
+                    continue
                 for consumer in self._by_tp.get(tp, ()):
                     if not consumer.wants_now(tp) or consumer.wants[tp] != asked:
                         continue
@@ -346,15 +357,16 @@ class MergedFetches:
         return pieces, count
 
     def _give(self, consumer: AskingConsumer, tp: TopicPartition, data: PartitionData) -> None:
-        """Give the data to the consumer, which no longer wants the partition until it asks again."""
+        """Give data to a consumer. The consumer does not want the partition until it asks again."""
         if not _says_nothing(data):
             consumer.given.add(tp)
             self._dirty[tp] = None
 
     def failed(self, sent: MergedRequest, error: KafkaError, now: float) -> list[Answered]:
-        """Fail the asks of a request without an answer.
+        """Fail the asks of a request that got no response.
 
-        An answer too large to be read fails only the asks for the partition that caused it, as far as known.
+        If the response was too large to be read, fail only the asks for the partition that caused it, once that is
+        known.
         """
         self._take(sent)
         if isinstance(error, FrameTooLargeError):
@@ -390,7 +402,7 @@ class MergedFetches:
         return found
 
     def close(self) -> SessionRequest | None:
-        """Return a request that ends the session, or None if there is none."""
+        """Return a request that closes the session, or None if there is no session."""
         return self._session.close()
 
     def _answer(
@@ -424,15 +436,15 @@ class MergedFetches:
             self._main = None
 
     def _waste(self, now: float) -> None:
-        """Count an empty answer; the second in a row delays the next request."""
+        """Count an empty response. From the second in a row on, delay the next request."""
         self._wait_until = now + self._backoff.delay_s(self._useless.refusals)
         self._useless.refused(now, now, self._patience_s)
 
     def in_doubt(self, now: float) -> bool:
-        """Return True if other brokers should be asked for the leaders: this broker's answers are useless."""
+        """Return True if this broker's responses are useless, so the leaders should be looked up at other brokers."""
         return self._useless.in_doubt(now, self._patience_s)
 
 
 def _says_nothing(data: PartitionData) -> bool:
-    """Return True if an answer has no records and no error, and at most reports the ends of the log."""
+    """Return True if a partition's data contains no records and no error. It may contain the ends of the log."""
     return not data.records and not data.error_code and data.diverging_epoch.end_offset < 0

@@ -1,6 +1,7 @@
-"""ListOffsets and OffsetForLeaderEpoch: builds requests per leader, and reads the answers.
+"""Builds ListOffsets and OffsetForLeaderEpoch requests for each leader, and reads the responses.
 
-They reset and validate positions. The application uses ListOffsets, too.
+The consumer uses them to reset and validate positions. Applications call ListOffsets through methods such as
+`Consumer.offsets_for_times`.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from ..metadata.types import NO_LEADER, ClusterSnapshot
 
 T = TypeVar("T")
 FROM_A_CLIENT = -1
-"""The replica id of a request from a client."""
+"""Replica id that marks a request from a client."""
 
 
 class ListedOffset(NamedTuple):
-    """The result of ListOffsets: -1 each if there is no such record."""
+    """The result of ListOffsets for one partition. All fields are -1 if there is no such record."""
 
     offset: int
     timestamp_ms: int
@@ -39,14 +40,14 @@ class ListedOffset(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """The end of the requested epoch in a leader's log: -1 each if the leader has no record of the epoch."""
+    """The end of the requested epoch in a leader's log. All fields are -1 if the leader does not know the epoch."""
 
     end_offset: int
     leader_epoch: int
 
 
 class LookupAnswer(Generic[T]):
-    """One leader's answer about its partitions. Missing partitions should be requested again."""
+    """The response of one leader. Partitions that it does not contain should be requested again."""
 
     __slots__ = ("failed", "found")
 
@@ -55,13 +56,13 @@ class LookupAnswer(Generic[T]):
         self.failed: dict[TopicPartition, KafkaError] = {}
 
     def fail(self, tp: TopicPartition, code: int) -> None:
-        """Store the error of one partition."""
+        """Set the error of one partition."""
         kind = error_for_code(code)
         self.failed[tp] = kind(f"{tp}: {kind.__doc__}")
 
     @property
     def refresh(self) -> bool:
-        """Return True if an error shows that metadata is stale."""
+        """Return True if an error shows that the metadata is outdated."""
         return any(error.refreshes_metadata for error in self.failed.values())
 
 
@@ -83,9 +84,9 @@ def by_leader(
 def list_offsets_request(
     timestamps: Mapping[TopicPartition, int], snapshot: ClusterSnapshot, *, read_committed: bool, timeout_ms: int
 ) -> ListOffsetsRequest:
-    """Return a request to one leader for the first offset at or after each timestamp, or special timestamp.
+    """Return a ListOffsets request to one leader, with a timestamp for each partition.
 
-    See `reset_policy` for special timestamps.
+    It asks for the first offset at or after the timestamp. For special timestamps, see `reset_policy`.
     """
     topics: dict[str, ListOffsetsTopic] = {}
     for tp, timestamp in timestamps.items():
@@ -108,13 +109,13 @@ def list_offsets_request(
 
 
 def read_listed_offsets(response: ListOffsetsResponse) -> LookupAnswer[ListedOffset]:
-    """Read the offsets from the leader's answer."""
+    """Read the offsets from a ListOffsets response."""
     answer: LookupAnswer[ListedOffset] = LookupAnswer()
     for topic in response.topics:
         for partition in topic.partitions:
             tp = TopicPartition(topic.name, partition.partition_index)
             if partition.error_code == UnsupportedForMessageFormatError.code:
-                # Messages of format 0 have no timestamps to search by (Java does the same).
+                # Messages of format 0 have no timestamps to search for. Java handles this in the same way.
                 answer.found[tp] = ListedOffset(-1, -1, -1)
             elif partition.error_code:
                 answer.fail(tp, partition.error_code)
@@ -124,7 +125,7 @@ def read_listed_offsets(response: ListOffsetsResponse) -> LookupAnswer[ListedOff
 
 
 def epoch_end_request(epochs: Mapping[TopicPartition, int], snapshot: ClusterSnapshot) -> OffsetForLeaderEpochRequest:
-    """Return a request to one leader for the ends of these epochs in its log (KIP-320)."""
+    """Return an OffsetForLeaderEpoch request to one leader, with an epoch for each partition (KIP-320)."""
     topics: dict[str, OffsetForLeaderTopic] = {}
     for tp, epoch in epochs.items():
         topic = topics.get(tp.topic)
@@ -139,7 +140,7 @@ def epoch_end_request(epochs: Mapping[TopicPartition, int], snapshot: ClusterSna
 
 
 def read_epoch_ends(response: OffsetForLeaderEpochResponse) -> LookupAnswer[EpochEnd]:
-    """Read the ends of the epochs from the leader's answer."""
+    """Read the ends of the epochs from an OffsetForLeaderEpoch response."""
     answer: LookupAnswer[EpochEnd] = LookupAnswer()
     for topic in response.topics:
         for partition in topic.partitions:

@@ -1,7 +1,7 @@
 """The entry for one partition in a Fetch request.
 
-One entry is kept per partition, and one is created for each request that includes it, so the garbage collector does not
-track entries when compiled.
+There is one entry for each partition, and another for each request that includes the partition. In compiled form,
+entries are not tracked by the garbage collector.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from uuid import UUID
 
 
 class PartitionFetch:
-    """The entry for one partition in a request; the broker keeps it within a session. Immutable."""
+    """The entry for one partition in a Fetch request, which the broker keeps in a fetch session. Immutable."""
 
     __slots__ = ("fetch_offset", "last_fetched_epoch", "leader_epoch", "topic_id")
 

@@ -1,7 +1,7 @@
 """The state of one assigned partition: its position, and its readiness to be fetched.
 
-Every change of position goes through `PartitionState.move` or `PartitionState.reset`, which change ``incarnation``.
-Answers to requests of an earlier incarnation are void, so a seek never has to cancel requests in flight.
+Every change of the position goes through `PartitionState.move` or `PartitionState.reset`, which change ``incarnation``.
+Responses to requests of an earlier incarnation are ignored, so a seek never has to cancel requests in flight.
 """
 
 from __future__ import annotations
@@ -23,51 +23,51 @@ if TYPE_CHECKING:
 
 
 class Pauser(IntFlag):
-    """Those that may pause a partition."""
+    """The parties that may pause a partition."""
 
     APPLICATION = 1
     GROUP = 2
-    """It is being given up, or the listener has not been notified of it yet."""
+    """The partition is being given up, or the rebalance listener has not been called for it yet."""
     SUBSCRIPTION = 4
-    """Its topic is not subscribed to any more, and the group has not taken it away yet."""
+    """The partition's topic is no longer subscribed, and the group has not revoked the partition yet."""
 
 
 class FetchState(Enum):
-    """Stages on the way to fetching a partition."""
+    """The stages on the way to fetching a partition."""
 
     INITIALIZING = "initializing"
-    """The committed offset is being looked up, if there is a group."""
+    """If there is a group, the committed offset is being fetched."""
     RESETTING = "resetting"
-    """ListOffsets is finding an offset."""
+    """An offset is being looked up with ListOffsets."""
     VALIDATING = "validating"
-    """The leader is being asked whether the epoch of the position is part of its log (KIP-320)."""
+    """The leader is being asked if the epoch of the position is part of its log (KIP-320)."""
     FETCHING = "fetching"
-    """Fetched, unless it is paused or has failed."""
+    """The partition is being fetched, unless it is paused or has failed."""
 
 
 class FetchEvent(Enum):
-    """Events that lead from state to state."""
+    """Events that lead to another stage."""
 
     MOVE = "move"
-    """The position is known: it was committed, found, set by a seek, or is the offset of a truncation."""
+    """The position is known: it was committed, looked up, set by a seek, or moved after a truncation."""
     RESET = "reset"
-    """The position must be found: no offset is committed, it is out of range, or the seek is to an end of the log."""
+    """The position must be looked up: nothing is committed, it is out of range, or the seek is to an end of the log."""
     RETURN = "return"
-    """Return to the committed offset: a transaction was aborted, or the application requested it."""
+    """Return to the committed offset, because a transaction was aborted or the application requested it."""
     DOUBT = "doubt"
-    """The new leader does not check positions itself (before Fetch 12)."""
+    """The position must be validated, because the new leader does not check positions in Fetch (before version 12)."""
     CONFIRM = "confirm"
     """The leader has confirmed the position."""
     POSTPONE = "postpone"
-    """The leader's answer counts only after everything before the position has been handed out."""
+    """The leader's response can be used only after everything before the position has been handed out."""
     REWIND = "rewind"
-    """Data fetched beyond the position has been dropped for lack of memory."""
+    """Data that was fetched beyond the position was dropped, to free memory."""
     LOG_REPLACED = "log replaced"
     """The topic was deleted and recreated."""
 
 
 POSITIONED = frozenset({FetchState.VALIDATING, FetchState.FETCHING})
-"""The states that have a position."""
+"""The stages that have a position."""
 
 _FROM_EACH = {
     FetchEvent.MOVE: FetchState.FETCHING,
@@ -97,11 +97,14 @@ TRANSITIONS = Transitions(
 
 
 BEYOND_ANY_LOG = 2**63 - 1
-"""An offset beyond any record."""
+"""An offset beyond the end of any log."""
 
 
 class PartitionState:
-    """One assigned partition. `Positions` owns it; fetches and their answers update it through its methods."""
+    """The state of one assigned partition.
+
+    `Positions` owns it. Fetches and their responses update it through its methods.
+    """
 
     __slots__ = (
         "_on_settle",
@@ -143,54 +146,63 @@ class PartitionState:
         self.tp = tp
         self.state = TRANSITIONS.first
         self.incarnation = 0
-        """Increases whenever the position is set from outside, so that earlier requests are void."""
+        """Increases whenever the position is set from outside. Earlier requests then no longer count."""
         self.paused_by = Pauser(0)
         self.still = False
-        """True if anyone has paused it: it is not fetched, and nothing is handed out."""
+        """True if any party has paused the partition. It is not fetched, and its records are not handed out."""
         self.is_late = False
-        """True if created while its topic was already being read: "latest" then misses no record."""
+        """True if the topic was already being read when this partition was created, so "latest" must miss no record."""
         self.error: KafkaError | None = None
-        """The error that stops this partition until the application seeks; raised from its reads."""
+        """The error that stops this partition until the application seeks, or None. Reads raise it."""
         self.reset_policy: ResetPolicy | None = None
-        """In RESETTING: the target."""
+        """In RESETTING: the policy."""
         self.base: Position | None = None
-        """Position up to which all records are committed, as far as known; otherwise the start of reading."""
+        """Position up to which all records are committed, as far as is known.
+
+        Otherwise the position where reading began.
+        """
         self._position: Position | None = None
         self._touch = touch
         self._on_settle = on_settle
 
         self.chunk: Chunk | None = None
-        """Decoded records that are being handed out. While set, they determine the position."""
+        """Decoded records that are being handed out. While it is set, it determines the position."""
         self.fetched: list[FetchedData] = []
-        """Answers not yet fully handed out, in offset order. A deque would take ten times the memory for these few."""
+        """Responses that are not fully handed out, in offset order.
+
+        For so few objects, a deque would take ten times the memory.
+        """
         self.buffered_bytes = 0
-        """The size of ``fetched``, as received."""
+        """Size in bytes of ``fetched``, as received."""
         self.queued = False
-        """True if this partition is in the prefetch buffer's queue."""
+        """True if the partition is in the queue of `Prefetch`."""
 
         self.fetch_offset = -1
-        """Offset of the next fetch: after the buffered data. Valid in the states of `POSITIONED`."""
+        """Offset of the next fetch, after the buffered data. Valid in the stages of `POSITIONED`."""
         self.fetch_epoch = -1
-        """The leader epoch of the batch before ``fetch_offset``."""
+        """Leader epoch of the batch before ``fetch_offset``."""
         self.home: int | None = None
-        """The broker whose fetches include this partition. Written by the planner."""
+        """The broker from which the partition is being fetched, or None. Set by the planner."""
         self.read_ahead = True
-        """True if it may be fetched while data is buffered. False after an answer that would move the position: it is
-        requested again once the application has all records before it, and counts then."""
+        """True if the partition may be fetched while data is buffered.
+
+        It becomes False after a response that would move the position. Once the application has received all records
+        before that position, the offset is fetched again, and the new response may move the position.
+        """
         self.looked_up = False
-        """True while a request for this incarnation's position (committed, reset, validation) is in flight."""
+        """True while a request for this incarnation's position is in flight."""
         self.validated_epoch = -1
-        """The leader epoch against which ``fetch_epoch`` was last checked, for brokers without Fetch 12."""
+        """Leader epoch for which ``fetch_epoch`` was last validated, for brokers without Fetch 12."""
 
         self.failure: KafkaError | None = None
-        """Error of the last request for its position."""
+        """Error of the last request for the position, or None."""
         self.patience = Patience()
-        """Decides when it may be fetched, or looked up, again."""
+        """Decides when the partition may be fetched or looked up again after a failure."""
         self.move_clock = MoveClock()
         self.timer_at = 0.0
-        """Time at which the planner examines this partition next. Written by the planner."""
+        """Time at which the planner will examine the partition again. Set by the planner."""
         self.preferred_replica = -1
-        """The follower to read from (KIP-392), or -1 for the leader."""
+        """The follower from which to read (KIP-392), or -1 for the leader."""
         self.preferred_until = 0.0
         self.high_watermark: int | None = None
         self.last_stable_offset: int | None = None
@@ -200,17 +212,17 @@ class PartitionState:
 
     @property
     def position(self) -> Position | None:
-        """Position of the next record for the application, or None while unknown."""
+        """Position of the next record for the application, or None if it is unknown."""
         if self.chunk is not None:
             return self.chunk.position()
         return self._position
 
     def advance(self, offset: int, leader_epoch: int) -> None:
-        """Set the position to this offset: every existing record before it has been handed out."""
+        """Set the position to this offset, because all existing records before it were handed out."""
         self._position = Position(offset, leader_epoch)
 
     def move(self, offset: int, leader_epoch: int = -1) -> None:
-        """Continue from this offset. The caller has dropped the buffered data."""
+        """Continue from this offset. The caller must have dropped the buffered data."""
         self._take(FetchEvent.MOVE)
         self._position = Position(offset, leader_epoch)
         if self.base is None:
@@ -221,27 +233,27 @@ class PartitionState:
         self._on_settle()
 
     def reset(self, policy: ResetPolicy) -> None:
-        """Find the position again with this policy. The caller has dropped the buffered data."""
+        """Look up the position again with this policy. The caller must have dropped the buffered data."""
         self._take(FetchEvent.RESET)
         self.reset_policy = policy
         self._position = self.base = None
         self._restart()
 
     def go_back(self) -> None:
-        """Find the committed offset again, and continue from there. The caller has dropped the buffered data."""
+        """Fetch the committed offset again, and continue from there. The caller must have dropped the buffered data."""
         self._take(FetchEvent.RETURN)
         self._position = None
         self._restart()
 
     @property
     def is_ahead(self) -> bool:
-        """True if uncommitted records have been handed out, as far as known."""
+        """True if uncommitted records have been handed out, as far as is known."""
         position = self.position
         return position is not None and self.base is not None and position.offset > self.base.offset
 
     @property
     def log_is_gone(self) -> bool:
-        """True if the position belongs to a log that no longer exists, and was not found yet in the new log."""
+        """True if the position belongs to a log that no longer exists, and no position in the new log is known yet."""
         return self.fetch_offset == BEYOND_ANY_LOG
 
     def _take(self, event: FetchEvent) -> None:
@@ -258,7 +270,7 @@ class PartitionState:
         self._touch(self)
 
     def fail(self, error: KafkaError) -> None:
-        """Stop until the application seeks, and raise this error from its reads."""
+        """Stop reading until the application seeks. Reads raise this error."""
         self.error = error
         self._touch(self)
         self._on_settle()
@@ -272,9 +284,10 @@ class PartitionState:
         self._touch(self)
 
     def rewind(self) -> None:
-        """Fetch again from the position: the data beyond it has been dropped, and with it any pending validation.
+        """Fetch again from the position, because the data beyond it was dropped. Also cancels a pending validation.
 
-        After `log_replaced` do nothing: the position is meaningless, and the fetch beyond any log must stay.
+        After `log_replaced`, this does nothing: the position has no meaning, and the next fetch must still use an
+        offset beyond any log.
         """
         position = self._position
         if position is not None:
@@ -282,33 +295,33 @@ class PartitionState:
             self._fetch_from(FetchEvent.REWIND, offset, leader_epoch)
 
     def log_replaced(self) -> None:
-        """Handle a recreated topic: no offset or epoch of the old log is valid in the new log.
+        """Handle a recreated topic. No offset or epoch of the old log is valid in the new log.
 
-        Buffered records are still handed out. The next fetch requests an offset beyond any log, so that the broker
-        reports it as out of range, and ``auto_offset_reset`` decides.
+        Buffered records are still handed out. The next fetch uses an offset beyond any log. The broker reports it as
+        out of range, and then ``auto_offset_reset`` decides.
         """
         if self.state in POSITIONED:
             self._fetch_from(FetchEvent.LOG_REPLACED, BEYOND_ANY_LOG, -1)
 
     def _fetch_from(self, event: FetchEvent, offset: int, leader_epoch: int) -> None:
-        """Fetch from this offset; answers about the former fetch offset are void."""
+        """Fetch from this offset next. Responses for the former offset are ignored."""
         self._take(event)
         self.incarnation += 1
         self.looked_up = False
         self.received(offset, leader_epoch)
 
     def touch(self) -> None:
-        """Have the fetcher examine this partition again."""
+        """Ask the planner to examine this partition again."""
         self._touch(self)
 
     def validate(self) -> None:
-        """Have the leader confirm that ``fetch_epoch`` is part of its log before the next fetch (KIP-320)."""
+        """Ask the leader, before the next fetch, to confirm that ``fetch_epoch`` is part of its log (KIP-320)."""
         self._take(FetchEvent.DOUBT)
         self.looked_up = False
         self._touch(self)
 
     def validated(self, leader_epoch: int) -> None:
-        """Record that the leader of this epoch has confirmed the fetch position."""
+        """Record that the leader of this epoch has confirmed the position."""
         self._take(FetchEvent.CONFIRM)
         self.validated_epoch = leader_epoch
         self.looked_up = False
@@ -316,22 +329,25 @@ class PartitionState:
         self._touch(self)
 
     def validate_later(self) -> None:
-        """Ask again once all records before ``fetch_offset`` have been handed out; only then does the answer count."""
+        """Validate the position again once all records before it were handed out.
+
+        Only then may the response move the position.
+        """
         self._take(FetchEvent.POSTPONE)
         self.looked_up = False
         self._touch(self)
 
     @property
     def paused(self) -> bool:
-        """True if paused by the application."""
+        """True if the application has paused the partition."""
         return Pauser.APPLICATION in self.paused_by
 
     def pause(self, by: Pauser = Pauser.APPLICATION) -> None:
-        """Stop fetching and handing out until `resume`; buffered data stays."""
+        """Stop fetching the partition and handing out its records until `resume`. Buffered data is kept."""
         self._set_paused_by(self.paused_by | by)
 
     def resume(self, by: Pauser = Pauser.APPLICATION) -> None:
-        """Undo `pause`. The partition rests until all that have paused it resume it."""
+        """Undo `pause`. The partition stays paused until each party that has paused it has resumed it."""
         self._set_paused_by(self.paused_by & ~by)
 
     def _set_paused_by(self, paused_by: Pauser) -> None:
@@ -343,9 +359,9 @@ class PartitionState:
     # --- failures ----------------------------------------------------------------------------------------------------
 
     def back_off(self, now: float, leader_epoch: int, retry: RetryPolicy, *, lagging_leader: bool = False) -> None:
-        """Delay the next request after a failure; a leader epoch after ``leader_epoch`` ends the delay.
+        """Delay the next request after a failure. A leader epoch newer than ``leader_epoch`` ends the delay.
 
-        ``lagging_leader`` is True if the broker has reported that it has not processed its election yet.
+        Set ``lagging_leader`` if the broker has reported that it has not caught up since its election.
         """
         self.patience.failed(now, leader_epoch, retry, True, lagging_leader)
         self.looked_up = False
@@ -359,7 +375,7 @@ class PartitionState:
             self._touch(self)
 
     def read_from_leader(self) -> bool:
-        """Fetch from the leader again; return True if that is a change."""
+        """Fetch from the leader. Return True if the partition was being fetched from a follower."""
         if self.preferred_replica < 0:
             return False
         self.preferred_replica = -1

@@ -1,7 +1,7 @@
 """A position in a partition's log.
 
-Several are kept per partition, and some are created for each answer, so the garbage collector does not track them when
-compiled.
+Several positions are kept for each partition, and each response creates more. In compiled form, they are not tracked by
+the garbage collector.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ...types import OffsetAndMetadata
 
 
 class Position:
-    """The next offset to read, and the leader epoch of the record before it (-1: unknown). Immutable."""
+    """The offset of the next record, and the leader epoch of the record before it (-1 if unknown). Immutable."""
 
     __slots__ = ("leader_epoch", "offset")
 

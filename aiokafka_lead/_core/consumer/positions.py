@@ -1,4 +1,4 @@
-"""A consumer's assignment: the partitions to read, and the state of each."""
+"""A consumer's assignment: the partitions that it reads, and the state of each."""
 
 from __future__ import annotations
 
@@ -17,26 +17,29 @@ def _nothing() -> None:
 
 
 class Positions:
-    """The assignment: the partitions to read, and the state of each.
+    """The partitions that a consumer reads, and the state of each.
 
-    The source of the assignment (`Consumer.assign`, a subscription without group, or a group's task) calls `assign`; no
-    other code adds or removes partitions.
+    Only the owner of the assignment calls `assign`: `Consumer.assign`, a subscription without a group, or the group's
+    task. No other code adds or removes partitions.
     """
 
     def __init__(self, on_touch: Callable[[], None] = _nothing, on_settle: Callable[[], None] = _nothing) -> None:
         self._states: dict[TopicPartition, PartitionState] = {}
         self.by_topic: dict[str, list[PartitionState]] = {}
-        """The states by topic; replaced at each change."""
+        """The states by topic. Replaced at each change."""
         self._topic_ids: dict[str, UUID] = {}
-        """The ids of the topics that the positions belong to, as far as known."""
+        """The known ids of the topics to which the positions belong."""
         self.touched: dict[PartitionState, None] = {}
-        """Partitions whose fetches may have to change; the planner removes them. A dict, for its order."""
+        """Partitions whose fetches may have to change.
+
+        The planner removes them. It is a dict because the order matters.
+        """
         self._on_touch = on_touch
         """Called when `touched` becomes non-empty."""
         self._on_settle = on_settle
-        """Called when a partition has got a position, or an error instead, or is no longer read."""
+        """Called when a partition has received a position or an error, or is no longer read."""
         self._companions: Mapping[str, Sequence[str]] = {}
-        """For each topic, the topics whose partitions accompany its partitions."""
+        """The companion topics of each topic; see `accompany`."""
         self._accompanying: frozenset[str] = frozenset()
 
     def _touch(self, state: PartitionState) -> None:
@@ -55,7 +58,7 @@ class Positions:
 
     @property
     def assigned(self) -> frozenset[TopicPartition]:
-        """The partitions that are currently read."""
+        """The partitions that are being read."""
         return frozenset(self._states)
 
     def get(self, tp: TopicPartition) -> PartitionState | None:
@@ -67,7 +70,7 @@ class Positions:
         return self._states.get(state.tp) is state
 
     def require(self, tp: TopicPartition) -> PartitionState:
-        """Return the partition's state; raise `IllegalStateError` if it is not assigned."""
+        """Return the state of the partition. Raises `IllegalStateError` if it is not assigned."""
         state = self._states.get(TopicPartition(*tp))
         if state is None:
             raise IllegalStateError(f"partition {tp[0]}-{tp[1]} is not assigned to this consumer")
@@ -76,17 +79,18 @@ class Positions:
     def accompany(self, companions: Mapping[str, Sequence[str]]) -> None:
         """From the next `assign` on, read with each partition of a topic the same partition of its companion topics.
 
-        The group does not assign companions, so the member with the partition reads them under every assignor.
+        The group does not assign companion topics. Whichever assignor it uses, the member that owns a partition reads
+        its companions.
         """
         self._companions = companions
         self._accompanying = frozenset(name for names in companions.values() for name in names)
 
     def own(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Return these partitions without companions of other partitions."""
+        """Return these partitions without companions."""
         return [tp for tp in partitions if tp[0] not in self._accompanying]
 
     def with_companions(self, partitions: Collection[TopicPartition]) -> Collection[TopicPartition]:
-        """Return these partitions with their companions, and without companions of other partitions."""
+        """Return these partitions with exactly their own companions."""
         if not self._companions:
             return partitions
         own = self.own(partitions)
@@ -95,30 +99,30 @@ class Positions:
 
     @property
     def companions(self) -> Iterator[PartitionState]:
-        """Yield the states of partitions that accompany other partitions."""
+        """Yield the states of the companion partitions."""
         return (state for state in self._states.values() if state.tp.topic in self._accompanying)
 
     def policy_of(self, state: PartitionState, policy: ResetPolicy | None) -> ResetPolicy | None:
-        """Return the policy for a partition without a valid position, given the policy of the consumer.
+        """Return the reset policy of a partition, given the consumer's reset policy.
 
-        Companions are read from the beginning: their records came from the partitions that they accompany.
+        Companions are read from the beginning, because their records came from the partitions that they accompany.
         """
         return EARLIEST if state.tp.topic in self._accompanying else policy
 
     def assign(self, partitions: Collection[TopicPartition]) -> tuple[list[PartitionState], list[PartitionState]]:
-        """Replace the assignment, keeping the states of partitions that stay. Returns the added and removed states.
+        """Replace the assignment. Returns the added and the removed states.
 
-        Companions come and go with their partitions.
+        Partitions that stay keep their state. Companions are added and removed with the partitions that they accompany.
         """
         partitions = self.with_companions(partitions)
-        # There may be thousands, so this assignment shares the objects of the group's assignment.
+        # There may be thousands of partitions, so use the objects of the group's assignment instead of copies.
         wanted = dict.fromkeys(tp if type(tp) is TopicPartition else TopicPartition(*tp) for tp in partitions)
         removed = [state for tp, state in self._states.items() if tp not in wanted]
         for state in removed:
             del self._states[state.tp]
             state.incarnation += 1
             self._touch(state)
-        touch = self._touch  # one method for all
+        touch = self._touch  # create the bound method only once
         added = [PartitionState(tp, touch, self._on_settle) for tp in wanted if tp not in self._states]
         for state in added:
             self._states[state.tp] = state
@@ -132,8 +136,8 @@ class Positions:
         return added, removed
 
     def touch_moved(self, moved: Moved) -> None:
-        """Touch the partitions that new metadata may affect."""
-        self._find_replaced(moved.before)  # which may be news, too: partitions have been assigned since
+        """Touch the partitions that the new metadata may affect."""
+        self._find_replaced(moved.before)  # may differ from `_topic_ids`, because partitions have been assigned since
         self._find_replaced(moved.after)
         if moved.brokers:
             for state in self:
@@ -145,14 +149,14 @@ class Positions:
         for topic, states in self.by_topic.items():
             led = moved.led(topic)
             for state in states:
-                # A follower's availability, which matters for reading from it, is independent of the leader.
+                # This matters when reading from a follower, whose availability is independent of the leader's.
                 if state.tp.partition in led or (
                     state.preferred_replica >= 0 and state.tp.partition in moved.of(topic)
                 ):
                     state.touch()
 
     def _touch_all(self, partitions: Collection[tuple[str, int]]) -> None:
-        """Touch these partitions if assigned. Both sets may be large, so the smaller is looked up in the larger."""
+        """Touch these partitions, if they are assigned. Both sets may be large, so iterate over the smaller one."""
         states = self._states
         if len(partitions) > len(states):
             for tp, state in states.items():
@@ -165,7 +169,7 @@ class Positions:
                     found.touch()
 
     def _find_replaced(self, snapshot: ClusterSnapshot) -> None:
-        """Notify partitions whose topic was recreated since their position was found (KIP-516)."""
+        """Notify the partitions whose topic was recreated since their position was found (KIP-516)."""
         for topic, states in self.by_topic.items():
             topic_id = snapshot.topic_id(topic)
             if topic_id == NO_TOPIC_ID:

@@ -1,9 +1,9 @@
-"""Fetched data of all partitions that was not handed out yet; partitions take turns.
+"""Fetched data of all partitions that was not handed out yet.
 
-A partition's turn lasts for one fetch answer: all its records in that answer are handed out before the next
-partition's. The planner of fetches (see `fetch_plan`) bounds the memory, based on `total_bytes`. Decompressed records
-that were not handed out have a separate limit: beyond it, waiting partitions drop them, and decompress them again in
-their turn.
+The partitions take turns. A turn lasts for one Fetch response: all of a partition's records from that response are
+handed out before the next partition's turn. The planner of fetches bounds the memory, based on `total_bytes` (see
+`fetch_plan`). Decompressed records have a separate limit. Beyond it, waiting partitions drop their decompressed
+records, and decompress them again in their turn.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .record_batch import RecordBatch
 
 
 class BatchAhead(NamedTuple):
-    """A batch returned by `look_at_batch`, and the partition's position before it."""
+    """A batch that `look_at_batch` returned, and the partition's position before it."""
 
     state: PartitionState
     position: Position
@@ -34,11 +34,11 @@ class BatchAhead(NamedTuple):
 
 
 class Prefetch:
-    """The queue of partitions with records to hand out, or an error to raise.
+    """The queue of partitions that have records to hand out, or an error to raise.
 
-    Invariant: a partition is in the queue exactly if ``queued`` is set, and never while it is ``still``.
-    Handing data out moves a partition's position, so data that was not taken, for example by a cancelled reader, stays
-    here.
+    Invariant: a partition is in the queue if and only if ``queued`` is set, and never while it is ``still``. Handing
+    out data moves the partition's position. Data that was not taken, for example because the reader was cancelled,
+    therefore stays in the queue.
     """
 
     def __init__(
@@ -46,30 +46,33 @@ class Prefetch:
     ) -> None:
         self._max_decompressed_bytes = max_decompressed_bytes
         self._on_ready = on_ready
-        """Called when there is data to hand out, or an error to raise."""
+        """Called when there are records to hand out, or an error to raise."""
         self.total_bytes = 0
-        """Received sizes of all held data, including paused partitions."""
+        """Size in bytes of all data, as received. Includes the data of paused partitions."""
         self.deserializers = deserializers
-        """Applied to the held records; a reader awaits deserializers that are coroutine functions."""
+        """Applied to the records. If they are coroutine functions, the reader awaits them instead."""
         self._queue: deque[PartitionState] = deque()
         self._holders: dict[PartitionState, None] = {}
-        """Partitions with data here, including paused partitions."""
+        """Partitions that have data here, including paused partitions."""
         self._reports: dict[Hashable, KafkaError] = {}
-        """Each subject's error to raise once."""
+        """The error to raise once, by subject."""
         self._chunks_bytes = 0
-        """Sizes of the partitions' chunks."""
+        """Total size in bytes of the partitions' decoded records."""
         self._loading: PartitionState | None = None
-        """The last partition with a batch that is decompressed elsewhere, and that it may hold decompressed by now."""
+        """The last partition that had a batch to be decompressed in a thread.
+
+        It may now hold the decompressed batch.
+        """
         self._loaded: dict[str, int] = {}
-        """Each topic's number of records put into chunks, or handed out as batches, minus dropped records."""
+        """Number of records decoded or handed out as batches, minus the number dropped, by topic."""
 
     @property
     def records_taken(self) -> int:
-        """Number of records that have been handed out."""
+        """Number of records handed out."""
         return sum(self.records_by_topic().values())
 
     def records_by_topic(self) -> dict[str, int]:
-        """Return each topic's number of records that have been handed out."""
+        """Return the number of records handed out, by topic."""
         taken = dict(self._loaded)
         for state in list(self._holders):
             if state.chunk is not None:
@@ -83,7 +86,7 @@ class Prefetch:
     # --- filling -----------------------------------------------------------------------------------------------------
 
     def add(self, state: PartitionState, data: FetchedData) -> None:
-        """Add a partition's records after its held records."""
+        """Append records to the data of a partition."""
         state.fetched.append(data)
         state.buffered_bytes += data.size_bytes
         self.total_bytes += data.size_bytes
@@ -93,17 +96,17 @@ class Prefetch:
         self._enqueue(state)
 
     def fail(self, state: PartitionState, error: KafkaError) -> None:
-        """Raise this error to readers after the partition's records, until the partition's position is set."""
+        """Raise this error to readers after the partition's records, repeatedly until its position is set."""
         state.fail(error)
         self._enqueue(state)
 
     def report(self, about: Hashable, error: KafkaError) -> None:
-        """Raise this error to the reader once; it replaces an unraised error about the same subject."""
+        """Raise this error to the reader once. It replaces an earlier error about the same subject."""
         self._reports[about] = error
         self._on_ready()
 
     def drop(self, state: PartitionState) -> None:
-        """Drop all data of a partition; call it before its position is set."""
+        """Drop all data of a partition. Must be called before its position is set."""
         self._settle(state)
         self.total_bytes -= state.buffered_bytes
         state.buffered_bytes = 0
@@ -114,7 +117,7 @@ class Prefetch:
             self._queue.remove(state)
 
     def pause(self, state: PartitionState, by: Pauser = Pauser.APPLICATION) -> None:
-        """Stop handing out records of this partition until `resume`; keep the data."""
+        """Stop handing out the records of this partition until `resume`. Its data is kept."""
         if by in state.paused_by:
             return
         state.pause(by)
@@ -134,9 +137,10 @@ class Prefetch:
                 self._enqueue(state)
 
     def evict(self, wanted: Container[TopicPartition] | None) -> None:
-        """Drop data that is not being read, to free memory for ``wanted``; it is fetched again later.
+        """Drop data that is not being read, to free memory for the partitions in ``wanted``. It is fetched again later.
 
-        Drops the records of paused partitions and, if ``wanted`` is not None, of partitions outside it.
+        This drops the data of paused partitions. If ``wanted`` is not None, it also drops the data of all other
+        partitions.
         """
         for state in list(self._holders):
             if state.still or (wanted is not None and state.tp not in wanted):
@@ -152,17 +156,17 @@ class Prefetch:
     # --- handing out -------------------------------------------------------------------------------------------------
 
     def decode_with(self, deserializers: Deserializers) -> None:
-        """Use these deserializers from now on, for held data, too."""
+        """Use these deserializers from now on, even for data that is already here."""
         self.deserializers = deserializers
         for state in self._holders:
             if state.chunk is not None:
                 self._give_up(state)
 
     def chunk(self, wanted: Container[TopicPartition] | None = None) -> Chunk | None:
-        """Return the next records, at least one, or None; with ``wanted``, only of these partitions.
+        """Return the next records, at least one, or None. If ``wanted`` is set, they are from these partitions only.
 
-        Records taken from the chunk count as handed out. Raises a partition's error in the partition's turn; other
-        partitions still get their turns.
+        Records that are taken from the chunk count as handed out. If it is the turn of a partition with an error,
+        raises the error; other partitions still get their turns.
         """
         while (state := self._turn(wanted)) is not None:
             if state.chunk is not None:
@@ -176,7 +180,8 @@ class Prefetch:
             try:
                 chunk = data.next_chunk(self.deserializers)
             except KafkaError:
-                # The error is raised in each turn until a seek, so the other partitions have to get their turns first.
+                # The error is raised in each turn until the application seeks. Let the other partitions have their
+                # turns first.
                 self._queue.rotate(-1)
                 raise
             except NotLoaded:
@@ -191,25 +196,25 @@ class Prefetch:
         return None
 
     def batch(self, wanted: Container[TopicPartition] | None = None) -> RecordBatch[Any, Any] | None:
-        """Return the next batch, which then counts as handed out, or None. Raises errors like `chunk`."""
+        """Return the next batch, which counts as handed out, or None. Raises the same errors as `chunk`."""
         found = self._next_batch(wanted)
         return None if found is None else self._hand_out(*found)
 
     def look_at_batch(self) -> BatchAhead | None:
-        """Return the next result of `batch` without handing it out, for a reader that has to wait before.
+        """Return the next result of `batch` without handing it out, for a reader that has to wait first.
 
-        Raises errors like `chunk`.
+        Raises the same errors as `chunk`.
         """
         found = self._next_batch(None)
         if found is None:
             return None
         state, batch = found
         state.fetched[0].restart()
-        assert state.position is not None  # data is dropped whenever the position is
+        assert state.position is not None  # data is dropped whenever the position becomes unknown
         return BatchAhead(state, state.position, batch)
 
     def take_batch(self, ahead: BatchAhead) -> RecordBatch[Any, Any] | None:
-        """Hand out this batch; return None if its partition's position has changed since."""
+        """Hand out this batch. Return None instead if its partition's position has changed."""
         state = ahead.state
         if state not in self._holders or state.still or state.position != ahead.position:
             return None
@@ -219,7 +224,7 @@ class Prefetch:
         return self._hand_out(state, ahead.batch)
 
     def pass_turn(self, tp: TopicPartition) -> None:
-        """Let other partitions be read first if it is the turn of ``tp``, which cannot be read now."""
+        """End the turn of ``tp``, if it is its turn, because it cannot be read now."""
         if self._queue and self._queue[0].tp == tp:
             self._queue.rotate(-1)
 
@@ -252,12 +257,12 @@ class Prefetch:
         return None
 
     def raise_report(self) -> None:
-        """Raise a reported error, if any."""
+        """Raise an error that was passed to `report`, if any."""
         if self._reports:
             raise self._reports.pop(next(iter(self._reports)))
 
     def _turn(self, wanted: Container[TopicPartition] | None) -> PartitionState | None:
-        """Return the partition that has its turn, and move it to the front of the queue."""
+        """Return the partition whose turn it is, and move it to the front of the queue."""
         queue = self._queue
         if wanted is not None:
             for index, state in enumerate(queue):
@@ -268,7 +273,10 @@ class Prefetch:
         return queue[0] if queue else None
 
     def _data(self, state: PartitionState) -> FetchedData | None:
-        """Return the next data of the first partition in the queue; None if the partition has left the queue."""
+        """Return the next data of the first partition in the queue.
+
+        If it has none, remove it from the queue and return None.
+        """
         if state.fetched:
             return state.fetched[0]
         if state.error is not None:
@@ -279,7 +287,7 @@ class Prefetch:
         return None
 
     def _make_room(self, state: PartitionState) -> None:
-        """Drop other decompressed data beyond the limit, before more is decompressed for this partition."""
+        """Drop decompressed data of other partitions beyond the limit, before more is decompressed for this one."""
         loading = self._loading
         if loading is not None and loading is not state:
             self._loading = None
@@ -291,14 +299,14 @@ class Prefetch:
                     self._give_up(other)
 
     def _give_up(self, state: PartitionState) -> None:
-        """Drop the decoded records of a partition, but keep their batches."""
+        """Drop the decoded records of a partition, but keep the batches."""
         partly_taken = state.chunk is not None and state.chunk.left() > 0
         self._settle(state)
         if partly_taken:
             state.fetched[0].restart()
 
     def _settle(self, state: PartitionState) -> None:
-        """Set the position from the chunk, and end any iteration over the chunk."""
+        """Set the position after the records taken from the chunk, and end any iteration over the chunk."""
         chunk = state.chunk
         if chunk is not None:
             state.advance(*chunk.position())
@@ -310,7 +318,7 @@ class Prefetch:
             self._chunks_bytes -= chunk.size_bytes
 
     def _finish(self, state: PartitionState, data: FetchedData) -> None:
-        """Remove an answer's exhausted data and begin the next partition's turn."""
+        """Remove a response whose records were all handed out, and begin the next partition's turn."""
         del state.fetched[0]
         state.buffered_bytes -= data.size_bytes
         self.total_bytes -= data.size_bytes

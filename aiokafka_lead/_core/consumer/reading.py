@@ -1,4 +1,4 @@
-"""The reading state of one consumer."""
+"""The state of reading of one consumer."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class Reading:
-    """The positions of partitions, their prefetched data, the records in hand, and the counters.
+    """The positions of a consumer, its prefetched data, its records in hand, and its counters.
 
-    Whenever a partition's position is changed, or the partition removed, its fetched data is dropped.
+    Whenever a partition's position is set, or the partition is removed, its fetched data is dropped.
     """
 
     __slots__ = ("counters", "in_hand", "positions", "prefetch", "read_committed")
@@ -41,19 +41,22 @@ class Reading:
         self.positions = Positions(on_touch, on_news)
         self.prefetch = Prefetch(deserializers, on_news, max_decompressed_bytes)
         self.in_hand = InHand(on_release)
-        """The records that the application works on; empty without a group."""
+        """The records that the application is processing. Empty without a group."""
         self.counters = ConsumerCounters()
         self.read_committed = read_committed
 
     def assign(self, partitions: Collection[TopicPartition]) -> tuple[list[PartitionState], list[PartitionState]]:
-        """Replace the assignment; partitions that stay continue unchanged. Returns the added and removed states."""
+        """Replace the assignment. Returns the added and the removed states.
+
+        Partitions that stay in the assignment continue unchanged.
+        """
         added, removed = self.positions.assign(partitions)
         for state in removed:
             self.prefetch.drop(state)
         return added, removed
 
     def accompany(self, companions: Mapping[str, Sequence[str]]) -> None:
-        """Read partitions of these topics together with the same partitions of other topics.
+        """Read, with each partition of a topic, the same partition of the topic's companion topics.
 
         See `Positions.accompany`.
         """
@@ -62,7 +65,10 @@ class Reading:
         self.assign(own)
 
     def read_only(self, topics: Container[str] | None) -> None:
-        """Hand out no records of other topics, which the group is yet to take away; None hands out all again."""
+        """Hand out records of these topics only. None removes the restriction.
+
+        The group has yet to revoke the partitions of all other topics.
+        """
         positions = self.positions
         own = () if topics is None else positions.own(positions.assigned)
         left = set(positions.with_companions([tp for tp in own if topics is None or tp.topic not in topics]))
@@ -70,19 +76,24 @@ class Reading:
             (self.prefetch.pause if state.tp in left else self.prefetch.resume)(state, Pauser.SUBSCRIPTION)
 
     def move(self, state: PartitionState, to: Position) -> None:
-        """Continue from that position."""
+        """Continue from this position."""
         self.prefetch.drop(state)
         state.move(*to)
 
     def seek(self, state: PartitionState, to: Position) -> None:
-        """Continue from a position set by the application, which is the start of reading from now on: see `go_back`."""
+        """Continue from a position that the application has set.
+
+        `go_back` returns to this position if no offset is committed.
+        """
         state.base = None
         self.move(state, to)
 
     def go_back(self, states: Iterable[PartitionState]) -> None:
-        """Continue from the committed offsets, fetched again, or from the start of reading if there are none.
+        """Continue from the committed offsets, which are fetched again.
 
-        Their records are no longer in hand. Answers to earlier requests are void, and prefetched data is dropped.
+        Without a committed offset, start where reading began.
+
+        Records in hand are forgotten, prefetched data is dropped, and the responses to earlier requests are ignored.
         """
         states = list(states)
         for state in states:
@@ -91,7 +102,7 @@ class Reading:
         self.in_hand.give_back(state.tp for state in states)
 
     def reset(self, state: PartitionState, policy: ResetPolicy) -> None:
-        """Find the position again."""
+        """Look up the position again, according to this policy."""
         self.prefetch.drop(state)
         state.reset(policy)
 
@@ -100,7 +111,7 @@ class Reading:
         return state.last_stable_offset if self.read_committed else state.high_watermark
 
     def counted(self) -> dict[str, Any]:
-        """Return the counted values of `ConsumerMetrics`."""
+        """Return those values of `ConsumerMetrics` that are counters."""
         from ...metrics import ConsumerMetrics, ConsumerTopicMetrics
 
         taken = self.prefetch.records_by_topic()
@@ -111,7 +122,7 @@ class Reading:
         return counts_of(ConsumerMetrics, self.counters, records_consumed=sum(taken.values()), topics=topics)
 
     def metrics(self, connections: int, metadata: MetadataMetrics) -> ConsumerMetrics:
-        """Return counts since the start, and the current state of the partitions."""
+        """Return the counts since the start, and the current state of the partitions."""
         from ...metrics import ConsumerMetrics
 
         counters = self.counters
@@ -126,7 +137,7 @@ class Reading:
         return snapshot(ConsumerMetrics, values)
 
     def lag_of(self, state: PartitionState) -> int | None:
-        """Return the number of offsets between the position and the end; None if either is unknown."""
+        """Return the number of offsets between the position and the end, or None if either is unknown."""
         position, end = state.position, self.end_of(state)
         return None if position is None or end is None else max(0, end - position.offset)
 

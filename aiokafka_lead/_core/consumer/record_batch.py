@@ -1,4 +1,4 @@
-"""Records by column: the results of `Consumer.batches`."""
+"""Records in columns: the batches that `Consumer.batches` returns."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ T = TypeVar("T")
 
 
 class Lease(Protocol):
-    """The consumer's side of a batch in hand."""
+    """The consumer's side of a batch that the application has not committed yet."""
 
     async def commit(self, timeout_ms: float | None) -> bool:
-        """Commit the batch; return False if its partition no longer belongs to this consumer."""
+        """Commit the batch. Return False if its partition no longer belongs to this consumer."""
         ...
 
     def transaction_part(self) -> TransactionPart:
-        """Return the batch's offset, for a transaction that commits it."""
+        """Return the offset after the batch, for a transaction that commits it."""
         ...
 
 
@@ -42,17 +42,23 @@ Bury = Callable[[Sequence[RecordDeserializationError]], Coroutine[Any, Any, None
 
 
 class RecordBatch(Generic[K, V]):
-    """Successive records of one partition, in offset order; never empty.
+    """Consecutive records of one partition, in offset order; never empty.
 
-    They come from one batch of the log, or from several buffered batches, joined up to ``max_poll_records`` records
-    (500 if that is None). Iterate over the batch for its records, or use its columns: lists of equal length, created on
-    first use and kept. Do not modify them.
+    The records come from one batch of the log, or from several buffered batches that are joined up to
+    ``max_poll_records`` records (500 if that is None). Iterate over the batch to get its records, or use its columns,
+    which are lists of equal length. A column is created when it is first used, and is kept. Do not modify it. For
+    example::
 
-    ``keys`` and ``values`` are deserialized as a whole on first use, or before the batch is handed out if a
-    deserializer must be awaited. They raise `RecordDeserializationError` if a record cannot be deserialized, unless
-    ``on_bad_record`` leaves such records out.
+        async for batch in consumer.batches():
+            await database.insert(zip(batch.keys, batch.values))
+            await batch.commit()
 
-    A batch may keep the bytes of its whole fetch answer in memory, so store columns, not batches, for long.
+    ``keys`` and ``values`` are deserialized as a whole when they are first used. If a deserializer is asynchronous,
+    this happens before the batch is returned. They raise `RecordDeserializationError` if a record cannot be
+    deserialized, unless ``on_bad_record`` leaves out such records.
+
+    A batch may keep the bytes of its whole Fetch response in memory. To keep data for long, store columns instead of
+    batches.
     """
 
     __slots__ = ("_columns", "_key_of", "_keys", "_last", "_tp", "_value_of", "_values", "bury", "lease")
@@ -74,14 +80,14 @@ class RecordBatch(Generic[K, V]):
         self.lease: Lease | None = None
         """Set by a consumer with a group. Internal."""
         self.bury: Bury | None = None
-        """Set by a consumer that leaves bad records out. Internal."""
+        """Set by a consumer that leaves out bad records. Internal."""
 
     async def commit(self, *, timeout_ms: float | None = None) -> bool:
-        """Commit the offset after this batch; all earlier records of its partition count as done, too.
+        """Commit the offset after this batch. All earlier records of its partition count as processed.
 
-        Returns True if the offset is stored; the batch is then no longer in hand. Returns False if the consumer was
-        not, or is no longer, the owner of the partition: the owner gets the records again. Raises `IllegalStateError`
-        without a ``group_id``, and otherwise the errors of `Consumer.commit`, which also describes ``timeout_ms``.
+        Returns True if the offset was stored. Returns False if the partition does not belong to this consumer any
+        longer, so its new owner gets the records again. ``timeout_ms`` is in milliseconds; for its default and for the
+        errors, see `Consumer.commit`. Raises `IllegalStateError` if the consumer has no ``group_id``.
         """
         given: float | None = TIMEOUT("timeout_ms", timeout_ms)
         if self.lease is None:
@@ -89,24 +95,24 @@ class RecordBatch(Generic[K, V]):
         return await self.lease.commit(given)
 
     def _transaction_part(self) -> TransactionPart:
-        """Return the part for `Transaction.commit_batch`. Internal."""
+        """Return the offset of this batch for `Transaction.commit_batch`. Internal."""
         if self.lease is None:
             raise IllegalStateError("committed offsets belong to a group: set group_id")
         return self.lease.transaction_part()
 
     @property
     def topic(self) -> str:
-        """The topic's name."""
+        """Name of the topic."""
         return self._tp.topic
 
     @property
     def partition(self) -> int:
-        """The partition's number."""
+        """Number of the partition."""
         return self._tp.partition
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Topic and partition, for the consumer's methods."""
+        """Topic and partition, as the consumer's methods expect them."""
         return self._tp
 
     @property
@@ -116,7 +122,7 @@ class RecordBatch(Generic[K, V]):
 
     @property
     def next_offset(self) -> int:
-        """Offset after this batch."""
+        """Offset after the last record of this batch."""
         return self._last.next_offset
 
     @property
@@ -126,39 +132,39 @@ class RecordBatch(Generic[K, V]):
 
     @property
     def leader_epoch(self) -> int | None:
-        """The epoch under which the records were written, or None if the broker provided none."""
+        """The leader epoch under which the records were written, or None if the broker did not report it."""
         return None if self._last.leader_epoch < 0 else self._last.leader_epoch
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Origin of the timestamps, producer or broker; the same for all records of a batch."""
+        """Origin of the timestamps: the producer or the broker. It is the same for all records of a batch."""
         return self._last.timestamp_type
 
     @property
     def offsets(self) -> list[int]:
-        """Each record's offset. They increase, with gaps after compaction."""
+        """Offset of each record. They increase, and have gaps after compaction."""
         return self._columns.offsets
 
     @property
     def timestamps_ms(self) -> list[int]:
-        """Each record's timestamp in milliseconds since the epoch; -1 if it has none."""
+        """Timestamp of each record in milliseconds since 1970, or -1."""
         return self._columns.timestamps_ms
 
     @property
     def headers(self) -> list[Headers]:
-        """Each record's headers."""
+        """Headers of each record."""
         return self._columns.headers
 
     @property
     def keys(self) -> list[K]:
-        """Each record's key, deserialized; None if the record has none."""
+        """Deserialized key of each record, or None if it has no key."""
         if self._keys is None:
             self._keys = cast("list[K]", self._deserialized(self._columns.keys, self._key_of, "key"))
         return _column(self._keys)
 
     @property
     def values(self) -> list[V]:
-        """Each record's value, deserialized; None if the record has none."""
+        """Deserialized value of each record, or None if it has no value."""
         if self._values is None:
             self._values = cast("list[V]", self._deserialized(self._columns.values, self._value_of, "value"))
         return _column(self._values)
@@ -167,7 +173,7 @@ class RecordBatch(Generic[K, V]):
         return len(self._columns)
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
-        """Yield the records one by one, like `Consumer.getmany`. Raises the errors of ``keys`` and ``values``."""
+        """Yield the records one by one, like `Consumer.getmany`. Raises the same errors as ``keys`` and ``values``."""
         topic, partition = self._tp
         kind, epoch = self.timestamp_type, self.leader_epoch
         columns = self._columns
@@ -176,28 +182,29 @@ class RecordBatch(Generic[K, V]):
             yield ConsumerRecord(topic, partition, offset, timestamp_ms, kind, key, value, headers, epoch)
 
     def raw_column(self, *, is_key: bool) -> list[bytes | None]:
-        """Return each record's key or value, as bytes. Internal."""
+        """Return the key or the value of each record as bytes. Internal."""
         return self._columns.keys if is_key else self._columns.values
 
     def raw(self) -> Iterator[ConsumerRecord[bytes | None, bytes | None]]:
-        """Yield the records as bytes. Internal."""
+        """Yield the records with keys and values as bytes. Internal."""
         return (self._record(row) for row in range(len(self)))
 
     def fill(
         self, keys: list[Any] | RecordDeserializationError, values: list[Any] | RecordDeserializationError
     ) -> None:
-        """Set the deserialized keys and values, or their errors, before the batch is handed out. Internal."""
+        """Set the deserialized keys and values, or their errors, before the batch is returned. Internal."""
         self._keys, self._values = keys, values
 
     def leave_only(self, rows: Sequence[int]) -> None:
-        """Drop all other records, before the batch is handed out. Internal."""
+        """Drop all records except these, before the batch is returned. Internal."""
         self._columns = self._columns.only(rows)
 
     def to_arrow(self) -> pyarrow.RecordBatch:
-        """Return the batch for Apache Arrow, with keys and values as bytes; needs the ``arrow`` extra (pyarrow).
+        """Return the batch as an Apache Arrow record batch. Keys and values stay bytes.
 
-        Columns: ``offset`` int64, ``timestamp`` timestamp[ms, UTC] (null if there is none), ``key`` and ``value``
-        binary, ``headers`` list of struct of ``key`` string and ``value`` binary.
+        Needs the ``arrow`` extra, which installs pyarrow. The columns are ``offset`` (int64), ``timestamp``
+        (timestamp[ms, UTC], or null), ``key`` and ``value`` (binary), and ``headers`` (list of struct of ``key`` string
+        and ``value`` binary).
         """
         from ..._records.arrow import to_arrow
 

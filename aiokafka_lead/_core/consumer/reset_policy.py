@@ -8,10 +8,10 @@ from ..._values import NamedTuple
 from ...errors import ConfigError
 
 LATEST_TIMESTAMP = -1
-"""ListOffsets: the end of the log (the last stable offset under read_committed)."""
+"""Timestamp that stands for the end of the log in ListOffsets. With read_committed, it is the last stable offset."""
 
 EARLIEST_TIMESTAMP = -2
-"""ListOffsets: the first offset of the log."""
+"""Timestamp that stands for the first offset of the log in ListOffsets."""
 
 _DURATION = (
     r"(?i)P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:[.,]\d{1,9})?)S)?)?"
@@ -20,14 +20,14 @@ _UNIT_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds"
 
 
 class ResetPolicy(NamedTuple):
-    """The timestamp for ListOffsets: a special timestamp, or the current time minus a duration."""
+    """The timestamp to send in ListOffsets: a special timestamp, or the current time minus a duration."""
 
     name: str
     timestamp: int = LATEST_TIMESTAMP
     duration_ms: int | None = None
 
     def timestamp_at(self, wall_clock_ms: int) -> int:
-        """Return the timestamp to request when the reset happens at this time."""
+        """Return the timestamp to send when the reset happens at this time."""
         return self.timestamp if self.duration_ms is None else max(0, wall_clock_ms - self.duration_ms)
 
 
@@ -36,9 +36,9 @@ LATEST = ResetPolicy("latest", LATEST_TIMESTAMP)
 
 
 def parse_reset_policy(text: str) -> ResetPolicy | None:
-    """Return the policy named by ``auto_offset_reset``; None for "none".
+    """Return the policy that ``auto_offset_reset`` names, or None for "none".
 
-    A duration is ISO 8601 in days, hours, minutes and seconds, as accepted by Java's ``Duration.parse``, and not
+    A duration is in ISO 8601 with days, hours, minutes and seconds, as in Java's ``Duration.parse``. It must not be
     negative. Raises `ConfigError`.
     """
     match text:
@@ -53,7 +53,7 @@ def parse_reset_policy(text: str) -> ResetPolicy | None:
         raise ConfigError(
             f'auto_offset_reset must be "earliest", "latest", "none" or like "by_duration:PT1H", not {text!r}'
         )
-    found = re.fullmatch(_DURATION, duration)  # compiled here: few consumers need it
+    found = re.fullmatch(_DURATION, duration)  # compiled here because few consumers need it
     parts = {} if found is None else {unit: value for unit, value in found.groupdict().items() if value is not None}
     if not parts or duration[-1] in "Tt":
         raise ConfigError(

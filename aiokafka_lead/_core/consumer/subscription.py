@@ -1,6 +1,6 @@
-"""The application's choice of topics or partitions, and the resulting partitions.
+"""The topics or partitions that the application chose, and the partitions that follow from its choice.
 
-Without a group, a subscription includes every partition of its topics. With a group, the group assigns them.
+Without a group, a subscription includes every partition of its topics. With a group, the group assigns the partitions.
 """
 
 from __future__ import annotations
@@ -25,22 +25,25 @@ class SubscriptionKind(Enum):
 
     NONE = "none"
     ASSIGNED = "assigned"
-    """The application names partitions."""
+    """The application named partitions."""
     TOPICS = "topics"
-    """The application names topics."""
+    """The application named topics."""
     PATTERN = "pattern"
-    """The application gives a pattern for topic names."""
+    """The application gave a pattern for topic names."""
 
 
 _INLINE_FLAGS = {re.IGNORECASE: "i", re.MULTILINE: "m", re.DOTALL: "s"}
-"""Flags that brokers take within a pattern (RE2)."""
+"""Flags that brokers accept inside a pattern (RE2)."""
 
 _WITHOUT_EFFECT = re.UNICODE | re.ASCII | re.DEBUG
-"""Flags that do not matter for topic names, which are ASCII."""
+"""Flags that make no difference, because topic names are ASCII."""
 
 
 def for_brokers(pattern: re.Pattern[str]) -> str | None:
-    """Return the pattern with its flags as text for brokers to match (KIP-848); None if only Python can match it."""
+    """Return the pattern as text for brokers to match (KIP-848), including its flags.
+
+    None if only Python can match it.
+    """
     flags = pattern.flags & ~_WITHOUT_EFFECT
     inline = "".join(letter for flag, letter in _INLINE_FLAGS.items() if flags & flag)
     if flags & ~sum(_INLINE_FLAGS):
@@ -49,50 +52,50 @@ def for_brokers(pattern: re.Pattern[str]) -> str | None:
 
 
 class Subscription:
-    """The current choice: `assign`, `subscribe` and `match` replace the previous choice."""
+    """The current choice. `assign`, `subscribe` and `match` each replace the previous choice."""
 
     def __init__(self, *, exclude_internal_topics: bool, patience_s: float) -> None:
         self.kind = SubscriptionKind.NONE
         self.topics: frozenset[str] = frozenset()
-        """In TOPICS: the names; in ASSIGNED: the topics of the partitions."""
+        """In TOPICS, the names. In ASSIGNED, the topics of the partitions."""
         self.assigned: tuple[TopicPartition, ...] = ()
-        """In ASSIGNED: the partitions."""
+        """The partitions in ASSIGNED, else empty."""
         self.pattern: re.Pattern[str] | None = None
         self.listener: object | None = None
-        """The application's listener, if any: called at a group's rebalances."""
+        """The application's rebalance listener, or None."""
         self.waits_for_topics = False
-        """True if a topic that does not exist is no error, however long that lasts."""
+        """True if a missing topic is never an error."""
         self._exclude_internal = exclude_internal_topics
         self._patience_s = patience_s
-        """Seconds for which a topic may be unknown before that is an error."""
+        """Seconds for which a topic may be missing before it is reported as an error."""
         self._tell_at: dict[str, float] = {}
-        """Time at which a missing topic becomes an error, or is reported again."""
+        """The time at which a missing topic becomes an error, or is reported again."""
 
     @property
     def by_topics(self) -> bool:
-        """True if topics or a pattern are subscribed to, and not partitions."""
+        """True if the application subscribed to topics or to a pattern."""
         return self.kind in (SubscriptionKind.TOPICS, SubscriptionKind.PATTERN)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions."""
+        """Choose these partitions."""
         self._become(SubscriptionKind.ASSIGNED)
         self.assigned = tuple(dict.fromkeys(partitions))
         self.topics = frozenset(tp.topic for tp in self.assigned)
 
     def subscribe(self, topics: Iterable[str], listener: object | None = None) -> None:
-        """Read these topics."""
+        """Choose these topics."""
         self._become(SubscriptionKind.TOPICS)
         self.listener = listener
         self.topics = frozenset(topics)
 
     def match(self, pattern: re.Pattern[str], listener: object | None = None) -> None:
-        """Read all present and future topics whose full name matches."""
+        """Choose all present and future topics whose full name matches."""
         self._become(SubscriptionKind.PATTERN)
         self.listener = listener
         self.pattern = pattern
 
     def clear(self) -> None:
-        """Read nothing."""
+        """Choose nothing."""
         self._become(SubscriptionKind.NONE)
 
     def _become(self, kind: SubscriptionKind) -> None:
@@ -104,7 +107,7 @@ class Subscription:
         self._tell_at.clear()
 
     def matched(self, snapshot: ClusterSnapshot) -> list[str]:
-        """Return the subscribed topics that are known."""
+        """Return the subscribed topics that exist, as far as the client knows."""
         if self.kind is SubscriptionKind.TOPICS:
             return [name for name in sorted(self.topics) if name in snapshot.topics]
         if self.pattern is None:
@@ -117,7 +120,7 @@ class Subscription:
         return pattern.fullmatch(topic.name) is not None
 
     def partitions(self, snapshot: ClusterSnapshot) -> tuple[TopicPartition, ...]:
-        """Return the partitions to read now: the application's, or all of the topics'."""
+        """Return the partitions to read now: the assigned partitions, or all partitions of the subscribed topics."""
         if self.kind is SubscriptionKind.ASSIGNED:
             return self.assigned
         return tuple(
@@ -127,10 +130,10 @@ class Subscription:
         )
 
     def problems(self, snapshot: ClusterSnapshot, now: float) -> list[tuple[str, KafkaError]]:
-        """Return topics, and partitions of other topics, that cannot be read, each with an error.
+        """Return the topics and partitions that cannot be read now, each with an error.
 
-        They may be unknown for a while, because they may be about to be created. Refusals by the cluster are reported
-        immediately. Both are reported again while they last.
+        A topic or partition that does not exist is reported only after some time, because it may be about to be
+        created. Refusals by the cluster are reported immediately. Both are reported repeatedly while they last.
         """
         former, self._tell_at = self._tell_at, {}
         found: list[tuple[str, KafkaError]] = []
@@ -156,5 +159,5 @@ class Subscription:
                 yield str(tp), UnknownTopicOrPartitionError
 
     def next_problem(self) -> float | None:
-        """Return the next time at which `problems` may have another result if no event occurs before."""
+        """Return the next time at which `problems` may have a new result if no event occurs before, or None."""
         return min(self._tell_at.values(), default=None)

@@ -1,7 +1,8 @@
-"""Finds the partition whose next batch is larger than any frame may be.
+"""Finds the partition whose next batch is larger than the largest frame that the client accepts.
 
-Brokers send the first batch whole, however large it is. A frame that is too large is not read, so any of the requested
-partitions may be the cause. They are fetched one by one until it is found; reading of all other partitions continues.
+A broker sends the first batch whole, however large it is. The client does not read a frame that is too large, so any of
+the requested partitions may be the cause. The client fetches them one by one until it has found the partition, and
+continues to read all other partitions.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from ...types import TopicPartition
 
 
 class Suspects:
-    """The partitions of one broker that must be fetched alone."""
+    """The partitions of one broker that must be fetched one by one."""
 
     __slots__ = ("_left",)
 
@@ -20,9 +21,12 @@ class Suspects:
         self._left: dict[TopicPartition, None] = {}
 
     def accuse(self, asked: Collection[TopicPartition]) -> TopicPartition | None:
-        """Record that the answer about these partitions was too large; return the cause, once certain.
+        """Record that the response for these partitions was too large.
 
-        It is certain if the partition was fetched alone as a suspect: a single large frame may be garbage.
+        Return the partition that caused it, if that is certain.
+
+        It is certain only if the partition was fetched alone because of an earlier large response. A single large frame
+        may be garbage.
         """
         if len(asked) == 1 and not self._left.keys().isdisjoint(asked):
             self._left.clear()
@@ -31,7 +35,7 @@ class Suspects:
         return None
 
     def next(self, wanted: Container[TopicPartition]) -> TopicPartition | None:
-        """Return the wanted partition to fetch alone now; None if there is none."""
+        """Return the wanted partition that must be fetched alone now, or None."""
         while self._left:
             tp = next(iter(self._left))
             if tp in wanted:
@@ -40,7 +44,7 @@ class Suspects:
         return None
 
     def cleared(self, asked: Collection[TopicPartition]) -> None:
-        """Record that an answer about these partitions has been read."""
+        """Record that a response for these partitions was read, so they are not the cause."""
         if self._left:
             for tp in asked:
                 self._left.pop(tp, None)

@@ -1,4 +1,4 @@
-"""Metrics of a consumer for the operators of the cluster (KIP-714)."""
+"""Metrics of a consumer that are pushed to the cluster (KIP-714)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .reading import Reading
 
 
 class ConsumerPlace(NamedTuple):
-    """Location of a consumer, and its membership in a group; fields that do not apply are None."""
+    """The rack and the group membership of a consumer. Fields that do not apply are None."""
 
     client_rack: str | None
     group_id: str | None
     group_instance_id: str | None
     member_id: Callable[[], str | None]
-    """Assigned by the group's coordinator, or chosen here, depending on the protocol."""
+    """Returns the member id, which the coordinator assigns or this client generates, depending on the protocol."""
 
     def resource(self) -> Attributes:
-        """Return the labels, with the KIP's names."""
+        """Return the attributes under the KIP's names."""
         known = (
             ("client_rack", self.client_rack),
             ("group_id", self.group_id),
@@ -31,7 +31,7 @@ class ConsumerPlace(NamedTuple):
 
 
 class ConsumerTelemetry:
-    """Metrics of Java's consumer that this consumer counts in the same way: fields of its metrics, and some others."""
+    """Those metrics of Java's consumer that this consumer counts in the same way."""
 
     def __init__(
         self,
@@ -40,18 +40,21 @@ class ConsumerTelemetry:
         idle_s: Callable[[], float],
         connections: Callable[[], int] | None,
     ) -> None:
-        """Measure ``reading``. ``idle_s`` returns the time that reads waited; ``connections``: `ProducerTelemetry`."""
+        """Measure ``reading``.
+
+        ``idle_s`` returns the seconds for which reads have waited. For ``connections``, see `ProducerTelemetry`.
+        """
         self._place = place
         self._reading = reading
         self._idle_s = idle_s
         self._connections = connections
 
     def resource(self) -> Attributes:
-        """Return the rack, and the member of the group."""
+        """Return the rack and the group membership."""
         return self._place.resource()
 
     def measures(self) -> list[Measure]:
-        """Yield the current values."""
+        """Return the current values."""
         return standard_first(self._measures())
 
     def _measures(self) -> Iterator[Measure]:

@@ -1,1 +1,1 @@
-"""Policy of consumer groups: membership, assignment and offsets."""
+"""Consumer groups without I/O: membership, assignment and offsets."""

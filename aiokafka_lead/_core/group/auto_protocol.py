@@ -1,8 +1,8 @@
-"""Member that uses the newest protocol that its brokers serve for the group (``group_protocol="auto"``).
+"""A member that uses the newest protocol that the brokers support for its group (``group_protocol="auto"``).
 
-It joins with KIP-848 first. A coordinator refuses if it does not serve KIP-848, or does not convert the live group to
-it. Then the member joins with the classic protocol, and uses it until the consumer stops: a group is converted when its
-members are restarted one at a time (KIP-848, "Migration").
+It first tries to join with KIP-848. The coordinator refuses if it does not support KIP-848, or does not convert a group
+with live classic members. In both cases the member joins with the classic protocol, and uses that until the consumer
+stops. A group is converted by restarting its members one at a time (KIP-848, "Migration").
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from .member import Assign, GroupMember, Lose, Partitions, Revoke, Step, Wanted
 from .offsets import GroupIdentity
 
 REFUSALS = (UnsupportedVersionError, GroupIdNotFoundError)
-"""Answers of a coordinator without KIP-848, or of a coordinator that keeps the group on the classic protocol because of
-its configuration, or because the members' assignors cannot be converted."""
+"""Errors of a coordinator that does not support KIP-848, or does not convert the group.
+
+It may not convert the group because of its configuration, or because of the members' assignors.
+"""
 
 
 class AutoProtocolMember:
-    """`GroupMember` that delegates to a KIP-848 member and, once that was refused, to a classic member."""
+    """A `GroupMember` that delegates to a KIP-848 member and, after a refusal, to a classic member."""
 
     def __init__(
         self, config: ConsumerConfig, assignors: Sequence[GroupAssignor], rng: Callable[[], float] = random
@@ -38,11 +40,11 @@ class AutoProtocolMember:
         self._assignors = assignors
         self._member: GroupMember = ConsumerProtocolMember(config, rng)
         self._snapshot: ClusterSnapshot | None = None
-        """Newest metadata, for the member that takes over."""
+        """The newest metadata, for the member to which it switches."""
         self._wanted: Wanted | None = None
-        """Latest subscription of the application."""
+        """The application's latest subscription."""
         self._in = False
-        """True if it wants to be in the group."""
+        """True if it should be in the group."""
 
     @property
     def _refused(self) -> bool:
@@ -76,7 +78,7 @@ class AutoProtocolMember:
 
     @property
     def error(self) -> KafkaError | None:
-        """None for a refusal of KIP-848, since the classic protocol remains."""
+        """None if KIP-848 was refused, because the classic protocol remains."""
         return None if self._refused else self._member.error
 
     @property
@@ -122,7 +124,7 @@ class AutoProtocolMember:
         self._member.leave(reason, orderly=orderly, now=now)
 
     def join(self, now: float) -> None:
-        """Join with the latest subscription, which the present member lacks if it is newer than that."""
+        """Join with the latest subscription, which the current member may not have yet."""
         if self._wanted is not None:
             self.subscribe(self._wanted, now)
 

@@ -1,7 +1,7 @@
-"""Member of a classic group (Java: ``AbstractCoordinator``, ``ConsumerCoordinator``).
+"""A member of a classic group (Java: ``AbstractCoordinator``, ``ConsumerCoordinator``).
 
-Its phases are in `classic_protocol`. It keeps its partitions while joining if the assignor of the previous generation
-is cooperative.
+`classic_protocol` contains its phases. If the assignor of the previous generation is cooperative, the member keeps its
+partitions while it joins the next generation.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from .offsets import GroupIdentity
 NOTHING: Partitions = frozenset()
 
 OUTDATED = (IllegalGenerationError, RebalanceInProgressError, UnknownMemberIdError)
-"""Errors of a coordinator for a member that lags behind its group."""
+"""Errors that a coordinator returns to a member that has missed a rebalance."""
 
 
 class ClassicMember:
-    """`GroupMember` that uses JoinGroup and SyncGroup.
+    """A `GroupMember` that uses JoinGroup and SyncGroup.
 
-    Invariant: ``_asked`` is the only request in flight, and its answer concerns the present phase.
+    Invariant: ``_asked`` is the only request in flight, and its response concerns the current phase.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ClassicMember:
         self._log = client_log("consumer", config.client_id)
         self._group_id = config.group_id or ""
         self._assignors = {assignor.name: assignor for assignor in assignors}
-        """Assignors by name, in the order of preference."""
+        """The assignors by name, in the order of preference."""
         self._schedule = ClassicSchedule(config, rng)
         self._phase = TRANSITIONS.first
         self._wanted: Wanted | None = None
@@ -76,36 +76,36 @@ class ClassicMember:
         self.owned = NOTHING
         self.error: KafkaError | None = None
         self._assigned: tuple[tuple[TopicPartition, ...], int] = ((), NO_GENERATION)
-        """Last assignment and its generation, kept after it is given up: assignors may build on it."""
+        """The last assignment and its generation. Kept after it was given up, because assignors may use it."""
         self._assignor: GroupAssignor | None = None
-        """Assignor of the last generation."""
+        """The assignor of the last generation."""
         self._leader = Leader(self._log)
         self._fit = Fit(self._group_id, self._log)
         self._to_sync: Mapping[str, Sequence[TopicPartition]] | None = None
-        """In SYNCING: assignments to send to the coordinator; None until the leader has decided."""
+        """In SYNCING: the assignments to send to the coordinator, or None until the leader has computed them."""
         self._target = NOTHING
-        """In CHECKING and ADOPTING: partitions to own."""
+        """In CHECKING and ADOPTING: the partitions to own."""
         self._giving_up = NOTHING
-        """In JOINING: partitions being given up, which goes on even if the subscription changes back."""
+        """In JOINING: the partitions that are being given up, even if the subscription changes back."""
         self._adopted_for: frozenset[str] | None = None
-        """Topics of the subscription for which the last adopted assignment was made."""
+        """The subscribed topics for which the last adopted assignment was computed."""
         self._asked: Ask | None = None
         self._rejoin: str | None = None
         """Reason for another rebalance, or None."""
         self._news = NewTopics(min(self._schedule.request_s, self._schedule.revoke_s))
         self._lost: str | None = None
-        """Reason that all owned partitions are lost, or None."""
+        """The reason why all owned partitions are lost, or None."""
         self._leaving = ""
         self._orderly = True
-        """In LEAVING: True if partitions are given up in order, False if they are lost."""
+        """In LEAVING: True if partitions are given up in order, False if they are dropped."""
         self._come_back = False
-        """In LEAVING: join again afterwards."""
+        """In LEAVING: True if the member joins again afterwards."""
 
     # --- state --------------------------------------------------------------------------------------------------------
 
     @property
     def identity(self) -> GroupIdentity | None:
-        """Generation and ids; None while it is not a member, or leaves without giving up its partitions."""
+        """The generation and ids. None while it is not a member, or if it leaves without giving up its partitions."""
         if self._generation == NO_GENERATION or (self._phase is Phase.LEAVING and not self._orderly):
             return None
         return GroupIdentity(self._generation, self._member_id, self._config.group_instance_id)
@@ -131,22 +131,22 @@ class ClassicMember:
 
     @property
     def unknown_topics(self) -> bool:
-        """False: this protocol uses topic names."""
+        """Always False, because this protocol uses topic names."""
         return False
 
     @property
     def kept_out(self) -> None:
-        """None: a static member replaces its predecessor at once."""
+        """Always None, because a static member replaces its predecessor at once."""
         return
 
     @property
     def session_s(self) -> float:
-        """Session timeout as sent to the coordinator."""
+        """The session timeout in seconds, as sent to the coordinator."""
         return self._config.session_timeout_ms / 1000
 
     @property
     def interest(self) -> frozenset[str]:
-        """Topics of the group, if this member leads it."""
+        """All topics of the group if this member is the leader, else none."""
         return self._leader.topics
 
     @property
@@ -155,9 +155,9 @@ class ClassicMember:
 
     @property
     def _is_new(self) -> bool:
-        """True while this member waits for its first id from the coordinator.
+        """True while this member waits for the coordinator to assign its first member id.
 
-        If the member left without that id, the group would wait for it until its session ends (KIP-394).
+        If the member left before that, the group would wait for it until its session expires (KIP-394).
         """
         request = None if self._asked is None else self._asked.request
         return isinstance(request, JoinGroupRequest) and not (request.member_id or request.group_instance_id)
@@ -165,7 +165,7 @@ class ClassicMember:
     # --- events ------------------------------------------------------------------------------------------------------
 
     def subscribe(self, wanted: Wanted, now: float) -> None:
-        """Join with these topics; if it is a member, request a rebalance when they change."""
+        """Join with these topics. If it is already a member, request a rebalance if they change."""
         changed, self._wanted = wanted != self._wanted, wanted
         if self._phase in (Phase.OUT, Phase.LEAVING):
             self.join(now)
@@ -173,14 +173,18 @@ class ClassicMember:
             self._rejoin = "the subscription changed"
 
     def topics_changed(self, snapshot: ClusterSnapshot, now: float) -> None:
-        """Process newer metadata; a leader requests a rebalance if partitions were added."""
+        """Process newer metadata. A leader requests a rebalance if partitions were added."""
         self._snapshot = snapshot
-        syncs = self._phase is Phase.SYNCING and self._to_sync is not None  # it made the assignment from older metadata
+        # The assignment was computed from older metadata.
+        syncs = self._phase is Phase.SYNCING and self._to_sync is not None
         if syncs or self._phase in (Phase.CHECKING, Phase.ADOPTING, Phase.STABLE):
             self._rejoin = self._rejoin or self._leader.outdated(snapshot)
 
     def leave(self, reason: str, *, orderly: bool, now: float) -> None:
-        """Leave. A static member sends no request: it stays in the group until its session ends (KIP-345)."""
+        """Leave the group.
+
+        A static member sends no request, so it stays in the group until its session expires (KIP-345).
+        """
         if self._phase is Phase.OUT:
             return
         self._take(Event.LEAVE)
@@ -190,7 +194,7 @@ class ClassicMember:
             self._asked = None
 
     def join(self, now: float) -> None:
-        """Join again. A fenced member stays out, since another process has taken over its instance id."""
+        """Join again. A fenced member does not, because another process has taken over its instance id."""
         if isinstance(self.error, FencedInstanceIdError):
             return
         self.error = None
@@ -201,9 +205,10 @@ class ClassicMember:
             self._come_back = True
 
     def commit_refused(self, identity: GroupIdentity, error: KafkaError, now: float) -> None:
-        """Handle the refusal of a commit like a refused heartbeat.
+        """Handle the refusal of a commit in the same way as the refusal of a heartbeat.
 
-        Between JoinGroup and SyncGroup do nothing: a commit is refused then because the group has no assignment yet.
+        Between JoinGroup and SyncGroup, ignore it. A commit is refused at that time because the group has no assignment
+        yet.
         """
         syncing = self._phase is Phase.SYNCING and isinstance(error, RebalanceInProgressError)
         if identity == self.identity and not syncing:
@@ -235,7 +240,7 @@ class ClassicMember:
         return Wait(None)
 
     def _step_joining(self, now: float) -> Step:
-        assert self._wanted is not None  # or it would be OUT
+        assert self._wanted is not None  # otherwise the phase would be OUT
         topics = self._wanted.topics
         kept = frozenset(tp for tp in self.owned if tp.topic in topics) if self._cooperative else NOTHING
         self._giving_up |= self.owned - kept
@@ -247,7 +252,7 @@ class ClassicMember:
         if now < self._schedule.retry_at:
             return Wait(self._schedule.retry_at)
         self._news.over()
-        # A member without partitions reports its generation too, as in Java: that shows that it rejoins and wants a
+        # Like Java, report the generation even without partitions. It shows that the member rejoins and wants a
         # rebalance.
         generation = self._assigned[1] if self.owned else self._generation
         config, asked, owned = self._config, tuple(sorted(topics)), tuple(sorted(self.owned))
@@ -266,7 +271,7 @@ class ClassicMember:
 
     def _step_syncing(self, now: float) -> Step:
         identity, assignor = self.identity, self._assignor
-        assert identity is not None  # both set since JoinGroup was answered
+        assert identity is not None  # both were set when JoinGroup was answered
         assert assignor is not None
         if self._to_sync is None:
             until = self._leader.waits_until(self._snapshot, now)
@@ -308,18 +313,19 @@ class ClassicMember:
         self.owned -= step.partitions
         self._giving_up -= step.partitions
         if isinstance(step, Revoke) and self._phase is Phase.ADOPTING:
-            self._rejoin = "partitions were given up"  # only now may other members get them (KIP-429)
+            # Only now may other members get the partitions that were given up (KIP-429).
+            self._rejoin = "partitions were given up"
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def answered(self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float) -> None:
-        """See `GroupMember.answered`. Ignores the answer to an abandoned request."""
+        """See `GroupMember.answered`. The response to an abandoned request is ignored."""
         if self._asked is None or self._asked.request is not request:
             return
         self._asked = None
         if self._phase is Phase.LEAVING:
             if isinstance(response, JoinGroupResponse) and response.member_id:
-                self._member_id = response.member_id  # to leave with
+                self._member_id = response.member_id  # the id is needed to leave the group
             else:
                 self._left()
             return
@@ -329,7 +335,7 @@ class ClassicMember:
         if response is not None:
             error = refusal(response, "join" if isinstance(response, JoinGroupResponse) else "synchronize with")
         if isinstance(response, JoinGroupResponse) and isinstance(error, MemberIdRequiredError):
-            self._member_id = response.member_id  # KIP-394: join again with this id
+            self._member_id = response.member_id  # join again with this id (KIP-394)
         elif error is not None:
             self._ask_failed(error, now)
         elif isinstance(response, JoinGroupResponse):
@@ -357,16 +363,18 @@ class ClassicMember:
             self._fail(error, now)
             return
         self._schedule.succeeded()
-        # Unsubscribed topics are not taken over: a rebalance was requested, which assigns them to other members.
+        # Partitions of unsubscribed topics are not taken over. The rebalance that was requested assigns them to other
+        # members.
         self._target = frozenset(tp for tp in assigned if tp.topic in self._wanted.topics)
         if self._cooperative and not self._target:
-            self._schedule.probe(now)  # members that give up partitions for this member join again right after that
-        # A leader has computed its assignment itself, so it need not doubt it.
+            # Members that give up partitions for this member will join again right after that.
+            self._schedule.probe(now)
+        # A leader has computed its assignment itself, so there is no need to check it.
         doubts = not self._to_sync and self._fit.doubts(assigned, self._snapshot)
         self._adopt_unless(self._fit.misfit(assigned), Event.DOUBTED if doubts else Event.SYNCED)
 
     def _adopt_unless(self, misfit: str | None, event: Event) -> None:
-        """Continue with the assignment through this event, or join again if there is a ``misfit``."""
+        """Continue with the assignment through this event. If there is a ``misfit``, join again instead."""
         if misfit is None:
             self._take(event)
         else:
@@ -374,10 +382,10 @@ class ClassicMember:
             self._take(Event.REBALANCE)
 
     def _ask_failed(self, error: KafkaError, now: float) -> None:
-        """Handle a request to join or synchronise that was refused or lost."""
+        """Handle a JoinGroup or SyncGroup request that was refused or lost."""
         joining = self._phase is Phase.JOINING
         if self._refused(error, now):
-            # Another rebalance has begun during this rebalance: that is neither a failure nor a reason to wait.
+            # Another rebalance has begun during this one. That is no failure, and no reason to wait.
             if joining or not isinstance(error, RebalanceInProgressError):
                 self._schedule.failed(now)
         elif error.retriable:
@@ -387,7 +395,7 @@ class ClassicMember:
             self._fail(error, now)
 
     def _refused(self, error: KafkaError, now: float) -> bool:
-        """Return True if the error concerns this membership, and handle it then."""
+        """If the error concerns this membership, handle it and return True."""
         if isinstance(error, FencedInstanceIdError):
             self._member_id = ""
             self._fail(error, now)
@@ -395,12 +403,13 @@ class ClassicMember:
         if not isinstance(error, OUTDATED):
             return False
         if self._asked is not None:
-            return True  # the request in flight brings the present state; this error may concern an earlier state
+            return True  # The request in flight will bring the current state. This error may concern an earlier one.
         if isinstance(error, UnknownMemberIdError):
             self._member_id = ""
             self._lose(Event.LOST, f"the coordinator no longer knows this member: {error.message}")
         elif isinstance(error, IllegalGenerationError):
-            # The id stays valid (KAFKA-13419). Without it the group would wait for this member's session to end.
+            # The member id stays valid (KAFKA-13419). Without it, the group would wait until this member's session
+            # expires.
             self._lose(Event.LOST, f"the generation has ended: {error.message}")
         elif self._phase is Phase.SYNCING:
             self._news.possible()
@@ -414,7 +423,7 @@ class ClassicMember:
         self._phase = TRANSITIONS.after(self._phase, event)
 
     def _lose(self, event: Event, reason: str) -> None:
-        """End the membership, and lose all owned partitions with it."""
+        """End the membership. All owned partitions are lost."""
         self._take(event)
         self._generation = NO_GENERATION
         self._adopted_for = None
@@ -423,15 +432,15 @@ class ClassicMember:
 
     def _left(self) -> None:
         self._member_id = ""
-        self._leader = Leader(self._log)  # metadata of unsubscribed topics is dropped, so they count as new
+        self._leader = Leader(self._log)  # metadata of unsubscribed topics was dropped, so these topics count as new
         self._lose(Event.LEFT, self._leaving)
         if self._come_back:
             self._take(Event.JOIN)
 
     def _fail(self, error: KafkaError, now: float) -> None:
-        """Fail, but keep the id: a member with a new id would wait for the old member's session to end.
+        """Fail, but keep the member id. A member with a new id would have to wait until the old session expires.
 
-        It joins again when the application reads again, but not before the backoff.
+        The member joins again when the application next reads, but not before the backoff has ended.
         """
         self.error = error
         self._schedule.failed(now)
@@ -441,7 +450,7 @@ class ClassicMember:
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
     def heartbeat_at(self) -> float | None:
-        """See `GroupMember.heartbeat_at`. Heartbeats continue before JoinGroup, to detect a lost coordinator."""
+        """See `GroupMember.heartbeat_at`. Heartbeats continue until JoinGroup is sent, to notice a lost coordinator."""
         return None if self.identity is None or self._schedule.heartbeat_out else self._schedule.heartbeat_at
 
     def heartbeat_timeout_s(self) -> float:
@@ -465,7 +474,7 @@ class ClassicMember:
         *,
         reconnected: bool = False,
     ) -> None:
-        """See `GroupMember.heartbeat_answered`. Ignores answers for an earlier generation."""
+        """See `GroupMember.heartbeat_answered`. Responses for an earlier generation are ignored."""
         self._schedule.heartbeat_out = False
         if response is not None:
             error = refusal(response, "stay in")
@@ -481,5 +490,5 @@ class ClassicMember:
             return
         self._schedule.unanswered(now)
         if self._asked is not None and isinstance(error, RequestTimedOutError):
-            # The coordinator is silent, so it will not answer the pending request either.
+            # The coordinator does not answer heartbeats, so it will not answer the pending request either.
             self.answered(self._asked.request, None, error, now)

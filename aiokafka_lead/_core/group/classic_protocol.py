@@ -1,4 +1,4 @@
-"""Phases, times and requests of a classic member; `classic` has its policy."""
+"""The phases, times and requests of a classic group member. `classic` decides how it behaves."""
 
 from __future__ import annotations
 
@@ -24,51 +24,54 @@ from .offsets import GroupIdentity
 
 
 class Phase(Enum):
-    """Phase of a member, with its activity."""
+    """Phases of a member. The docstrings say what it does in each phase."""
 
     OUT = "out"
-    """Inactive."""
+    """Does nothing."""
     JOINING = "joining"
-    """Gives up the partitions that it must not keep, then sends JoinGroup."""
+    """Gives up the partitions that it must not keep, and then sends JoinGroup."""
     SYNCING = "syncing"
-    """Computes all assignments if it leads, and requests its assignment with SyncGroup."""
+    """Sends SyncGroup to get its assignment. A leader first computes the assignments of all members."""
     CHECKING = "checking"
-    """A returning static member: requests the assignments of all members, because it got no partition of a topic."""
+    """Requests the assignments of all members.
+
+    Only a returning static member that got no partition of one of its topics.
+    """
     ADOPTING = "adopting"
-    """Gives up the partitions that it lost, then takes over the new partitions."""
+    """Gives up the partitions that it lost, and then takes over the new ones."""
     STABLE = "stable"
-    """Sends heartbeats, as it does in the other phases while it is a member."""
+    """Sends heartbeats. It does so in other phases as well while it is a member."""
     LEAVING = "leaving"
-    """Gives up all partitions, then informs the coordinator."""
+    """Gives up all partitions, and then informs the coordinator."""
 
 
 class Event(Enum):
-    """Event that leads from phase to phase."""
+    """Events that lead to another phase."""
 
     JOIN = "join"
-    """The application wants to be in the group."""
+    """The application wants the member to be in the group."""
     JOINED = "joined"
-    """JoinGroup was answered with a generation."""
+    """The response to JoinGroup contained a generation."""
     SYNCED = "synced"
-    """SyncGroup was answered with an assignment."""
+    """The response to SyncGroup contained an assignment."""
     DOUBTED = "doubted"
     """The assignment may belong to an earlier subscription."""
     CHECKED = "checked"
-    """The assignment fits, as far as known."""
+    """The assignment fits, as far as is known."""
     ADOPTED = "adopted"
-    """The assignment has been carried out."""
+    """The assignment was carried out."""
     REBALANCE = "rebalance"
-    """The group has to rebalance, or does so already."""
+    """The group has to rebalance, or is already doing so."""
     RETRY = "retry"
-    """JoinGroup or SyncGroup failed, and may succeed later."""
+    """JoinGroup or SyncGroup has failed, and may succeed later."""
     LOST = "lost"
     """The coordinator has ended the membership or its generation."""
     LEAVE = "leave"
-    """The member is to leave."""
+    """The member has to leave."""
     LEFT = "left"
-    """The coordinator has been informed, or need not be."""
+    """The coordinator was informed, or need not be."""
     FAIL = "fail"
-    """An error that must be reported to the application."""
+    """An error occurred that must be reported to the application."""
 
 
 _FROM_EACH_BUT_OUT = {Event.LEAVE: Phase.LEAVING, Event.FAIL: Phase.OUT}
@@ -103,31 +106,32 @@ AWAITS = {
     Phase.STABLE: "a rebalance, because the subscription changed",
     Phase.LEAVING: "leaving the group and joining again",
 }
-"""For each phase, the event that the first assignment for the present subscription waits for."""
+"""For each phase, the event for which the first assignment of the current subscription waits."""
 AWAITS_AS_LEADER = "metadata of the subscribed topics, whose partitions this member assigns as the group leader"
-"""Event that a leader's first assignment waits for before it has assigned."""
+"""The event for which a leader's first assignment waits before it was computed."""
 
 
 class NewTopics:
-    """Newly matching topics of a pattern, which other members may have seen first.
+    """Topics that newly match a pattern, and that other members may have noticed first.
 
-    A member that joined without them would get no partitions of them, and the group would rebalance again when the
-    member finds them. So it requests newer metadata first (Java's ``ConsumerCoordinator.poll``).
+    If a member joined without them, it would get no partitions of them, and the group would have to rebalance again
+    when the member notices them. The member therefore requests newer metadata first (Java:
+    ``ConsumerCoordinator.poll``).
     """
 
     def __init__(self, timeout_s: float) -> None:
-        """``timeout_s`` limits the wait for newer metadata."""
+        """Wait for newer metadata for at most ``timeout_s`` seconds."""
         self._timeout_s = timeout_s
         self._possible = False
         self._since: tuple[int, float] | None = None
-        """Generation of the outdated metadata, and the time until which newer metadata is waited for."""
+        """The generation of the outdated metadata, and the time until which to wait for newer metadata."""
 
     def possible(self) -> None:
-        """Note that other members have begun a rebalance."""
+        """Record that other members have started a rebalance."""
         self._possible = True
 
     def waits_until(self, snapshot: ClusterSnapshot, now: float) -> float | None:
-        """Return the time until which to wait for newer metadata than at the first call; None if no wait is needed."""
+        """Return the time until which to wait for metadata newer than at the first call. None if no wait is needed."""
         if not self._possible:
             return None
         if self._since is None:
@@ -136,23 +140,26 @@ class NewTopics:
         return until if snapshot.generation <= generation and now < until else None
 
     def over(self) -> None:
-        """End the wait: the member joins."""
+        """End the wait, because the member joins."""
         self._possible, self._since = False, None
 
 
 FIRST_LEAVE_WITH_MEMBERS = 3
 
 REVOKE_WITHIN = 0.8
-"""Fraction of the rebalance timeout for the work in hand; the commit and the later steps need the rest."""
+"""Fraction of the rebalance timeout that is allowed for processing the records in hand.
+
+The rest is needed for the commit and the steps after it.
+"""
 
 
 def rebalance_timeout_ms(config: ConsumerConfig) -> float:
-    """Return the time for which a rebalance waits for this member."""
+    """Return the milliseconds for which a rebalance waits for this member."""
     return config.max_poll_interval_ms if config.rebalance_timeout_ms is None else config.rebalance_timeout_ms
 
 
 def revoke_timeout_s(config: ConsumerConfig) -> float:
-    """Return the time limit of the work in hand when partitions are given up."""
+    """Return the time limit in seconds for processing the records in hand when partitions are given up."""
     return REVOKE_WITHIN * rebalance_timeout_ms(config) / 1000
 
 
@@ -163,9 +170,10 @@ def join_request(
     assigned: tuple[Sequence[TopicPartition], int],
     reason: str,
 ) -> JoinGroupRequest:
-    """Return the request to join; ``assigned`` is the last assignment, given up or not, and its generation.
+    """Return the JoinGroup request.
 
-    Raises `AssignorError` if an assignor's `GroupAssignor.user_data` fails.
+    ``assigned`` is the last assignment, even if it was given up, and its generation. Raises `AssignorError` if an
+    assignor's `GroupAssignor.user_data` fails.
     """
     return JoinGroupRequest(
         group_id=config.group_id or "",
@@ -213,7 +221,7 @@ def _user_data(
 def sync_request(
     group_id: str, identity: GroupIdentity, protocol: str, assignments: Mapping[str, Sequence[TopicPartition]]
 ) -> SyncGroupRequest:
-    """Return the request; ``assignments`` has all members' partitions if the leader sends it, else it is empty."""
+    """Return the SyncGroup request. ``assignments`` are all members' partitions if this member leads, else empty."""
     return SyncGroupRequest(
         group_id=group_id,
         generation_id=identity.generation_or_epoch,
@@ -229,7 +237,7 @@ def sync_request(
 
 
 def heartbeat_request(group_id: str, identity: GroupIdentity) -> HeartbeatRequest:
-    """Return the request that keeps the member alive."""
+    """Return the Heartbeat request, which keeps the member in the group."""
     return HeartbeatRequest(
         group_id=group_id,
         generation_id=identity.generation_or_epoch,
@@ -239,12 +247,12 @@ def heartbeat_request(group_id: str, identity: GroupIdentity) -> HeartbeatReques
 
 
 def leave_request(group_id: str, member_id: str, reason: str) -> LeaveGroupRequest:
-    """Return the request to leave, with the reason (KIP-800)."""
+    """Return the LeaveGroup request with the reason (KIP-800)."""
     return LeaveGroupRequest(group_id=group_id, members=[MemberIdentity(member_id=member_id, reason=reason)])
 
 
 def refusal(response: Any, what: str) -> KafkaError | None:
-    """Return the error in an answer, or None; ``what`` is the verb for the request in its message."""
+    """Return the error of a response, or None. ``what`` is the verb for the request in the error message."""
     if not response.error_code:
         return None
     kind = error_for_code(response.error_code)
@@ -252,7 +260,7 @@ def refusal(response: Any, what: str) -> KafkaError | None:
 
 
 def error_code(response: Any) -> int:
-    """Return the error code of an answer about one group; 0 if the answer leaves the group out."""
+    """Return the error code of a response about a single group. 0 if the response does not contain the group."""
     if isinstance(response, DescribeGroupsResponse):
         return response.groups[0].error_code if response.groups else 0
     found: int = response.error_code
@@ -260,61 +268,61 @@ def error_code(response: Any) -> int:
 
 
 def fitted(request: Request[Any], version: int) -> Request[Any]:
-    """Return the request in this version's format."""
+    """Return the request in the format of this version."""
     if isinstance(request, LeaveGroupRequest) and version < FIRST_LEAVE_WITH_MEMBERS:
         return LeaveGroupRequest(group_id=request.group_id, member_id=request.members[0].member_id)
     return request
 
 
 ANSWER_BEYOND_S = 5.0
-"""Seconds beyond the longest rebalance for which its answers are waited for (as in Java)."""
+"""Seconds for which to wait for a response beyond the longest time that a rebalance may take (as in Java)."""
 
 
 class ClassicSchedule:
-    """Times of one member, in seconds; points in time are monotonic."""
+    """The times of one member in seconds. Points in time are monotonic."""
 
     def __init__(self, config: ConsumerConfig, rng: Callable[[], float]) -> None:
         request_s = config.request_timeout_ms / 1000
         self.request_s = request_s
-        """Time limit of a request that the coordinator answers at once."""
+        """Time limit for a request that the coordinator answers at once."""
         self.answer_s = max(request_s, rebalance_timeout_ms(config) / 1000 + ANSWER_BEYOND_S)
-        """Time limit of a request that the coordinator answers once all members are present."""
+        """Time limit for a request that the coordinator answers only when all members have joined."""
         self.revoke_s = revoke_timeout_s(config)
-        """Time limit of the work in hand when partitions are given up."""
+        """Time limit for processing the records in hand when partitions are given up."""
         self.heartbeat_timeout_s = min(config.session_timeout_ms / 1000, request_s)
-        """Time limit of a heartbeat: after the session timeout its answer would change nothing."""
+        """Time limit for a heartbeat. A response after the session timeout would change nothing."""
         self._interval_s = config.heartbeat_interval_ms / 1000
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._failures = 0
         self.retry_at = 0.0
-        """Earliest time to ask to join again."""
+        """Earliest time of the next attempt to join."""
         self.heartbeat_at = 0.0
         """Time of the next heartbeat, unless a heartbeat is in flight."""
         self.heartbeat_out = False
         self._probes = 0
-        """Remaining number of early heartbeats."""
+        """Number of early heartbeats that remain."""
 
     def failed(self, now: float) -> None:
-        """Note that a request to join or synchronise has failed."""
+        """Record that JoinGroup or SyncGroup has failed."""
         self._failures += 1
         self.retry_at = now + self._backoff.delay_s(self._failures)
 
     def succeeded(self) -> None:
-        """Note that the member has its assignment."""
+        """Record that the member has received its assignment."""
         self._failures = 0
 
     def joined(self, now: float) -> None:
-        """Note that JoinGroup was answered, which counts as a heartbeat."""
+        """Record a response to JoinGroup, which counts as a heartbeat."""
         self.heartbeat_at = now + self._interval_s
         self._probes = 0
 
     def probe(self, now: float) -> None:
-        """Send some heartbeats early: another rebalance is likely soon."""
+        """Send some heartbeats early, because another rebalance is likely."""
         self._probes = PROBES
         self._probe(now)
 
     def sends(self, now: float) -> None:
-        """Note that a heartbeat is sent."""
+        """Record that a heartbeat is sent."""
         self.heartbeat_out = True
         self.heartbeat_at = now + self._interval_s
         if self._probes:
@@ -325,5 +333,5 @@ class ClassicSchedule:
         self.heartbeat_at = min(self.heartbeat_at, now + self._backoff.delay_s(PROBES - self._probes))
 
     def unanswered(self, now: float) -> None:
-        """Note that a heartbeat failed, so that the next is due sooner."""
+        """Record that a heartbeat has failed, so the next one is due sooner."""
         self.heartbeat_at = min(self.heartbeat_at, now + self._backoff.delay_s(1))

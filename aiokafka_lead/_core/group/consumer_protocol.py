@@ -1,8 +1,8 @@
-"""Member of a KIP-848 group (Java: ``ConsumerMembershipManager``, ``ConsumerHeartbeatRequestManager``).
+"""A member of a KIP-848 group (Java: ``ConsumerMembershipManager``, ``ConsumerHeartbeatRequestManager``).
 
-All requests are heartbeats: they join and report the owned partitions; their answers carry the member's epoch and its
-target. The member approaches the target step by step, and the next heartbeat acknowledges each step. `OWNING` is the
-table of its phases.
+All requests are heartbeats. They join the group and report the owned partitions. Their responses contain the member
+epoch and the *target*, which is the assignment that the member should reach. The member approaches the target step by
+step, and the next heartbeat acknowledges each step. `OWNING` is the table of the phases.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ from .offsets import GroupIdentity
 NOTHING_NAMED: frozenset[str] = frozenset()
 
 RELEASE_BEYOND_S = 15.0
-"""Seconds beyond ``session_timeout_ms`` for which a static member waits for its predecessor's session to end."""
+"""Seconds beyond ``session_timeout_ms`` for which a static member waits until its predecessor's session has expired."""
 
 
 class Subscribed(NamedTuple):
-    """Subscription as sent to the coordinator."""
+    """The subscription, as sent to the coordinator."""
 
     topics: tuple[str, ...]
-    """Topic names, sorted."""
+    """The topic names, sorted."""
     pattern: str | None
-    """Pattern in RE2 syntax, for the broker to match."""
+    """The pattern in RE2 syntax for the broker to match, or None."""
 
 
 class Subscription:
-    """The application's subscription. Its pattern is matched by the broker or, if that refuses, by this client."""
+    """The application's subscription. The broker matches its pattern, or this client if the broker refuses to."""
 
     def __init__(self) -> None:
         self.wanted: Wanted | None = None
         self._broker_matches = True
-        """True if the broker should match a pattern; False once it has refused to."""
+        """True if the broker should match the pattern. False after it has refused to."""
 
     def change(self, wanted: Wanted) -> bool:
-        """Replace the subscription; return True if it must be sent to the coordinator."""
+        """Replace the subscription. Return True if the new one must be sent to the coordinator."""
         before = self.subscribed
         if self.wanted is None or wanted.pattern is None or wanted.pattern != self.wanted.pattern:
             self._broker_matches = True
@@ -64,7 +64,7 @@ class Subscription:
 
     @property
     def subscribed(self) -> Subscribed:
-        """Subscription as sent to the coordinator."""
+        """The subscription, as sent to the coordinator."""
         wanted = self.wanted
         if wanted is None:
             return Subscribed((), None)
@@ -74,13 +74,13 @@ class Subscription:
 
     @property
     def by_pattern(self) -> bool:
-        """True if topics are found by a pattern, matched here or by the broker."""
+        """True if the subscription is a pattern, whether the broker or this client matches it."""
         return self.wanted is not None and self.wanted.pattern is not None
 
     def pattern_refused(self, error: KafkaError) -> bool:
-        """Match the pattern in this client if the error is a refused pattern; return True in this case.
+        """If the error is a refusal of the pattern, match the pattern in this client from now on and return True.
 
-        Brokers before 4.0 match no patterns; later brokers match only patterns in RE2 syntax.
+        Brokers before 4.0 do not match patterns. Later brokers match only patterns in RE2 syntax.
         """
         refused = isinstance(error, (UnsupportedVersionError, InvalidRegularExpressionError))
         if not refused or self.subscribed.pattern is None:
@@ -92,7 +92,7 @@ class Subscription:
 class HeartbeatFields:
     """Builds the requests of one member, and tracks which fields the coordinator has received.
 
-    An unanswered request may have been lost, so after `forget` the next heartbeat carries all fields again.
+    A request without a response may have been lost. After `forget`, the next heartbeat therefore contains all fields.
     """
 
     def __init__(self, config: ConsumerConfig) -> None:
@@ -102,21 +102,21 @@ class HeartbeatFields:
         self._assignor = config.remote_assignor
         self._rebalance_timeout_ms = int(rebalance_timeout_ms(config))
         self._subscribed: Subscribed | None = None
-        """Subscription sent last, or None if the next heartbeat has to carry all fields."""
+        """The subscription sent last, or None if the next heartbeat must contain all fields."""
         self._sent_owned = False
 
     def forget(self) -> None:
-        """Send all fields with the next heartbeat."""
+        """Include all fields in the next heartbeat."""
         self._subscribed = None
         self._sent_owned = False
 
     def owned_changed(self) -> None:
-        """Send the owned partitions with the next heartbeat, which acknowledges an assignment."""
+        """Include the owned partitions in the next heartbeat, which acknowledges an assignment."""
         self._sent_owned = False
 
     @property
     def owned_sent(self) -> bool:
-        """True if the current owned partitions have been sent to the coordinator."""
+        """True if the coordinator was sent the current owned partitions."""
         return self._sent_owned
 
     def heartbeat(
@@ -124,7 +124,7 @@ class HeartbeatFields:
     ) -> ConsumerGroupHeartbeatRequest:
         """Return the next heartbeat, without the fields that have not changed since the last one.
 
-        With epoch 0 it joins the group; ``owned`` must then be empty.
+        With epoch 0, it joins the group, and ``owned`` must be empty.
         """
         request = self.bare(member_id, epoch)
         everything = self._subscribed is None or epoch == 0
@@ -136,7 +136,7 @@ class HeartbeatFields:
         if before is None or before.topics != subscribed.topics:
             request.subscribed_topic_names = list(subscribed.topics)
         if subscribed.pattern != (None if before is None else before.pattern):
-            # An empty string withdraws a pattern.
+            # An empty string removes a pattern.
             request.subscribed_topic_regex = subscribed.pattern or ""
         if everything or not self._sent_owned:
             request.topic_partitions = _by_topic(owned)
@@ -145,7 +145,7 @@ class HeartbeatFields:
         return request
 
     def bare(self, member_id: str, epoch: int) -> ConsumerGroupHeartbeatRequest:
-        """Return a heartbeat with the required fields only, for example to leave the group (epoch -1 or -2)."""
+        """Return a heartbeat with only the required fields, for example to leave the group (epoch -1 or -2)."""
         return ConsumerGroupHeartbeatRequest(
             group_id=self._group_id, member_id=member_id, member_epoch=epoch, instance_id=self._instance_id
         )
@@ -159,9 +159,9 @@ def _by_topic(owned: Mapping[TopicPartition, UUID]) -> list[RequestTopicPartitio
 
 
 class ConsumerProtocolMember(HeartbeatMember):
-    """`GroupMember` that uses ConsumerGroupHeartbeat.
+    """A `GroupMember` that uses ConsumerGroupHeartbeat.
 
-    Invariant: ``epoch`` is positive exactly in JOINED and RELEASING.
+    Invariant: ``epoch`` is positive in JOINED and RELEASING, and in no other phase.
     """
 
     _unserved = 'the brokers do not support group_protocol="consumer" (KIP-848, Apache Kafka 4.0): use "auto"'
@@ -174,22 +174,22 @@ class ConsumerProtocolMember(HeartbeatMember):
         self._revoke_s = revoke_timeout_s(config)
         self._subscription = Subscription()
         self._sent_subscribed = self._subscribed = self._subscription.subscribed
-        """Subscriptions in the last heartbeat sent, and in the last heartbeat answered."""
+        """The subscriptions in the last heartbeat that was sent, and in the last one that was answered."""
         self._owned: dict[TopicPartition, UUID] = {}
-        """Owned partitions, with the id of their topic, since a recreated topic with the same name is another topic."""
+        """The owned partitions with the ids of their topics. A recreated topic with the same name has another id."""
         self._step: Revoke | Assign | None = None
-        """Step in progress towards the target; a newer target waits for its end (Java: reconciliation in progress)."""
+        """The step in progress, or None. A newer target waits until it is done (Java: reconciliation in progress)."""
         self._assigning: Mapping[TopicPartition, UUID] = {}
-        """Partitions owned once the `Assign` in progress is done."""
+        """The partitions that the member will own once the `Assign` in progress is done."""
         self._answered = 0
-        """Number of the last heartbeat that was answered, of `heartbeats`."""
+        """The number of the last heartbeat that was answered; see `heartbeats`."""
         self._gave_up_at = -1
-        """Number of heartbeats sent before partitions were last given up."""
+        """The number of heartbeats sent before partitions were last given up."""
         self._lost = ""
-        """Reason that the owned partitions are lost, or empty."""
+        """The reason why the owned partitions are lost, or an empty string."""
         self._leaving = ""
         self._unreleased_since: float | None = None
-        """Time at which a static member found that its predecessor is still in the group."""
+        """The time at which a static member found that its predecessor is still in the group, or None."""
 
     # --- state --------------------------------------------------------------------------------------------------------
 
@@ -200,7 +200,7 @@ class ConsumerProtocolMember(HeartbeatMember):
 
     @property
     def identity(self) -> GroupIdentity | None:
-        """Member id and epoch; None while it is not a member."""
+        """The member id and epoch, or None while it is not a member."""
         if self.epoch <= 0:
             return None
         return GroupIdentity(self.epoch, self.member_id, self._config.group_instance_id)
@@ -212,7 +212,7 @@ class ConsumerProtocolMember(HeartbeatMember):
             if not self._target.known or self._schedule.probing or self._subscribed != self._subscription.subscribed:
                 return "an assignment from the coordinator"
             if self._answered <= self._gave_up_at and self._resolved() == self._owned:
-                # Its answer assigns other partitions, which it holds back until these have been given up.
+                # The response assigns other partitions only after these were given up.
                 return "a response to the heartbeat that reports the partitions given up"
             if self._target.unnamed:
                 return "metadata of the assigned topics"
@@ -223,7 +223,7 @@ class ConsumerProtocolMember(HeartbeatMember):
 
     @property
     def stable(self) -> bool:
-        """True if the member owns its target and has reported this to the coordinator."""
+        """True if the member owns its target and has reported that to the coordinator."""
         return (
             self._phase is Phase.JOINED
             and self._step is None
@@ -250,13 +250,13 @@ class ConsumerProtocolMember(HeartbeatMember):
 
     @property
     def interest(self) -> frozenset[str]:
-        """Empty: the coordinator assigns only subscribed topics."""
+        """Always empty, because the coordinator assigns only subscribed topics."""
         return NOTHING_NAMED
 
     # --- calls of the application -------------------------------------------------------------------------------------
 
     def subscribe(self, wanted: Wanted, now: float) -> None:
-        """Join with this subscription, or continue with it."""
+        """Join with this subscription, or change the subscription to it."""
         changed = self._subscription.change(wanted)
         if self._phase in (Phase.OUT, Phase.FENCED, Phase.RELEASING, Phase.PARTING):
             self.join(now)
@@ -264,7 +264,7 @@ class ConsumerProtocolMember(HeartbeatMember):
             self._schedule.hurry(now)
 
     def join(self, now: float) -> None:
-        """Join again, after `leave` or an error that may have passed."""
+        """Join again, after `leave` or after an error that may have passed."""
         if self._phase in (Phase.FENCED, Phase.RELEASING, Phase.PARTING):
             self._come_back = True
         elif self._phase is Phase.JOINED:
@@ -277,7 +277,10 @@ class ConsumerProtocolMember(HeartbeatMember):
                 self._begin_to_join(now)
 
     def leave(self, reason: str, *, orderly: bool, now: float) -> None:
-        """Leave: give up all partitions, then leave the group; in the reverse order if not ``orderly``."""
+        """Leave.
+
+        If ``orderly``, give up all partitions first and then leave the group. Otherwise, in the reverse order.
+        """
         self._come_back = False
         self._leaving = reason
         self._unreleased_since = None
@@ -291,18 +294,18 @@ class ConsumerProtocolMember(HeartbeatMember):
                 self._lost = reason
 
     def topics_changed(self, snapshot: ClusterSnapshot, now: float) -> None:
-        """Process newer metadata, which may name more topic ids."""
+        """Process newer metadata, which may contain more topic ids."""
         self._target.learn(snapshot, self._owned.values())
 
     def commit_refused(self, identity: GroupIdentity, error: KafkaError, now: float) -> None:
-        """Send a heartbeat now: its answer has the newer epoch, or fences the member."""
+        """Send a heartbeat now. Its response contains the newer epoch, or fences the member."""
         if self._phase in (Phase.JOINED, Phase.RELEASING) and identity == self.identity:
             self._schedule.hurry(now)
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
     def step(self, now: float) -> Step:
-        """Return the next step: the same step until it is done, unless the member is fenced meanwhile."""
+        """Return the next step. It stays the same until it is done, unless the member is fenced."""
         if self._lost:
             return Lose(self.owned, self._lost)
         if self._phase is Phase.RELEASING:
@@ -314,7 +317,7 @@ class ConsumerProtocolMember(HeartbeatMember):
         return self._step or Wait(None)
 
     def _next_step(self) -> Revoke | Assign | None:
-        """Return the next step towards the target: give up partitions first, then take over new partitions."""
+        """Return the next step towards the target. Partitions are given up before new ones are taken over."""
         target = self._resolved()
         gone = frozenset(tp for tp, topic_id in self._owned.items() if target.get(tp) != topic_id)
         if gone:
@@ -326,10 +329,10 @@ class ConsumerProtocolMember(HeartbeatMember):
         return None
 
     def answered(self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float) -> None:
-        """Do nothing: this protocol has no requests besides heartbeats."""
+        """Do nothing, because this protocol has no requests besides heartbeats."""
 
     def done(self, step: Revoke | Lose | Assign, now: float) -> None:
-        """Note that the step was carried out; the next heartbeat acknowledges it."""
+        """Record that the step was carried out. The next heartbeat acknowledges it."""
         if isinstance(step, Lose):
             self._owned.clear()
             self._lost = ""
@@ -379,15 +382,15 @@ class ConsumerProtocolMember(HeartbeatMember):
             self._schedule.due_at = now
             return True
         if isinstance(error, TopicAuthorizationFailedError) and self._phase is Phase.JOINED:
-            # As in Java, it remains a member, which can still read its other topics, and may get the permission.
+            # As in Java, it remains a member. It can still read its other topics, and the missing ACL may be added.
             self.error = error
             return True
         return self._may_be_released(error, now)
 
     def _may_be_released(self, error: KafkaError, now: float) -> bool:
-        """Return True while this static member should wait for another process with its instance id to leave.
+        """Return True while this static member should wait until another process with its instance id leaves.
 
-        The other process may have died, and its session then ends soon.
+        If the other process has crashed, its session expires soon.
         """
         if not isinstance(error, UnreleasedInstanceIdError):
             return False
@@ -412,13 +415,13 @@ class ConsumerProtocolMember(HeartbeatMember):
         self._schedule.begin(now)
 
     def _fenced(self, error: KafkaError, now: float) -> None:
-        """Lose the owned partitions, then join again, unless the member was leaving."""
+        """Drop the owned partitions, and join again unless the member was leaving."""
         self._come_back = self._come_back or self._phase is not Phase.RELEASING
         self._known = False
         if self.epoch > 0:
             self._schedule.forgive()
         else:
-            # Brokers before 4.2 refuse the return of the same member id until its session ends (KAFKA-19233).
+            # Brokers before 4.2 do not let the same member id return until its session has expired (KAFKA-19233).
             self.member_id = str(uuid4())
         self._forget_membership()
         self._take(Event.FENCED)
@@ -448,7 +451,7 @@ class ConsumerProtocolMember(HeartbeatMember):
         self._give_up_step()
 
     def _give_up_step(self) -> None:
-        """Abandon the step in progress. The partitions of an `Assign` count as owned, so that they are given up."""
+        """Abandon the step in progress. The partitions of an `Assign` count as owned, so they will be given up."""
         if isinstance(self._step, Assign):
             self._owned = dict(self._assigning)
         self._step = None
@@ -456,6 +459,9 @@ class ConsumerProtocolMember(HeartbeatMember):
     # --- topics ------------------------------------------------------------------------------------------------------
 
     def _resolved(self) -> Mapping[TopicPartition, UUID]:
-        """Return the target by name. Brokers match patterns against internal topics, too, so these may be left out."""
+        """Return the target by topic name.
+
+        Brokers match patterns against internal topics as well, so these may be left out.
+        """
         excluded = self._subscription.by_pattern and self._config.exclude_internal_topics
         return self._target.resolved(internal=not excluded)

@@ -1,7 +1,7 @@
-"""Base of members whose only requests are heartbeats: of KIP-848 groups, and of share groups (KIP-932).
+"""Base class of members whose only requests are heartbeats, in KIP-848 groups and in share groups (KIP-932).
 
-Heartbeats join and report changes; their answers carry the member's epoch and its target, the partitions to own or to
-fetch. Each kind handles its target itself (`consumer_protocol`, `_core.share.member`). Java:
+The heartbeats join the group and report changes. Their responses contain the member epoch and the *target*: the
+partitions to own, or to fetch in a share group. `consumer_protocol` and `_core.share.member` handle the target. Java:
 ``AbstractMembershipManager`` and ``AbstractHeartbeatRequestManager``.
 """
 
@@ -33,41 +33,41 @@ from ..transitions import Transitions
 
 
 class Phase(Enum):
-    """Phase of a member, with its activity."""
+    """Phases of a member. The docstrings say what it does in each phase."""
 
     OUT = "out"
-    """Inactive."""
+    """Does nothing."""
     JOINING = "joining"
-    """Sends heartbeats of epoch 0."""
+    """Sends heartbeats with epoch 0."""
     JOINED = "joined"
-    """Sends heartbeats, and follows its target."""
+    """Sends heartbeats and moves towards its target."""
     FENCED = "fenced"
-    """Sends no heartbeats; all its partitions are lost."""
+    """Sends no heartbeats. All its partitions are lost."""
     RELEASING = "releasing"
-    """Sends heartbeats, and gives up all its partitions."""
+    """Sends heartbeats and gives up all its partitions."""
     PARTING = "parting"
-    """Sends a heartbeat of epoch -1 (-2 if it is a static member)."""
+    """Sends a heartbeat with epoch -1, or -2 for a static member."""
 
 
 class Event(Enum):
-    """Event that leads from phase to phase."""
+    """Events that lead to another phase."""
 
     JOIN = "join"
-    """The application wants to be in the group, and an earlier membership has ended."""
+    """The application wants the member to be in the group, and any earlier membership has ended."""
     ACCEPTED = "accepted"
-    """The first heartbeat was answered with an epoch."""
+    """The response to the first heartbeat contained an epoch."""
     FENCED = "fenced"
-    """The coordinator has removed the member, or has it at another epoch."""
+    """The coordinator has removed the member, or knows it with another epoch."""
     DROPPED = "dropped"
-    """The partitions of a fenced member have been dropped."""
+    """The fenced member has dropped its partitions."""
     RELEASE = "release"
-    """The member is to leave in order."""
+    """The member has to give up its partitions before it leaves."""
     PART = "part"
-    """The member owns no partitions any longer, or has no time to give them up: it must inform the coordinator."""
+    """The member must inform the coordinator that it leaves. It owns no partitions, or has no time to give them up."""
     LEFT = "left"
-    """The coordinator has been informed, or never had this member."""
+    """The coordinator was informed, or never knew the member."""
     FAIL = "fail"
-    """An error that must be reported to the application."""
+    """An error occurred that must be reported to the application."""
 
 
 _GET_OUT = {Event.FENCED: Phase.FENCED, Event.PART: Phase.PARTING, Event.FAIL: Phase.OUT}
@@ -84,7 +84,7 @@ OWNING = Transitions(
         Phase.PARTING: {Event.LEFT: Phase.OUT},
     },
 )
-"""Transitions of a member that owns partitions and gives them up in order."""
+"""The transitions of a member that owns partitions and gives them up in order."""
 
 _REJOIN_OR_OUT = {Event.FENCED: Phase.JOINING, Event.PART: Phase.PARTING, Event.FAIL: Phase.OUT}
 
@@ -98,42 +98,55 @@ SHARING = Transitions(
         Phase.PARTING: {Event.LEFT: Phase.OUT},
     },
 )
-"""Transitions of a member that owns no partitions."""
+"""The transitions of a member that owns no partitions."""
 
 
 # --- when heartbeats are sent ----------------------------------------------------------------------------------------
 
 FIRST_INTERVAL_S = 3.0
-"""Interval of heartbeats until a broker specifies one (its default is 5 s)."""
+"""Interval of heartbeats in seconds until a broker has specified it. Brokers' default is 5 s."""
 
 INTERVALS_S = (0.05, 60.0)
-"""Shortest and longest interval in seconds that is accepted from a broker, whose default limits are 5 to 15 s. Shorter
-intervals only cost, and with longer intervals the member would continue to read partitions that others have."""
+"""The shortest and the longest interval in seconds that are accepted from a broker.
+
+Brokers allow 5 to 15 s by default. Shorter intervals are a waste. With longer ones, a member could continue to read
+partitions that other members own by now.
+"""
 
 SESSION_INTERVALS = 9
-"""Length of a session in heartbeat intervals. Brokers send the interval, but not the session's length, so this is
-the ratio of their defaults (``group.consumer.session.timeout.ms`` 45 s to 5 s). ``session_timeout_ms`` applies
-instead if it is longer, so that no live member counts as dead."""
+"""Length of a session as a multiple of the heartbeat interval.
+
+Brokers send the interval and not the session's length. This is the ratio of their defaults: 45 s for
+``group.consumer.session.timeout.ms``, and 5 s. If ``session_timeout_ms`` is longer, it is used instead, so no live
+member is considered dead.
+"""
 
 PROBES = 4
-"""Number of early heartbeats of a new member without an assignment, at intervals that double from ``retry_backoff_ms``.
+"""Number of early heartbeats of a new member without an assignment.
 
-A coordinator that has assigned partitions within ``group.consumer.assignment.interval.ms`` (1 s) gives a new member an
-empty assignment first (KIP-1263), and the real assignment with the next heartbeat, which is not due for 5 s. In a
-classic group a new member gets partitions once the members that give them up have joined again; a heartbeat shows that.
+Their intervals double, from ``retry_backoff_ms`` on.
+
+If a coordinator has computed an assignment within the last ``group.consumer.assignment.interval.ms`` (1 s), it first
+gives a new member an empty assignment (KIP-1263). The next heartbeat brings the real one, but would be due only after 5
+s. In a classic group, a new member gets partitions once the members that give them up have joined again, and a
+heartbeat shows when that is the case.
 """
 
 AWAITED_PROBES = 20
-"""Number of early heartbeats of a share group's member that has no partitions although its topics have some. It gets
-partitions once the coordinator has initialized their state, which takes seconds in a new cluster (KIP-932)."""
+"""Number of early heartbeats of a share group member without partitions, if its topics have partitions.
+
+It gets partitions once the coordinator has initialized their state, which takes seconds in a new cluster (KIP-932).
+"""
 
 ANSWER_WITHIN_S = 10.0
-"""Seconds within which a heartbeat must be answered, unless ``request_timeout_ms`` is shorter; then it is sent again.
-The shortest session of a group is much longer."""
+"""Seconds after which an unanswered heartbeat is repeated, unless ``request_timeout_ms`` is shorter.
+
+The shortest session that a group can have is much longer.
+"""
 
 
 def refusal(response: Any, error: KafkaError | None) -> KafkaError | None:
-    """Return the reason that a heartbeat was not accepted, or None. ``error`` explains a missing answer."""
+    """Return the error for a heartbeat that was not accepted, or None. ``error`` is the cause of a missing response."""
     if response is None:
         return error or KafkaError("no response to a heartbeat of the group")
     if not response.error_code:
@@ -142,58 +155,61 @@ def refusal(response: Any, error: KafkaError | None) -> KafkaError | None:
 
 
 class HeartbeatSchedule:
-    """Schedule of one member's heartbeats: at the broker's interval, earlier with changes, later after failures."""
+    """Decides when one member sends heartbeats.
+
+    They are sent at the broker's interval, earlier if there are changes, and later after failures.
+    """
 
     def __init__(self, config: ClientConfig, rng: Callable[[], float], session_timeout_ms: float = 0) -> None:
-        """Begin with nothing due. ``session_timeout_ms`` is the least estimated length of a session."""
+        """Start without a due heartbeat. ``session_timeout_ms`` is the minimum for the estimated session length."""
         self._request_timeout_s = config.request_timeout_ms / 1000
         self._session_timeout_s = session_timeout_ms / 1000
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self.due_at: float | None = None
         """Time of the next heartbeat."""
         self._hurried = False
-        """True if there are changes to send, so that the interval does not apply."""
+        """True if there are changes to send, so the interval does not apply."""
         self._sent_at = 0.0
         self._failures = 0
         self._interval_s = FIRST_INTERVAL_S
         self._probes = 0
-        """Number of early heartbeats since it joined."""
+        """Number of early heartbeats since the member joined."""
         self.probing = False
-        """True while a member that is new, or has new topics, may have an assignment that it has not received."""
+        """True while a member that is new, or has new topics, may not have received its assignment yet."""
         self._joined_at_epoch = 0
 
     @property
     def session_s(self) -> float:
-        """Estimated length of a session, which no broker sends: see `SESSION_INTERVALS`."""
+        """The estimated length of the session in seconds; see `SESSION_INTERVALS`."""
         return max(SESSION_INTERVALS * self._interval_s, self._session_timeout_s)
 
     @property
     def timeout_s(self) -> float:
-        """Time limit of a heartbeat's answer, in seconds."""
+        """Time limit in seconds for the response to a heartbeat."""
         return min(self._request_timeout_s, max(ANSWER_WITHIN_S, 2 * self._interval_s))
 
     def begin(self, now: float) -> None:
-        """Schedule the first heartbeat: now, or after the backoff of a failure."""
+        """Schedule the first heartbeat for now, or for the end of the backoff after a failure."""
         self.due_at = now if not self._failures else max(now, self.due_at or now)
 
     def hurry(self, now: float) -> None:
-        """Send the next heartbeat now, or as soon as the heartbeat in flight has been answered."""
+        """Send the next heartbeat now, or as soon as the one in flight was answered."""
         self._hurried = True
         self.due_at = now
 
     def sent(self, now: float) -> None:
-        """Note that a heartbeat was sent, with all changes."""
+        """Record that a heartbeat with all changes was sent."""
         self._sent_at = now
         self._hurried = False
 
     def joined(self, epoch: int) -> None:
-        """Note that the coordinator has accepted the first heartbeat, or new topics."""
+        """Record that the coordinator has accepted the first heartbeat, or new topics."""
         self._joined_at_epoch = epoch
         self._probes = 0
         self.probing = True
 
     def accepted(self, interval_ms: int, epoch: int, *, has_target: bool, awaits_target: bool = False) -> None:
-        """Note an accepted heartbeat. ``awaits_target``: a later answer will bring partitions."""
+        """Record an accepted heartbeat. ``awaits_target`` is True if a later response will contain partitions."""
         self._failures = 0
         if interval_ms > 0:
             self._interval_s = min(max(interval_ms / 1000, INTERVALS_S[0]), INTERVALS_S[1])
@@ -207,12 +223,12 @@ class HeartbeatSchedule:
         self.due_at = self._sent_at + (0.0 if self._hurried else interval_s)
 
     def failed(self, now: float) -> None:
-        """Note a heartbeat that was refused or not answered."""
+        """Record a heartbeat that was refused or not answered."""
         self._failures += 1
         self.due_at = now + self._backoff.delay_s(self._failures)
 
     def forgive(self) -> None:
-        """Forget earlier failures, so that they do not delay joining."""
+        """Forget earlier failures, so they do not delay joining."""
         self._failures = 0
 
 
@@ -225,29 +241,29 @@ class _TopicPartitions(Protocol):
 
 
 class Target:
-    """Latest target assignment of one member."""
+    """The latest target assignment of one member."""
 
     def __init__(self) -> None:
         self.known = False
-        """True if the coordinator has sent a target since `forget`."""
+        """True if the coordinator has sent a target since the last `forget`."""
         self._partitions: dict[UUID, frozenset[int]] = {}
         self._snapshot = ClusterSnapshot(0)
         self._names: dict[UUID, str] = {}
-        """Names of the topics in the target and of owned topics, kept while metadata lacks them."""
+        """The names of topics in the target, and of owned topics. Kept while the metadata lacks them."""
 
     def aim(self, assignment: Iterable[_TopicPartitions], owned: Iterable[UUID]) -> None:
-        """Replace the target; ``owned`` are the ids of the topics with owned partitions."""
+        """Replace the target. ``owned`` are the ids of the topics of owned partitions."""
         self.known = True
         self._partitions = {entry.topic_id: frozenset(entry.partitions) for entry in assignment}
         self._learn_names(owned)
 
     def forget(self) -> None:
-        """Clear the target until the coordinator sends another."""
+        """Clear the target until the coordinator sends another one."""
         self.known = False
         self._partitions = {}
 
     def learn(self, snapshot: ClusterSnapshot, owned: Iterable[UUID]) -> None:
-        """Process newer metadata, which may name more topic ids."""
+        """Process newer metadata, which may contain more topic ids."""
         self._snapshot = snapshot
         self._learn_names(owned)
 
@@ -258,21 +274,21 @@ class Target:
 
     @property
     def empty(self) -> bool:
-        """True if the target, as far as known, has no partitions."""
+        """True if the target contains no partitions, as far as is known."""
         return not any(self._partitions.values())
 
     @property
     def topics(self) -> frozenset[str]:
-        """Topics in the target whose names are known."""
+        """The topics in the target whose names are known."""
         return frozenset(self._names[topic_id] for topic_id in self._partitions if topic_id in self._names)
 
     @property
     def unnamed(self) -> bool:
-        """True if the target has topic ids that are not in the metadata."""
+        """True if the target contains topic ids that are not in the metadata."""
         return any(topic_id not in self._names for topic_id in self._partitions)
 
     def resolved(self, *, internal: bool) -> Mapping[TopicPartition, UUID]:
-        """Return the part of the target with known topic names, with or without internal topics."""
+        """Return the part of the target with known topic names. ``internal`` says if internal topics are included."""
         return {
             TopicPartition(self._names[topic_id], partition): topic_id
             for topic_id, partitions in self._partitions.items()
@@ -289,65 +305,65 @@ class Target:
 
 
 class HeartbeatMember(ABC):
-    """Decides about heartbeats. All methods are synchronous and get the time as an argument.
+    """Decides which heartbeats to send. All methods are synchronous and take the time as an argument.
 
-    A heartbeat's answer counts only while it is `_sent`: after a leave, the answer to an earlier heartbeat concerns a
-    membership that has ended (KAFKA-19335).
+    The response to a heartbeat is processed only while the heartbeat is in ``_sent``. After a leave, the response to an
+    earlier heartbeat concerns a membership that has ended (KAFKA-19335).
     """
 
     _unserved: ClassVar[str]
-    """Error text that names the brokers the protocol needs."""
+    """The part of the error message that says which brokers support the protocol."""
 
     def __init__(self, transitions: Transitions[Phase, Event], schedule: HeartbeatSchedule) -> None:
         self._transitions = transitions
         self._phase = transitions.first
         self._schedule = schedule
         self.member_id = str(uuid4())
-        """Chosen by the member (KIP-1082)."""
+        """Generated by the member (KIP-1082)."""
         self.heartbeats = 0
         """Number of heartbeats sent."""
         self.epoch = 0
-        """Epoch of the membership; positive exactly while it is a member."""
+        """The member epoch. It is positive while the client is a member, and not otherwise."""
         self._target = Target()
         self._come_back = False
-        """While leaving: join again afterwards."""
+        """While leaving: True if the member joins again afterwards."""
         self._known = False
-        """True if the coordinator may have this member, so that it must be informed of a leave."""
+        """True if the coordinator may know this member, so it must be informed when the member leaves."""
         self._sent: Request[Any] | None = None
-        """Heartbeat in flight."""
+        """The heartbeat in flight, or None."""
         self.error: KafkaError | None = None
-        """Error that must be reported to the application, which mostly has ended the membership."""
+        """An error to report to the application, or None. Most such errors have ended the membership."""
 
     @property
     def unknown_topics(self) -> bool:
-        """True if its target has topic ids that are not in the metadata, so that newer metadata is needed."""
+        """True if the target contains topic ids that are not in the metadata, so newer metadata is needed."""
         return self._target.unnamed
 
     @property
     def session_s(self) -> float:
-        """Estimated length of a session: brokers send only the heartbeat interval."""
+        """The estimated length of the session in seconds. Brokers send only the heartbeat interval."""
         return self._schedule.session_s
 
     # --- heartbeats --------------------------------------------------------------------------------------------------
 
     def heartbeat_at(self) -> float | None:
-        """Return the time at which the next heartbeat is due; None if not before another event."""
+        """Return the time at which the next heartbeat is due. None if it depends on another event."""
         if self._phase in (Phase.OUT, Phase.FENCED) or (self._phase is Phase.JOINING and not self._may_join()):
             return None
         return None if self._sent is not None and self._phase is not Phase.PARTING else self._schedule.due_at
 
     def heartbeat_timeout_s(self) -> float:
-        """Return the time limit of a heartbeat's answer, in seconds."""
+        """Return the time limit in seconds for the response to a heartbeat."""
         return self._schedule.timeout_s
 
     def heartbeat(self, now: float) -> Request[Any] | None:
-        """Return the heartbeat to send, and count it as sent."""
+        """Return the heartbeat to send, and record that it is sent."""
         if self.heartbeat_at() is None:
             return None
         self.heartbeats += 1
         request = self._request()
         if self._phase is Phase.PARTING:
-            # Without waiting for the answer: whatever it is, the member is out.
+            # Do not wait for the response, because the member has left whatever it says.
             self._get_out(now)
             return request
         self._sent = request
@@ -364,7 +380,7 @@ class HeartbeatMember(ABC):
         *,
         reconnected: bool = False,
     ) -> None:
-        """Process the answer to a heartbeat, or the error if there is no answer."""
+        """Process the response to a heartbeat, or its failure."""
         if request is not self._sent:
             return
         self._sent = None
@@ -374,15 +390,15 @@ class HeartbeatMember(ABC):
             return
         self._accepted(response)
         if reconnected:
-            # The target may come from a server that no longer is the coordinator, or never was. A coordinator repeats
-            # it only in answer to all fields, and an equal epoch does not show the difference.
+            # The target may come from a server that is no longer the coordinator, or never was. A coordinator repeats
+            # the target only after receiving all fields, and an equal epoch does not show the difference.
             self._forget_told()
             self._schedule.hurry(now)
         elif self._target.unnamed:
             self._forget_told()
 
     def _accepted(self, response: Any) -> None:
-        """Process the answer to an accepted heartbeat."""
+        """Process the response to a heartbeat that was accepted."""
         self.epoch = response.member_epoch
         if response.assignment is not None:
             self._target.aim(response.assignment.topic_partitions, self._owned_topics())
@@ -415,7 +431,7 @@ class HeartbeatMember(ABC):
         self._phase = self._transitions.after(self._phase, event)
 
     def _part(self, now: float) -> None:
-        """Inform the coordinator that the member leaves, if the coordinator may have it."""
+        """Inform the coordinator that the member leaves, if the coordinator may know it."""
         if self._known:
             self._take(Event.PART)
             self._schedule.due_at = now
@@ -440,11 +456,11 @@ class HeartbeatMember(ABC):
         self._sent = None
         self._target.forget()
 
-    # --- differences of the kinds -------------------------------------------------------------------------------------
+    # --- implemented by subclasses ------------------------------------------------------------------------------------
 
     @abstractmethod
     def join(self, now: float) -> None:
-        """Join again, after a leave or an error that may have passed."""
+        """Join again, after a leave or after an error that may have passed."""
 
     @abstractmethod
     def _request(self) -> Request[Any]:
@@ -452,26 +468,26 @@ class HeartbeatMember(ABC):
 
     @abstractmethod
     def _forget_told(self) -> None:
-        """Send all fields with the next heartbeat, because the last heartbeat may have been lost."""
+        """Include all fields in the next heartbeat, because the last one may have been lost."""
 
     @abstractmethod
     def _fenced(self, error: KafkaError, now: float) -> None:
-        """Handle a coordinator that has removed the member, or has it at another epoch."""
+        """Handle a coordinator that has removed the member, or knows it with another epoch."""
 
     def _may_join(self) -> bool:
-        """Return True if there is a subscription to join with."""
+        """Return True if there is a subscription with which to join."""
         return True
 
     def _bears_with(self, error: KafkaError, now: float) -> bool:
-        """Return True if a heartbeat should be repeated although the error is not retriable."""
+        """Return True if the heartbeat should be repeated, although the error is not retriable."""
         return False
 
     def _has_target(self) -> bool:
-        """Return True if no later heartbeat's answer is expected to bring partitions."""
+        """Return True if no later response is expected to contain partitions."""
         return not self._target.empty
 
     def _awaits_target(self) -> bool:
-        """Return True if a later heartbeat's answer will bring partitions."""
+        """Return True if a later response will contain partitions."""
         return False
 
     def _owned_topics(self) -> Iterable[UUID]:

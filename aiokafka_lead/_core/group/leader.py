@@ -1,4 +1,4 @@
-"""Assignment by the leader of a classic group, and a member's check that its assignment fits."""
+"""The assignment by the leader of a classic group, and each member's check that its own assignment fits."""
 
 from __future__ import annotations
 
@@ -25,33 +25,36 @@ from .assignors.types import Claim, Claims
 
 
 class Fit:
-    """Compares a member's assignment with the topics it joined with.
+    """Compares a member's assignment with the topics with which it joined.
 
-    The coordinator gives a returning static member its former assignment without a rebalance, even if its subscription
-    has changed (KIP-345, KAFKA-12759). The member would get no partitions of its new topics, and keep partitions of
-    topics that it no longer reads, until the group rebalances for another reason. So it requests a rebalance, once for
-    each subscription: a misfit after that comes from the group's leader, and requests would never end. Java requests a
-    rebalance if the assignment has topics to which the member is not subscribed (the end of
-    ``ConsumerCoordinator.onJoinComplete``), and does nothing about missing topics.
+    When a static member returns, the coordinator gives it its former assignment without a rebalance, even if its
+    subscription has changed (KIP-345, KAFKA-12759). Until the next rebalance, the member would get no partitions of new
+    topics, and keep partitions of topics that it no longer reads. It therefore requests a rebalance. It does so once
+    for each subscription: if the assignment still does not fit, the group's leader has decided so, and further requests
+    would never end. Java requests a rebalance if the assignment contains topics that are not subscribed (the end of
+    ``ConsumerCoordinator.onJoinComplete``), but not if topics are missing.
     """
 
     def __init__(self, group_id: str, log: ClientLog) -> None:
         self._group_id = group_id
         self._log = log
         self.topics: frozenset[str] = frozenset()
-        """Topics of the last request to join."""
+        """The topics of the last JoinGroup request."""
         self._comes_back = False
         self._tried_for: frozenset[str] | None = None
-        """Topics for which a rebalance was requested without effect so far."""
+        """The topics for which a rebalance was requested, until the assignment fits."""
         self._lacks: frozenset[str] = frozenset()
-        """Topics of which the member got no partition, after `doubts`."""
+        """The topics of which the member got no partition, according to the last `doubts`."""
 
     def joins(self, topics: frozenset[str], *, comes_back: bool) -> None:
-        """Note the topics of a request to join. ``comes_back``: the member may get its former assignment."""
+        """Record the topics of a JoinGroup request.
+
+        ``comes_back`` is True if the member may get its former assignment.
+        """
         self.topics, self._comes_back = topics, comes_back
 
     def misfit(self, assigned: Iterable[TopicPartition]) -> str | None:
-        """Return the reason for a rebalance if the member got topics it is not subscribed to, else None."""
+        """If the member got topics to which it is not subscribed, return the reason for a rebalance, else None."""
         unwanted = {tp.topic for tp in assigned} - self.topics
         if not unwanted:
             self._tried_for = None
@@ -68,7 +71,7 @@ class Fit:
         return f"the assignment is for another subscription, with {', '.join(sorted(unwanted))}"
 
     def doubts(self, assigned: Iterable[TopicPartition], snapshot: ClusterSnapshot) -> bool:
-        """Return True if a returning member got no partition of a topic, so that it should ask `question`."""
+        """Return True if a returning member got no partition of some topic, and should send `question`."""
         lacks = self.topics - {tp.topic for tp in assigned} if self._comes_back else ()
         self._lacks = frozenset(topic for topic in lacks if _may_exist(topic, snapshot))
         return bool(self._lacks)
@@ -78,7 +81,7 @@ class Fit:
         return DescribeGroupsRequest(groups=[self._group_id])
 
     def nobodys(self, response: Response | None) -> str | None:
-        """Return the reason for a rebalance if no member has a topic's partitions, as the answer shows; else None."""
+        """If a topic's partitions are assigned to no member, return the reason for a rebalance, else None."""
         if not isinstance(response, DescribeGroupsResponse) or not response.groups:
             return None
         group = response.groups[0]
@@ -87,7 +90,7 @@ class Fit:
         try:
             held = {tp.topic for member in group.members for tp in decode_assignment(member.member_assignment)}
         except MalformedMessageError:
-            return None  # from another kind of client, so its partitions are unknown
+            return None  # its partitions are unknown, because it is another kind of client
         lacking = self._lacks - held
         return f"no member was assigned a partition of {', '.join(sorted(lacking))}" if lacking else None
 
@@ -97,26 +100,26 @@ def _may_exist(topic: str, snapshot: ClusterSnapshot) -> bool:
 
 
 LEARN_WITHIN_S = 2.0
-"""Time that a leader waits for the metadata of a new topic, once per topic."""
+"""Seconds for which a leader waits for the metadata of a new topic. It waits once for each topic."""
 
 
 class Leader:
-    """The leader's work of a member; holds the group's members in generations that it leads, else nothing."""
+    """The work of a group's leader. Holds the group's members in generations that this member leads, else nothing."""
 
     def __init__(self, log: ClientLog) -> None:
         self._log = log
         self._members: list[MemberSubscription] = []
         self.topics: frozenset[str] = frozenset()
-        """All topics that any member subscribes to."""
+        """All topics to which any member subscribes."""
         self._counts: Mapping[str, int] = {}
-        """Number of partitions of each topic when they were assigned."""
+        """The number of partitions of each topic at the last assignment."""
         self._learn_by = 0.0
-        """Time until which metadata is waited for."""
+        """Time until which to wait for metadata."""
         self._waited_for: frozenset[str] = frozenset()
-        """Topics of the group that were waited for, or assigned, in this generation or an earlier generation."""
+        """The topics for which the leader has waited, or of which it has assigned partitions, in any generation."""
 
     def joined(self, response: JoinGroupResponse, snapshot: ClusterSnapshot, now: float) -> bool:
-        """Begin a generation; return True if the member has to assign all partitions in it."""
+        """Start a generation. Return True if this member has to assign all partitions."""
         self.end()
         if response.leader != response.member_id:
             return False
@@ -128,8 +131,8 @@ class Leader:
     def _begin(self, members: Sequence[JoinGroupResponseMember], now: float) -> None:
         self._members = [_subscription(member, self._log) for member in members]
         self.topics = frozenset(topic for member in self._members for topic in member.topics)
-        # A topic that had partitions is missing only if several answers agree that it was deleted. Metadata of a topic
-        # that no member subscribed to for a while was dropped, so the topic counts as new.
+        # A topic that had partitions is missing only if several responses agree that it was deleted. If no member had
+        # subscribed to a topic for a while, its metadata was dropped, so it counts as new.
         self._waited_for |= {topic for topic, count in self._counts.items() if count}
         self._waited_for &= self.topics
         self._counts = {}
@@ -141,7 +144,7 @@ class Leader:
         self.topics = frozenset()
 
     def waits_until(self, snapshot: ClusterSnapshot, now: float) -> float | None:
-        """Return the time until which to wait for metadata, or None if no topic is waited for."""
+        """Return the time until which to wait for metadata, or None if there is nothing to wait for."""
         lacking = frozenset(topic for topic in self.topics if not snapshot.partition_count(topic)) - self._waited_for
         if lacking and now < self._learn_by:
             return self._learn_by
@@ -149,7 +152,7 @@ class Leader:
         return None
 
     def assign(self, assignor: GroupAssignor, snapshot: ClusterSnapshot) -> Assignment:
-        """Return the partitions of every member. Raises `AssignorError`."""
+        """Return the partitions of each member. Raises `AssignorError`."""
         topics = TopicPartitions.from_snapshot(snapshot, self.topics)
         self._counts = topics.counts
         try:
@@ -158,14 +161,14 @@ class Leader:
             raise
         except Exception as cause:
             raise AssignorError(f"the assignor {assignor.name!r} has failed: {cause!r}") from cause
-        # Members that changed from a cooperative to an eager assignor still own the partitions that they report.
+        # Members that have changed from a cooperative to an eager assignor still own the partitions that they report.
         claims = Claims([Claim(member.member_id, member.owned, member.generation) for member in self._members], topics)
         return claims.withhold(assignment)
 
     def outdated(self, snapshot: ClusterSnapshot) -> str | None:
-        """Return the reason that the assignment no longer fits the cluster, or None.
+        """Return the reason why the assignment no longer fits the cluster, or None.
 
-        A missing topic is no reason: it may return.
+        A missing topic is no reason, because it may return.
         """
         for topic in sorted(self.topics):
             count = snapshot.partition_count(topic)
@@ -176,7 +179,7 @@ class Leader:
 
 
 def _checked(found: Any, members: Iterable[MemberSubscription]) -> Assignment:
-    """Return an assignor's result for these members; raise TypeError if it is none that can be sent."""
+    """Return an assignor's result for these members. Raises TypeError if it is not valid."""
     if not isinstance(found, Mapping):
         raise TypeError(f"assign() must return a dict of member ids to partitions, not {type(found).__name__}")
     return {member.member_id: [_partition(tp) for tp in found.get(member.member_id, ())] for member in members}

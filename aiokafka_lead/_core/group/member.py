@@ -1,8 +1,8 @@
-"""Interface of a consumer group's member, independent of its protocol.
+"""The interface of a consumer group member, independent of its protocol.
 
-Two tasks drive a member. The rebalancing task gets its next `step` and carries it out; the heartbeat task sends its
-heartbeats, also while a step waits for the application. All methods are synchronous and get the time as an argument.
-The caller of a method wakes both tasks, so a member needs no callbacks.
+Two tasks drive a member. The rebalancing task gets the next `step` and carries it out. The heartbeat task sends the
+heartbeats, even while a step waits for the application. All methods are synchronous and take the time as an argument.
+After calling a method, the caller wakes both tasks, so a member needs no callbacks.
 """
 
 from __future__ import annotations
@@ -27,93 +27,96 @@ class Ask(NamedTuple):
     request: Request[Any]
     timeout_s: float
     held: bool = True
-    """True if the coordinator may delay the answer, and with it later answers on the same connection."""
+    """True if the coordinator may delay its response, and with it all later responses on the same connection."""
 
 
 class Revoke(NamedTuple):
-    """Step: give up partitions: wait for the work in hand, commit, call the listener, and forget them."""
+    """Step: give up partitions. Wait until their records are processed, commit, call the listener, and stop reading."""
 
     partitions: Partitions
     timeout_s: float
-    """Time limit of the work in hand, in seconds."""
+    """Time limit in seconds for processing the records in hand."""
 
 
 class Lose(NamedTuple):
-    """Step: forget partitions at once. Other members may own them by now, so their offsets are not committed."""
+    """Step: drop partitions at once. Other members may own them by now, so their offsets are not committed."""
 
     partitions: Partitions
     reason: str
 
 
 class Assign(NamedTuple):
-    """Step: take over partitions: begin to read them, and call the listener."""
+    """Step: take over partitions. Begin to read them, and call the listener."""
 
     partitions: Partitions
-    """All partitions owned from now on."""
+    """All partitions that the member owns from now on."""
     added: Partitions
 
 
 class Wait(NamedTuple):
-    """Step: do nothing until this time, or until an event if it is None."""
+    """Step: wait until this time, or until the next event if it is None."""
 
     until: float | None
     refresh: bool = False
-    """True if it waits for newer metadata, which the caller has to request."""
+    """True if the member waits for newer metadata, which the caller has to request."""
 
 
 Step = Ask | Revoke | Lose | Assign | Wait
 
 
 class Wanted(NamedTuple):
-    """Subscription of the application."""
+    """The application's subscription."""
 
     topics: frozenset[str]
-    """Subscribed topics; with a pattern, the topics that this client found to match."""
+    """The subscribed topics. With a pattern, the topics that this client found to match it."""
     pattern: str | None = None
-    """Pattern, for brokers that match patterns themselves (KIP-848)."""
+    """The pattern, for brokers that match patterns themselves (KIP-848), else None."""
 
 
 class GroupMember(Protocol):
-    """Member of a consumer group, as used by its two tasks."""
+    """A consumer group member, as its two tasks see it."""
 
     @property
     def identity(self) -> GroupIdentity | None:
-        """Identity for commits; None while it is not a member."""
+        """The identity for commits, or None while it is not a member."""
         ...
 
     @property
     def owned(self) -> Partitions:
-        """Partitions owned as of the last `done`."""
+        """The partitions that it owned after the last `done`."""
         ...
 
     @property
     def error(self) -> KafkaError | None:
-        """Error that must be reported to the application, which mostly has ended the membership."""
+        """An error to report to the application, or None. Most such errors have ended the membership."""
         ...
 
     @property
     def kept_out(self) -> str | None:
-        """Reason that the group does not admit the member yet; the member keeps trying."""
+        """The reason why the group does not admit the member yet, or None. The member keeps trying."""
         ...
 
     @property
     def awaits(self) -> str | None:
-        """Event that the first assignment waits for, for messages; None after an assignment, even if it was empty."""
+        """The event for which the first assignment is waiting, for messages.
+
+        None after an assignment, even an empty one.
+        """
         ...
 
     @property
     def stable(self) -> bool:
-        """True for a member with no partitions to give up or take over, and no request to send."""
+        """True for a member that has no partitions to give up or take over, and no request to send."""
         ...
 
     @property
     def out(self) -> bool:
-        """True if it is not a member and has no more steps to leave."""
+        """True if it is not a member, and there are no more steps to leave the group."""
         ...
 
     @property
     def session_s(self) -> float:
-        """Seconds for which the coordinator keeps a silent member, as far as known."""
+        """Seconds after which the coordinator removes a member that sends no heartbeats, as far as is known."""
         ...
 
     @property
@@ -123,41 +126,44 @@ class GroupMember(Protocol):
 
     @property
     def unknown_topics(self) -> bool:
-        """True if its assignment has topic ids that are not in the metadata, so that newer metadata is needed."""
+        """True if the assignment contains topic ids that are not in the metadata, so newer metadata is needed."""
         ...
 
     def subscribe(self, wanted: Wanted, now: float) -> None:
-        """Join with this subscription, or continue with it."""
+        """Join with this subscription, or change the subscription to it."""
 
     def topics_changed(self, snapshot: ClusterSnapshot, now: float) -> None:
         """Process newer metadata."""
 
     def leave(self, reason: str, *, orderly: bool, now: float) -> None:
-        """Leave, until `subscribe` or `join`. If ``orderly``, give up the partitions first, else lose them at once."""
+        """Leave the group until `subscribe` or `join` is called.
+
+        If ``orderly`` is True, give up the partitions first. Otherwise, drop them at once.
+        """
 
     def join(self, now: float) -> None:
-        """Join again, after `leave` or an error that may have passed."""
+        """Join again, after `leave` or after an error that may have passed."""
 
     def step(self, now: float) -> Step:
-        """Return the next step: the same step until it is done, unless a more urgent step is due."""
+        """Return the next step. It stays the same until it is done, unless a more urgent step becomes due."""
         ...
 
     def answered(self, request: Request[Any], response: Response | None, error: KafkaError | None, now: float) -> None:
-        """Process the outcome of an `Ask`."""
+        """Process the response to an `Ask`, or its failure."""
 
     def done(self, step: Revoke | Lose | Assign, now: float) -> None:
-        """Note that the step has been carried out."""
+        """Record that the step was carried out."""
 
     def heartbeat_at(self) -> float | None:
-        """Return the time at which the next heartbeat is due; None if not before another event."""
+        """Return the time at which the next heartbeat is due. None if it depends on another event."""
         ...
 
     def heartbeat_timeout_s(self) -> float:
-        """Return the time limit of a heartbeat's answer, in seconds."""
+        """Return the time limit in seconds for the response to a heartbeat."""
         ...
 
     def heartbeat(self, now: float) -> Request[Any] | None:
-        """Return the heartbeat to send, and count it as sent."""
+        """Return the heartbeat to send, and record that it is sent."""
         ...
 
     def heartbeat_answered(
@@ -169,7 +175,10 @@ class GroupMember(Protocol):
         *,
         reconnected: bool = False,
     ) -> None:
-        """Process the outcome of a heartbeat. ``reconnected``: its connection was not the previous heartbeat's."""
+        """Process the response to a heartbeat, or its failure.
+
+        ``reconnected`` is True if the heartbeat used another connection than the heartbeat before it.
+        """
 
     def commit_refused(self, identity: GroupIdentity, error: KafkaError, now: float) -> None:
-        """Process the coordinator's refusal of a commit under this identity."""
+        """Process the coordinator's refusal of a commit that was sent with this identity."""

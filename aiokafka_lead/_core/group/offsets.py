@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch: builds requests for each version, and reads the answers."""
+"""Builds OffsetCommit and OffsetFetch requests for each version, and reads the responses."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from ...types import OffsetAndMetadata, TopicPartition
 from ..metadata.types import NO_TOPIC_ID, ClusterSnapshot
 
 FIRST_VERSION_WITH_TOPIC_IDS = 10
-"""First version with topic ids, of both APIs."""
+"""First version of both APIs with topic ids."""
 
 FIRST_OFFSET_FETCH_WITH_GROUPS = 8
 FIRST_OFFSET_FETCH_WITH_STABLE = 7
 FIRST_OFFSET_COMMIT_WITH_INSTANCE = 7
 
 NO_GROUP = GroupIdNotFoundError.code
-"""Error of other brokers for a group that does not exist; Apache Kafka answers without offsets instead."""
+"""Error that some brokers return for a group that does not exist. Apache Kafka returns no offsets instead."""
 
 
 class _Committed(Protocol):
-    """Partition in either format of an OffsetFetch answer."""
+    """A partition in either format of an OffsetFetch response."""
 
     partition_index: int
     committed_offset: int
@@ -46,7 +46,7 @@ class _Committed(Protocol):
 
 
 class GroupIdentity(NamedTuple):
-    """Member for which offsets are committed. Brokers refuse commits of an outdated membership."""
+    """The member for which offsets are committed. Brokers refuse commits of an outdated membership."""
 
     generation_or_epoch: int = -1
     member_id: str = ""
@@ -54,11 +54,14 @@ class GroupIdentity(NamedTuple):
 
 
 NOT_A_MEMBER = GroupIdentity()
-"""Identity of a consumer that assigns its partitions itself; accepted while the group has no members."""
+"""The identity of a consumer that assigns its own partitions. Brokers accept it while the group has no members."""
 
 
 def ids_of(topics: Iterable[str], snapshot: ClusterSnapshot) -> dict[str, UUID] | None:
-    """Return the id of every topic, or None if any is unknown: a request uses either ids or names for all topics."""
+    """Return the ids of the topics, or None if any id is unknown.
+
+    A request identifies either all topics by id, or all by name.
+    """
     ids: dict[str, UUID] = {}
     for name in topics:
         topic = snapshot.topics.get(name)
@@ -75,7 +78,7 @@ def commit_request(
     version: int,
     snapshot: ClusterSnapshot,
 ) -> tuple[OffsetCommitRequest, int]:
-    """Return the request and the version for it, which is lower if a topic's id is unknown."""
+    """Return the request and its version, which must be lower if a topic's id is unknown."""
     ids = ids_of({tp.topic for tp in offsets}, snapshot)
     if ids is None:
         version = min(version, FIRST_VERSION_WITH_TOPIC_IDS - 1)
@@ -108,7 +111,7 @@ def commit_request(
 def read_commit(
     response: OffsetCommitResponse, offsets: Collection[TopicPartition], snapshot: ClusterSnapshot
 ) -> dict[TopicPartition, KafkaError]:
-    """Return the partitions whose offset was not committed."""
+    """Return the partitions whose offset was not committed, with their errors."""
     names = {topic_id: name for name, topic_id in (ids_of({tp.topic for tp in offsets}, snapshot) or {}).items()}
     failed: dict[TopicPartition, KafkaError] = {}
     left = set(offsets)
@@ -131,7 +134,7 @@ def _unanswered(tp: TopicPartition) -> KafkaError:
 def committed_request(
     group_id: str, partitions: Iterable[TopicPartition], version: int, snapshot: ClusterSnapshot
 ) -> tuple[OffsetFetchRequest, int]:
-    """Return the request and the version for it. Brokers wait for offsets of open transactions (KIP-447)."""
+    """Return the request and its version. The broker waits for the offsets of open transactions (KIP-447)."""
     by_topic: dict[str, list[int]] = {}
     for tp in partitions:
         by_topic.setdefault(tp.topic, []).append(tp.partition)
@@ -156,9 +159,9 @@ def committed_request(
 def read_committed(
     response: OffsetFetchResponse, partitions: Collection[TopicPartition], snapshot: ClusterSnapshot
 ) -> tuple[dict[TopicPartition, OffsetAndMetadata | None], dict[TopicPartition, KafkaError]]:
-    """Return committed offsets (None without one), and errors of the partitions whose offset is unavailable now.
+    """Return the committed offsets, and the errors of partitions whose offset is not available now.
 
-    Raises the error of the whole group.
+    A partition without a committed offset has None. Raises an error that concerns the whole group.
     """
     found: dict[TopicPartition, OffsetAndMetadata | None] = {}
     failed: dict[TopicPartition, KafkaError] = {}
@@ -192,5 +195,6 @@ def read_committed(
             if NO_GROUP in codes:
                 found[tp] = None
             else:
-                failed[tp] = _unanswered(tp)  # without a committed offset, the answer would say so
+                # The response would contain an entry for a partition without a committed offset.
+                failed[tp] = _unanswered(tp)
     return found, failed

@@ -1,4 +1,4 @@
-"""Reads leader hints from answers: Produce and Fetch carry them in the same way (KIP-951)."""
+"""Reads leader hints from Produce and Fetch responses, which contain them in the same form (KIP-951)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from uuid import UUID
 from ..metadata.types import HINT_ERRORS, Broker, LeaderHint
 
 FIRST_PRODUCE_WITH_HINTS = 10
-"""First version of Produce whose answers name leaders."""
+"""First version of Produce whose responses name leaders."""
 
 FIRST_FETCH_WITH_HINTS = 16
-"""First version of Fetch whose answers have ``NodeEndpoints``. Earlier ones may name a leader without address."""
+"""First version of Fetch whose responses contain ``NodeEndpoints``.
+
+Earlier ones may name a leader without an address.
+"""
 
 
 class _CurrentLeader(Protocol):
@@ -28,24 +31,24 @@ class _NodeEndpoint(Protocol):
 
 
 class HintReader:
-    """Collects the hints of one answer: give `read` each partition that the broker refused."""
+    """Collects the hints of one response. Call `read` for each partition that the broker has refused."""
 
     __slots__ = ("_addresses", "_endpoints", "hints", "tells_leaders")
 
     def __init__(self, tells_leaders: bool, endpoints: Iterable[_NodeEndpoint]) -> None:
-        """Begin without hints. ``tells_leaders`` is True if the answer's version has them."""
+        """Start without hints. ``tells_leaders`` is True if the response's version can contain hints."""
         self.tells_leaders = tells_leaders
         self.hints: list[LeaderHint] = []
-        """The hints found, in the order of the calls."""
+        """The hints, in the order in which they were read."""
         self._endpoints = endpoints
         self._addresses: dict[int, Broker] | None = None
-        """The endpoints by node id, indexed lazily because most answers have no hint."""
+        """The endpoints by node id. Created on demand, because most responses contain no hint."""
 
     def read(self, topic: str, topic_id: UUID, partition: int, error_code: int, leader: _CurrentLeader) -> None:
-        """Add the broker's statement about the leader of one partition, if it is a hint (rule 1).
+        """Add what the broker says about the leader of one partition, if it is a hint (rule 1).
 
-        ``topic_id`` is the incarnation that the request was sent for (rule 5). ``leader`` is the partition's
-        ``CurrentLeader``; if its leader and epoch are both -1, it is no hint.
+        ``topic_id`` is the id in the request (rule 5). ``leader`` is the partition's ``CurrentLeader``. If its leader
+        id and epoch are -1, it is no hint.
         """
         if not self.tells_leaders or error_code not in HINT_ERRORS:
             return
@@ -58,6 +61,9 @@ class HintReader:
         self.hints.append(LeaderHint(topic, topic_id, partition, leader_id, leader_epoch, endpoint, error_code))
 
     def take(self, topic: str, topic_id: UUID, partition: int, error_code: int, leader: _CurrentLeader) -> None:
-        """Call `read`, and remove the hint, because each client that gets the answer would merge it again."""
+        """Call `read`, and remove the hint from the response.
+
+        Otherwise each client that shares the response would merge it.
+        """
         self.read(topic, topic_id, partition, error_code, leader)
         leader.leader_id = leader.leader_epoch = -1

@@ -1,13 +1,13 @@
-"""Decides how long a failed batch, or a partition's failed fetch, waits before it is retried; measures leader moves.
+"""Decides when to retry a failed batch, or a partition's failed fetch. Measures leader moves.
 
-`Trust` counts the refusals (rule 33), as everywhere that a broker may be wrong.
+`Trust` counts the refusals (rule 33). The delay belongs to the batch or the fetch that failed, so it delays only one
+partition (rule 16).
 
-The delay belongs to the batch or fetch that failed, so it delays only that partition (rule 16). There are two kinds.
-The normal delay is ``retry_backoff_ms``, doubling (KIP-580). The delay for a leader that only has not caught up with
-its election begins with a few milliseconds (rule 11). An advance of the leader epoch ends both: a refusal at the older
-epoch says nothing about the new leader (rules 11 to 13, KIP-951).
+There are two kinds of delays. The normal delay starts with ``retry_backoff_ms`` and doubles (KIP-580). The delay for a
+leader that has only not caught up since its election starts with a few milliseconds (rule 11). A newer leader epoch
+ends both kinds, because a refusal at an older epoch says nothing about the new leader (rules 11 to 13, KIP-951).
 
-Compiled through ``patience.pxd`` if a compiler is available.
+If a compiler is available, this code is compiled through ``patience.pxd``.
 """
 
 from __future__ import annotations
@@ -20,28 +20,30 @@ from ..chance import random
 from ..trust import Trust, patience_of
 
 FREE_RETRIES = 10
-"""Number of consecutive times that a newer leader epoch ends a wait (KIP-951). Brokers that send a client around, each
-time at a higher epoch, are asked at the rate of the normal backoff from then on."""
+"""Number of consecutive times that a newer leader epoch ends a wait (KIP-951).
+
+If brokers keep sending a client to each other, each time at a higher epoch, the normal backoff applies after that.
+"""
 
 CATCH_UP_MS = 10
-"""First delay for a leader that has not processed its election yet: brokers need a few milliseconds for that."""
+"""First delay in milliseconds for a leader that has not processed its election yet. Brokers need a few milliseconds."""
 
 
 class RetryPolicy:
-    """The delays of all batches, or of all fetched partitions, of one client."""
+    """The retry delays of one client, for all its batches or all its fetched partitions."""
 
     __slots__ = ("catch_up", "normal", "patience_s")
 
     def __init__(self, retry_backoff_ms: float, retry_backoff_max_ms: float, rng: Callable[[], float] = random) -> None:
         self.normal = Backoff(retry_backoff_ms, retry_backoff_max_ms, rng)
         self.catch_up = Backoff(min(CATCH_UP_MS, retry_backoff_ms), retry_backoff_max_ms, rng)
-        """For a leader that has not caught up."""
+        """Delays for a leader that has not caught up since its election."""
         self.patience_s = patience_of(retry_backoff_max_ms)
-        """Seconds of refusals that lead to doubt."""
+        """Seconds of refusals after which the leader is in doubt."""
 
 
 class Patience(Trust):
-    """Counts refusals of one batch, or of one partition's fetches, since the last success, and delays the next try."""
+    """The refusals of one batch, or of one partition's fetches, since the last success. Decides when to try again."""
 
     __slots__ = ("_catch_ups", "_confirmed", "_sent_at", "epoch", "free_retries", "retry_at")
 
@@ -49,39 +51,46 @@ class Patience(Trust):
         self.refusals = 0
         self.refused_since = 0.0
         self.retry_at = 0.0
-        """Earliest time of the next try, unless the leader epoch passes ``epoch``."""
+        """Earliest time of the next attempt, unless the leader epoch becomes newer than ``epoch``."""
         self.epoch = -1
-        """The highest leader epoch of a try."""
+        """The highest leader epoch of any attempt."""
         self.free_retries = 0
         """Number of consecutive times that a newer leader epoch has ended the wait."""
         self._confirmed = False
-        """True if the known leader is certainly right."""
+        """True if the known leader is certainly the right one."""
         self._catch_ups = 0
-        """Number of waits for the leader of ``epoch`` to catch up."""
+        """Number of waits until the leader of ``epoch`` catches up."""
         self._sent_at = 0.0
-        """Time of the last try; 0.0 if its sender has not set it."""
+        """Time of the last attempt, or 0.0 if the sender has not set it."""
 
     # --- sending -----------------------------------------------------------------------------------------------------
 
     def waits_until(self, now: float, leader_epoch: int) -> float:
-        """Return the time of the next try, or 0 if it may be made now.
+        """Return the time of the next attempt, or 0 if it may be made now.
 
-        A later leader epoch than at the failure allows one free retry: a failure at that epoch waits. (Java:
-        ``ProducerBatch.hasLeaderChangedForTheOngoingRetry``, which does not limit their number.)
+        A newer leader epoch than at the failure allows one free retry. After a failure at that epoch, the delay
+        applies. (Java: ``ProducerBatch.hasLeaderChangedForTheOngoingRetry``, which does not limit the number of free
+        retries.)
         """
         if now >= self.retry_at or (leader_epoch > self.epoch and self.free_retries < FREE_RETRIES):
             return 0.0
         return self.retry_at
 
     def skipped(self, sent_at: float, leader_epoch: int) -> bool:
-        """Return True, and count a free retry, if a try of this leader epoch was sent before the wait had ended."""
+        """Return True if a newer leader epoch has allowed an attempt before the wait ended.
+
+        Counts it as a free retry.
+        """
         if sent_at >= self.retry_at or leader_epoch <= self.epoch:
             return False
         self.free_retries += 1
         return True
 
     def sent(self, now: float, leader_epoch: int) -> bool:
-        """Record the only try in flight, of this leader epoch; return True if it is a free retry."""
+        """Record an attempt at this leader epoch, which is the only one in flight.
+
+        Return True if it is a free retry.
+        """
         free = self.skipped(now, leader_epoch)
         self._sent_at = now
         self._note(leader_epoch)
@@ -97,11 +106,14 @@ class Patience(Trust):
     # --- failures ----------------------------------------------------------------------------------------------------
 
     def failed(self, now: float, leader_epoch: int, policy: RetryPolicy, by_leader: bool, certain: bool) -> bool:
-        """Record a failed try of this leader epoch; return True if it waits for a leader that has not caught up.
+        """Record a failed attempt at this leader epoch.
 
-        ``by_leader`` is True if the leader of the known epoch was asked, and a leader that has not processed its
-        election yet would fail this way. ``certain`` is True if this must be the reason, because the broker reported it
-        or would have named another leader. Otherwise it becomes certain once the epoch has advanced between two tries.
+        Return True if the delay is for a leader that has not caught up.
+
+        ``by_leader`` is True if the leader of the known epoch was asked, and the error is one that a leader returns
+        before it has processed its election. ``certain`` is True if this must be the reason, because the broker said so
+        or would have named another leader. Otherwise, it becomes certain once the epoch has advanced between two
+        attempts.
         """
         self._note(leader_epoch)
         self.refused(self._sent_at or now, now, policy.patience_s)
@@ -116,16 +128,16 @@ class Patience(Trust):
         return catch_up
 
     def failed_for_another(self, now: float) -> None:
-        """Record a try that failed because an earlier try failed; the earlier try determines the delay."""
+        """Record an attempt that failed because an earlier one had failed. The earlier attempt determines the delay."""
         self.refused(now, now, math.inf)
         self.retry_at = now
 
     def knows_failure(self, now: float, leader_epoch: int) -> bool:
-        """Return True if a try of this epoch was sent before the latest failure, so that its failure is no news."""
+        """Return True if an attempt at this epoch was sent before the latest failure, so its own failure is no news."""
         return self.refusals > 0 and now < self.retry_at and leader_epoch <= self.epoch
 
     def succeeded(self) -> None:
-        """Reset after a success: earlier failures no longer count."""
+        """Record a success. Earlier failures no longer count."""
         if self.refusals:
             self.confirmed()
             self.retry_at = 0.0
@@ -135,7 +147,7 @@ class Patience(Trust):
             self._catch_ups = 0
 
     def forget_epoch(self) -> None:
-        """Forget the epoch of a recreated topic, whose leader epochs start over."""
+        """Forget the epoch, because the topic was recreated and its leader epochs start again."""
         self.epoch = -1
 
 
@@ -143,7 +155,7 @@ class Patience(Trust):
 
 
 class LeaderMoveCounters:
-    """Counters common to producers and consumers."""
+    """Counters that producers and consumers have in common."""
 
     __slots__ = ("leader_move_ms_last", "leader_move_ms_max", "leader_move_ms_total", "leader_moves")
 
@@ -154,7 +166,7 @@ class LeaderMoveCounters:
         self.leader_move_ms_last = 0.0
 
     def leader_moved(self, took_s: float) -> None:
-        """Count a move to another leader, this long after the former one refused."""
+        """Count a move to another leader, ``took_s`` seconds after the former leader refused."""
         took_ms = took_s * 1000
         self.leader_moves += 1
         self.leader_move_ms_total += took_ms
@@ -163,26 +175,26 @@ class LeaderMoveCounters:
 
 
 class MoveClock:
-    """Times a partition's change of leader: from the first refusal until another broker serves it."""
+    """Measures the time of a partition's move: from the first refusal until another broker serves the partition."""
 
     __slots__ = ("_refused_by", "_since")
 
     def __init__(self) -> None:
         self._since = 0.0
-        """Time of the leader's first refusal; 0 if there was none."""
+        """Time of the leader's first refusal, or 0."""
         self._refused_by = -1
-        """The broker that refused first."""
+        """The broker that refused first, or -1."""
 
     def refused(self, node_id: int, now: float) -> None:
-        """Record that the broker does not lead the partition, or cannot be reached."""
+        """Record that the broker does not lead the partition or cannot be reached."""
         if not self._since:
             self._since = now
             self._refused_by = node_id
 
     def served(self, node_id: int, at: float, counters: LeaderMoveCounters) -> None:
-        """Record that the broker serves the partition, which ends a move if another broker refused before.
+        """Record that the broker serves the partition. If another broker had refused before, the move is complete.
 
-        The same broker, elected again, does not count as a move.
+        If the same broker was elected again, that does not count as a move.
         """
         if not self._since:
             return
@@ -191,5 +203,5 @@ class MoveClock:
         self._since = 0.0
 
     def stop(self) -> None:
-        """Stop the clock: from now on the move's duration depends on the application."""
+        """Stop the clock, because from now on the duration would depend on the application."""
         self._since = 0.0

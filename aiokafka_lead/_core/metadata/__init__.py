@@ -1,1 +1,1 @@
-"""The client's view of the cluster: snapshots merged by epoch, and the times of refreshes and bootstraps."""
+"""The client's metadata: snapshots merged by leader epoch, and the times of refreshes and rebootstraps."""

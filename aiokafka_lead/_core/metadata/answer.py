@@ -1,7 +1,7 @@
-"""Reads a broker's description of the cluster in small steps.
+"""Reads Metadata responses in small steps.
 
-Reading an answer about thousands of topics takes longer than an event loop may be blocked. Topics with the same
-bytes as in the last answer, usually nearly all, are not read again.
+Reading a response about thousands of topics would block the event loop for too long. Topics whose bytes are the same as
+in the last response, which are usually nearly all, are not parsed again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .types import NO_EPOCH, NO_TOPIC_ID, Broker, PartitionMetadata, TopicMetada
 LEADER_NOT_AVAILABLE = LeaderNotAvailableError.code
 
 RELIABLE_EPOCHS_FROM = 9
-"""Earlier Metadata versions may come from brokers with outdated epochs (KAFKA-9212)."""
+"""First Metadata version with reliable leader epochs. Older versions may return outdated epochs (KAFKA-9212)."""
 
 UNCHANGED_A_STEP = 64
 """Number of unchanged topics per step."""
@@ -32,7 +32,7 @@ _make_topic: Callable[[tuple[object, ...]], TopicMetadata] = partial(tuple.__new
 
 
 class ClusterAnswer(NamedTuple):
-    """One broker's view of the cluster, not yet merged into the client's."""
+    """The cluster as one broker describes it, not yet merged into the client's metadata."""
 
     error_code: int
     cluster_id: str | None
@@ -43,12 +43,12 @@ class ClusterAnswer(NamedTuple):
 
 
 def topic_metadata(answer: MetadataResponseTopic, version: int) -> TopicMetadata:
-    """Return the metadata of a topic; partitions missing from its answer have no leader.
+    """Return the metadata of a topic. Partitions that its response omits have no leader.
 
-    It creates one tuple per partition and little else, because an answer may have thousands of partitions.
+    A response may contain thousands of partitions, so this creates one tuple per partition and little else.
     """
     name, entries = answer.name, answer.partitions
-    assert name is not None  # topics are requested by name
+    assert name is not None  # topics are always requested by name
     if answer.error_code:
         return TopicMetadata(name, answer.topic_id, error_code=answer.error_code)
     reliable = version >= RELIABLE_EPOCHS_FROM
@@ -78,12 +78,12 @@ def topic_metadata(answer: MetadataResponseTopic, version: int) -> TopicMetadata
 
 
 def missing_partition(name: str, index: int) -> PartitionMetadata:
-    """Return a partition that must exist, because higher numbers do, but is not in the answer."""
+    """Return a placeholder for a partition that the response omits although it contains higher partition numbers."""
     return PartitionMetadata(name, index, error_code=LEADER_NOT_AVAILABLE)
 
 
 def cluster_answer(response: MetadataResponse, topics: Sequence[TopicMetadata]) -> ClusterAnswer:
-    """Return the content of an answer to Metadata, given its topics."""
+    """Return the content of a Metadata response, given its topics."""
     return ClusterAnswer(
         response.error_code,
         response.cluster_id,
@@ -95,16 +95,16 @@ def cluster_answer(response: MetadataResponse, topics: Sequence[TopicMetadata]) 
 
 
 class MetadataReader:
-    """Reads answers. A topic unchanged since the last answer is the same object again."""
+    """Reads Metadata responses. A topic that is unchanged since the last response is returned as the same object."""
 
     def __init__(self) -> None:
         self._version = -1
         """Version of the last answer."""
         self._last: list[tuple[bytes, TopicMetadata]] = []
-        """Bytes and metadata of each topic in the last answer, in its order."""
+        """The bytes and the metadata of each topic in the last response, in its order."""
 
     def read(self, frame: Buffer, version: int) -> Generator[None, None, ClusterAnswer]:
-        """Read a response's frame in steps of a millisecond or two. Raises `MalformedMessageError`."""
+        """Read a response frame in steps of one or two milliseconds. Raises `MalformedMessageError`."""
         topics: list[tuple[bytes, TopicMetadata]] = []
         last = self._last if version == self._version else []
         places = {topic.name: place for place, (_, topic) in enumerate(last)}
@@ -125,7 +125,7 @@ class MetadataReader:
         def elements(
             buffer: bytes, position: int, count: int, end: int, view: memoryview
         ) -> Generator[None, None, tuple[list[MetadataResponseTopic], int]]:
-            """Read topics, expecting them in the same order as before, because brokers keep an order."""
+            """Read topics. They are expected in the order of the last response, because brokers keep their order."""
             place = 0
             for number in range(count):
                 if place < len(last) and buffer.startswith(last[place][0], position):

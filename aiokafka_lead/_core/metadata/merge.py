@@ -1,4 +1,4 @@
-"""Merges answers about a topic into the client's view of it, and decides between two views of a partition."""
+"""Merges a response about a topic into the client's metadata, and decides which state of a partition is newer."""
 
 from __future__ import annotations
 
@@ -12,29 +12,31 @@ from .answer import LEADER_NOT_AVAILABLE, missing_partition
 from .rebootstrap import MetadataCounters
 from .types import NO_EPOCH, NO_LEADER, NO_TOPIC_ID, Broker, PartitionMetadata, TopicMetadata
 
-# --- two views of a partition -----------------------------------------------------------------------------------------
+# --- partitions -------------------------------------------------------------------------------------------------------
 #
-# Decides between two views of a partition.
+# Decides which of two states of a partition is newer.
 #
-# A partition's leaders are numbered by the leader epoch, within one topic id. Brokers learn of a move at different
-# times, so that some answers are older than the client's view; the epoch shows that. In addition to the epochs, these
-# are remembered:
+# Within one topic id, the leader epoch numbers a partition's successive leaders. Brokers learn of a new leader at
+# different times, so some responses are older than the client's metadata, and their lower epoch shows it. Two more
+# facts are kept:
 #
-# - a *pin*: a leader that only a hint has named so far. Its address stays known, and an answer at the same epoch
-#   without any leader does not undo it, until Metadata has reached that epoch. A useless address is dropped earlier.
-# - a *suspect*: a partition whose answers have been older for some time. Brokers may have lost the newer epoch
-#   permanently (an unclean recovery), so after enough answers and enough time the old epoch is accepted.
+# - A *pin* is a leader that only a hint has named so far. Until Metadata has reached the hinted epoch, the leader's
+#   address stays known, and a response at that epoch without a leader does not undo the hint. An address that does not
+#   work is dropped earlier.
+# - A *suspect* is a partition for which the responses have been older for some time. Brokers may have lost the newer
+#   epoch permanently in an unclean recovery. After enough responses and enough time, the older epoch is accepted (a
+#   *rewind*).
 
 
 REWIND_ANSWERS = 10
-"""Number of consecutive answers with an epoch older than the known epoch after which the older epoch is accepted."""
+"""Number of consecutive responses with an older epoch after which that epoch is accepted."""
 
 REWIND_AFTER_S = 5.0
-"""Minimum age in seconds of the first of these answers: a single lagging broker may answer many times in a moment."""
+"""Minimum number of seconds since the first of these responses. A single lagging broker may send many in a moment."""
 
 
 class _Suspect:
-    """Consecutive answers about one partition that were older than the client's view of it."""
+    """Consecutive responses about one partition that were older than the client's metadata."""
 
     __slots__ = ("answers", "epoch", "since")
 
@@ -51,12 +53,12 @@ class _Memory:
 
     def __init__(self) -> None:
         self.pins: dict[int, tuple[int, Broker | None]] = {}
-        """The hinted epoch and its leader's address; None if that was useless."""
+        """The hinted epoch, and the leader's address. The address is None if it did not work."""
         self.suspects: dict[int, _Suspect] = {}
 
 
 class LeaderEpochs:
-    """Judges answers about partitions; owns the pins and suspects of all topics."""
+    """Decides which state of a partition is newer. Owns the pins and suspects of all topics."""
 
     def __init__(self, counters: MetadataCounters) -> None:
         self._counters = counters
@@ -64,26 +66,32 @@ class LeaderEpochs:
         """Only topics that have a pin or a suspect."""
 
     def watched(self, topic: str) -> Collection[int]:
-        """Return the topic's partitions with a pin or a suspect, which even an answer without news can change."""
+        """Return the topic's partitions with a pin or a suspect.
+
+        Even a response without news can change their state.
+        """
         memory = self._topics.get(topic)
         return () if memory is None else memory.pins.keys() | memory.suspects.keys()
 
     def pinned_brokers(self) -> Iterator[Broker]:
-        """Yield the leaders of hints that Metadata has not confirmed; of two addresses of a node, the later is last."""
+        """Yield the leaders of hints that Metadata has not confirmed.
+
+        If a node has two addresses, the newer address comes last.
+        """
         for memory in self._topics.values():
             for _, broker in memory.pins.values():
                 if broker is not None:
                     yield broker
 
     def pin(self, topic: str, partition: int, epoch: int, leader: Broker) -> None:
-        """Remember an accepted hint; this clears earlier suspicions."""
+        """Remember an accepted hint. The partition is no longer suspect."""
         memory = self._topics.setdefault(topic, _Memory())
         memory.suspects.pop(partition, None)
         memory.pins.pop(partition, None)
         memory.pins[partition] = (epoch, leader)
 
     def unpin_address(self, node_id: int) -> None:
-        """Forget the hinted addresses of a node; the hinted epochs stay."""
+        """Forget the hinted addresses of a node. The hinted epochs stay."""
         for memory in self._topics.values():
             for partition, (epoch, broker) in memory.pins.items():
                 if broker is not None and broker.node_id == node_id:
@@ -94,20 +102,20 @@ class LeaderEpochs:
         self._topics.pop(topic, None)
 
     def forget_all(self) -> None:
-        """Drop all pins and suspects, which mean nothing in another cluster."""
+        """Drop all pins and suspects, because they mean nothing in another cluster."""
         self._topics.clear()
 
     def unpin_all(self) -> None:
-        """Drop the pins, with their addresses, for a bootstrap; the hinted epochs stay in the view."""
+        """Drop the pins and their addresses before a rebootstrap. The hinted epochs stay in the metadata."""
         for topic, memory in list(self._topics.items()):
             memory.pins.clear()
             self._drop_if_empty(topic, memory)
 
     def choose(self, known: PartitionMetadata, answer: PartitionMetadata, now: float) -> PartitionMetadata:
-        """Return ``answer`` if it is at least as new as ``known``, else ``known`` itself."""
+        """Return ``answer`` if it is at least as new as ``known``, else ``known``."""
         if answer.leader_epoch == NO_EPOCH and known.leader_epoch != NO_EPOCH:
-            # No information about the epoch. The same leader neither confirms nor denies; no leader is the answer of a
-            # broker that has not caught up; another leader contradicts.
+            # The response has no epoch. If it names the same leader, it tells nothing new. If it names no leader, the
+            # broker has not caught up. Only another leader contradicts the known one.
             if answer.leader_id in (known.leader_id, NO_LEADER):
                 return known
             return self._older(known, answer, now)
@@ -124,7 +132,7 @@ class LeaderEpochs:
         if pin is not None:
             if pin[0] == answer.leader_epoch and answer.leader_id != known.leader_id:
                 if answer.leader_id == NO_LEADER:
-                    # That broker has the epoch but not (yet) the leader, which the hint has named.
+                    # That broker knows the epoch but not yet the leader, which the hint has named.
                     return known
                 self._counters.disagreements += 1
             del memory.pins[answer.partition]
@@ -137,7 +145,8 @@ class LeaderEpochs:
         memory = self._topics.setdefault(answer.topic, _Memory())
         suspect = memory.suspects.get(answer.partition)
         if suspect is None or answer.leader_epoch < suspect.epoch:
-            # Epochs of a recovered partition increase as well: a further decrease is just another lagging broker.
+            # The epochs of a recovered partition increase as well, so a further decrease comes from yet another lagging
+            # broker.
             suspect = memory.suspects[answer.partition] = _Suspect(answer.leader_epoch, now)
         suspect.epoch = answer.leader_epoch
         suspect.answers += 1
@@ -157,43 +166,43 @@ class LeaderEpochs:
 UNKNOWN_TOPIC_OR_PARTITION = UnknownTopicOrPartitionError.code
 
 MISSING_ANSWERS = 3
-"""Number of consecutive answers without a known topic before it counts as deleted."""
+"""Number of consecutive responses without a known topic after which the topic counts as deleted."""
 
 RETIRED_FOR_S = 60.0
-"""Time for which lagging brokers may answer about a topic's former incarnation after its successor was seen."""
+"""Seconds for which lagging brokers may still describe a deleted topic after its successor was seen."""
 
 
 MergedTopic: TypeAlias = tuple[TopicMetadata, bool]
-"""A merged topic, and True if asking again is pointless."""
+"""A merged topic, and True if another request would bring nothing more."""
 
 _leader_id = attrgetter("leader_id")
 _leader_epoch = attrgetter("leader_epoch")
 
 
 class TopicMerger:
-    """Merges answers about topics; recognises deleted and recreated topics."""
+    """Merges responses about topics. Recognises topics that were deleted or recreated."""
 
     def __init__(self, epochs: LeaderEpochs) -> None:
         self._epochs = epochs
         self._missing: dict[str, int] = {}
-        """Each known topic's number of consecutive answers without it."""
+        """Number of consecutive responses without each known topic."""
         self._retired: dict[str, tuple[UUID, float]] = {}
-        """Each topic's former id, and the time until which answers about that id are considered late."""
+        """Each topic's former id, and the time until which responses about that id count as late."""
 
     def forget(self, name: str) -> None:
-        """Drop everything remembered about an unused topic."""
+        """Drop everything remembered about a topic that is no longer used."""
         self._missing.pop(name, None)
         self._retired.pop(name, None)
         self._epochs.forget(name)
 
     def forget_all(self) -> None:
-        """Drop everything remembered, which means nothing in another cluster."""
+        """Drop everything remembered, because it means nothing in another cluster."""
         self._missing.clear()
         self._retired.clear()
         self._epochs.forget_all()
 
     def missing(self, known: TopicMetadata) -> MergedTopic:
-        """Merge an answer without a known topic; it counts as deleted after `MISSING_ANSWERS` of them."""
+        """Merge a response without a known topic. The topic counts as deleted after `MISSING_ANSWERS` of them."""
         if not known.partitions:
             return _with_error(known, UNKNOWN_TOPIC_OR_PARTITION, complete=True)
         answers = self._missing[known.name] = self._missing.get(known.name, 0) + 1
@@ -203,7 +212,7 @@ class TopicMerger:
         return TopicMetadata(known.name, error_code=UNKNOWN_TOPIC_OR_PARTITION), True
 
     def is_plain(self, known: TopicMetadata | None, answered: TopicMetadata) -> bool:
-        """Return True if merging the answer changes no state of this object, so that it may be repeated."""
+        """Return True if merging this response changes no state of this object, so the merge may be repeated."""
         name = answered.name
         if answered.error_code or name in self._missing or self._epochs.watched(name):
             return False
@@ -218,9 +227,9 @@ class TopicMerger:
     def merge(
         self, known: TopicMetadata | None, answered: TopicMetadata, *, nodes: frozenset[int], now: float
     ) -> MergedTopic:
-        """Merge an answer about a topic, and return the result.
+        """Merge a response about a topic. Return the topic and True if it is complete.
 
-        ``nodes`` are the brokers with known addresses; with a leader elsewhere the topic is not complete.
+        ``nodes`` are the brokers with known addresses. A topic with a leader that is not among them is not complete.
         """
         name = answered.name
         if (
@@ -228,7 +237,7 @@ class TopicMerger:
             and not answered.error_code
             and not self._epochs.watched(name)
         ):
-            # By far the most frequent case with thousands of topics: all new, or unchanged.
+            # By far the most frequent case with thousands of topics: the topic is new, or unchanged.
             return answered, _all_led(answered.partitions, nodes)
         known = known or TopicMetadata(name)
         if answered.error_code == UNKNOWN_TOPIC_OR_PARTITION:
@@ -238,7 +247,7 @@ class TopicMerger:
         self._missing.pop(name, None)
         topic_id = answered.topic_id
         before = known.partitions
-        # Identity first: ids compare slowly, and there are thousands.
+        # Compare by identity first, because comparing UUIDs is slow and there may be thousands.
         if topic_id is NO_TOPIC_ID:
             topic_id = known.topic_id
         elif topic_id is not known.topic_id and topic_id != known.topic_id:
@@ -246,7 +255,7 @@ class TopicMerger:
             if topic_id == retired_id and now < until:
                 return known, False
             if known.topic_id is not NO_TOPIC_ID:
-                # Another topic under the same name: its epochs start over.
+                # A new topic of the same name. Its epochs start again.
                 self._retired[name] = (known.topic_id, now + RETIRED_FOR_S)
                 self._epochs.forget(name)
                 before = ()
@@ -272,8 +281,8 @@ class TopicMerger:
     ) -> tuple[tuple[PartitionMetadata, ...], bool]:
         """Return the merged partitions, and True if all have a leader with a known address.
 
-        They are ``before`` itself if unchanged, and ``answered`` itself if all is new. An answer with fewer partitions
-        than before is old, because their number never decreases.
+        Returns ``before`` if nothing has changed, and ``answered`` if everything is new. A response with fewer
+        partitions than before is old, because the number of partitions never decreases.
         """
         watched = self._epochs.watched(name)
         if not watched and (not before or answered == before):
@@ -311,7 +320,7 @@ class TopicMerger:
 
 
 def _all_led(partitions: tuple[PartitionMetadata, ...], nodes: frozenset[int]) -> bool:
-    """Return True if each has a leader with a known address."""
+    """Return True if each partition has a leader with a known address."""
     return nodes.issuperset(map(_leader_id, partitions))
 
 

@@ -1,7 +1,8 @@
-"""Decides when addresses can be connected to, and with which timeouts (KIP-144, KIP-580, KIP-601).
+"""Decides when the client may connect to an address, and with which timeout (KIP-144, KIP-580, KIP-601).
 
-State is kept per host and port and not per node: a bootstrap server and a broker at the same address fail together, a
-broker with a new address starts fresh, and the backoff survives a rebootstrap.
+State is kept for each host and port, not for each node id. A bootstrap server and a broker at the same address
+therefore fail together, a broker that moves to a new address starts without a backoff, and a backoff survives a
+rebootstrap.
 """
 
 from __future__ import annotations
@@ -26,34 +27,36 @@ from ..chance import random
 from ..trust import Trust, patience_of
 
 Endpoint = tuple[str, int]
-"""Host and port as the cluster advertises them, not resolved."""
+"""Host and port as the cluster advertises them, before DNS resolution."""
 
 REMEMBERED_ADDRESSES = 4096
-"""Beyond this number, the addresses with the oldest failures are forgotten; a cluster has far fewer brokers."""
+"""Number of addresses to remember. Beyond it, the addresses with the oldest failures are forgotten."""
 
 LOOKED_FURTHER = 1 / 8
-"""Fraction of the time of a loss for which the connection to an unhelpful bootstrap server is kept: it limits new
-connections to 60 in an hour."""
+"""A connection to an unhelpful bootstrap server is kept for this fraction of the time since a helpful response.
+
+It limits new connections to 60 in an hour.
+"""
 
 _LISTENER_REFUSES = (IllegalSaslStateError, SslAuthenticationError, UnsupportedSaslMechanismError)
-"""Refusals that a single broker's configuration may cause."""
+"""Refusals that may be caused by the configuration of a single broker."""
 
 
 class NodeState(Enum):
     """Availability of a node for requests. Only BACKOFF counts as unavailable (KIP-899)."""
 
     READY = "ready"
-    """A connection is open; it may be busy."""
+    """A connection is open. It may be busy."""
     CONNECTING = "connecting"
     """A connection is being opened."""
     CONNECTABLE = "connectable"
-    """There is no connection; it may be opened now."""
+    """There is no connection, and one may be opened now."""
     BACKOFF = "backoff"
-    """The backoff after a failed try or a lost connection has not ended, or the node is unknown."""
+    """The node is unknown, or the backoff after a failed attempt or a lost connection has not ended."""
 
 
 class _Failures:
-    """Failures at one address since the last connection that became ready."""
+    """The failures at one address since a connection there last became ready."""
 
     __slots__ = ("count", "error", "failed_at", "refused_since", "retry_at", "setup_count")
 
@@ -62,16 +65,16 @@ class _Failures:
         self.failed_at = failed_at
         self.count = 0
         self.setup_count = 0
-        """Number of failures before the connection was ready; each doubles the timeout of the next try."""
+        """Number of failures before a connection was ready. Each doubles the timeout of the next attempt."""
         self.retry_at = 0.0
         self.refused_since: float | None = None
-        """Time since which a login that worked before has been refused, without a different failure since."""
+        """Time since which a login that used to work has been refused, without any other failure since then."""
 
 
 class Reachability:
-    """Remembers failures per address, and the time of the next try.
+    """Remembers the failures of each address and the time of the next attempt.
 
-    Times are monotonic seconds; options are the client's, in milliseconds.
+    Times are in monotonic seconds. Options are in milliseconds, like the client's options.
     """
 
     def __init__(
@@ -85,7 +88,10 @@ class Reachability:
         refused_login_ms: float = 0,
         rng: Callable[[], float] = random,
     ) -> None:
-        """Begin without failures. A refusal of a login that worked before is final after ``refused_login_ms``."""
+        """Start without failures.
+
+        If a login that used to work is refused, the refusal becomes final after ``refused_login_ms``.
+        """
         self._backoff = Backoff(reconnect_backoff_ms, reconnect_backoff_max_ms, rng)
         self._setup_timeout = Backoff(setup_timeout_ms, setup_timeout_max_ms, rng)
         self._setup_timeout_min_s = setup_timeout_ms / 1000
@@ -94,22 +100,22 @@ class Reachability:
         self._patience_s = patience_of(retry_backoff_max_ms)
         self._refused_login_s = refused_login_ms / 1000
         self._logged_in = False
-        """True if some broker has accepted the login, which all brokers share."""
+        """True if any broker has accepted the login. All brokers share the credentials."""
         self._evasions: dict[Endpoint, Trust] = {}
         self._ready_at: dict[Endpoint, float] = {}
         self._astray: set[Endpoint] = set()
         self._asked_older: set[Endpoint] = set()
-        """Addresses whose connections begin with an older version of ApiVersions."""
+        """Addresses at which connections start with an older version of ApiVersions."""
 
     def failed(self, endpoint: Endpoint, now: float, error: KafkaError) -> None:
-        """Record a failure before a connection was ready; mark a refused login that may pass as retriable.
+        """Record that an attempt failed before the connection was ready.
 
-        See `final_error`.
+        If the error is a refused login that used to work, mark it as retriable; see `final_error`.
         """
         self._note(endpoint, now, error, in_setup=True)
 
     def lost(self, endpoint: Endpoint, now: float, error: KafkaError) -> None:
-        """Record the end of a ready connection, unless this client closed it."""
+        """Record that a ready connection was lost. Not for connections that this client closed."""
         self._note(endpoint, now, error, in_setup=False)
 
     def succeeded(self, endpoint: Endpoint, now: float) -> None:
@@ -126,7 +132,7 @@ class Reachability:
         return self._ready_at.get(endpoint, -math.inf) >= at
 
     def search(self, endpoint: Endpoint) -> Search[KafkaError, Any]:
-        """Begin a try to connect, which tries the addresses of the name in turn and remembers failed addresses."""
+        """Start an attempt to connect. It tries the host's IP addresses in turn and remembers those that failed."""
         addresses = self._addresses.pop(endpoint, None) or Addresses()
         self._addresses[endpoint] = addresses
         if len(self._addresses) > REMEMBERED_ADDRESSES:
@@ -134,37 +140,38 @@ class Reachability:
         return Search(addresses)
 
     def leave(self, endpoint: Endpoint, error: KafkaError) -> bool:
-        """Try the other addresses of the name first, because the last used address leads to a useless broker.
+        """Prefer the host's other IP addresses, because the last one leads to a broker that does not help.
 
-        Returns True if another address may be better.
+        Returns True if another IP address may be better.
         """
         addresses = self._addresses.get(endpoint)
         return addresses is not None and addresses.leave(error)
 
     def may_lead_elsewhere(self, endpoint: Endpoint, now: float, loss_s: float = 0.0) -> bool:
-        """Return True if a new connection may lead to another broker than the present connection.
+        """Return True if a new connection to this address may reach a different broker.
 
-        The same address can lead to several brokers. A connection is kept for at least half of the time that patience
-        lasts. ``loss_s`` is the time for which no broker's answer has helped; as it grows, new connections become
-        rarer, because a partition may be without leader for hours, and many clients may need it.
+        The same address can lead to several brokers, for example through a load balancer. A connection is kept for at
+        least half of the patience (see `patience_of`). ``loss_s`` is the time for which no broker's response has
+        helped. The longer it is, the rarer new connections are, because a partition may have no leader for hours, and
+        many clients may need it.
         """
         return not self.ready_since(endpoint, now - max(self._patience_s / 2, loss_s * LOOKED_FURTHER))
 
     def all_left(self, endpoint: Endpoint) -> bool:
-        """Return True if every address of the name leads to a useless broker, and none is merely unreachable."""
+        """Return True if all IP addresses of the host lead to brokers that do not help, and all are reachable."""
         addresses = self._addresses.get(endpoint)
         return addresses is None or addresses.all_left
 
     def patience_s(self, endpoint: Endpoint) -> float:
-        """Return the seconds that the broker at the latest address has to answer before another address is tried.
+        """Return the seconds to wait for a response at the current IP address before trying another.
 
-        Infinity without an address.
+        Infinity if the host has no known IP address.
         """
         addresses = self._addresses.get(endpoint)
         return math.inf if addresses is None else addresses.patience_s
 
     def evaded(self, endpoint: Endpoint, asked_at: float, now: float) -> None:
-        """Count a broker's failure to answer a request that any broker can answer: for metadata, or a coordinator."""
+        """Record that a broker failed to answer a request that any broker can answer."""
         evasions = self._evasions.pop(endpoint, None) or Trust()
         evasions.refused(asked_at, now, self._patience_s)
         self._evasions[endpoint] = evasions
@@ -172,7 +179,7 @@ class Reachability:
             del self._evasions[next(iter(self._evasions))]
 
     def informed(self, endpoint: Endpoint) -> None:
-        """Record that the broker answered, which restores trust."""
+        """Record that the broker answered. Its earlier failures no longer count."""
         self._evasions.pop(endpoint, None)
         addresses = self._addresses.get(endpoint)
         if addresses is not None:
@@ -184,19 +191,23 @@ class Reachability:
         return evasions is not None and evasions.in_doubt(now, self._patience_s)
 
     def led_astray(self, endpoint: Endpoint) -> None:
-        """Record that the address has led to another cluster."""
+        """Record that a connection to this address reached another cluster."""
         if len(self._astray) < REMEMBERED_ADDRESSES:
             self._astray.add(endpoint)
 
     def has_led_astray(self, endpoint: Endpoint) -> bool:
-        """Return True if the address has ever led to another cluster, to which old connections may still lead."""
+        """Return True if this address has ever led to another cluster.
+
+        Old connections to that cluster may still be open.
+        """
         return endpoint in self._astray
 
     def hung_up(self, endpoint: Endpoint, *, older: bool) -> bool:
-        """Record that the broker closed a connection instead of answering ApiVersions.
+        """Record that the broker closed the connection instead of answering ApiVersions.
 
-        Returns True if it should be asked in an ``older`` version at once, because it may not know the newest. If it
-        was asked in the older version, the reason is another, and the next connection begins with the newest again.
+        Returns True if the caller should connect again at once with an older version, because the broker may not know
+        the newest. If the ``older`` version was refused in the same way, the version is not the cause, and the next
+        connection starts with the newest version again.
         """
         if older:
             self._asked_older.discard(endpoint)
@@ -207,11 +218,11 @@ class Reachability:
         return True
 
     def has_newer_version(self, endpoint: Endpoint) -> None:
-        """Record that the broker knows newer versions of ApiVersions, so that it hung up for another reason."""
+        """Record that the broker knows the newest version of ApiVersions, so hanging up had another reason."""
         self._asked_older.discard(endpoint)
 
     def asks_older_version(self, endpoint: Endpoint) -> bool:
-        """Return True if a connection should begin with an older version of ApiVersions; see `hung_up`."""
+        """Return True if a connection should start with an older version of ApiVersions; see `hung_up`."""
         return endpoint in self._asked_older
 
     def retry_at(self, endpoint: Endpoint) -> float:
@@ -220,16 +231,20 @@ class Reachability:
         return 0.0 if failures is None else failures.retry_at
 
     def last_error(self, endpoint: Endpoint) -> KafkaError | None:
-        """Return the error of the last try or connection; None while a connection is ready, or before any failure."""
+        """Return the error of the last attempt or connection.
+
+        None if a connection is ready, or if nothing has failed yet.
+        """
         failures = self._failures.get(endpoint)
         return None if failures is None else failures.error
 
     def final_error(self, endpoint: Endpoint) -> KafkaError | None:
-        """Return the last error if waiting cannot help.
+        """Return the last error if waiting cannot help, else None.
 
-        The refusal of a login that some broker has accepted, or of TLS by a broker that was connected before, is never
-        final here: a broker that has just started may not have loaded its users yet. Operations with a deadline may
-        retry until then; for all others, ``error.retriable`` becomes False after ``refused_login_ms``.
+        Two kinds of refusal are never final here: a login that some broker has accepted before, and TLS with a broker
+        to which the client was connected before. A broker that has just started may not have loaded its users yet.
+        Operations with a deadline may retry until then. For all others, ``error.retriable`` becomes False after
+        ``refused_login_ms``.
         """
         failures = self._failures.get(endpoint)
         if failures is None or failures.error.retriable or failures.refused_since is not None:
@@ -237,19 +252,19 @@ class Reachability:
         return failures.error
 
     def failed_since(self, endpoint: Endpoint, at: float) -> bool:
-        """Return True if the last try failed, or the connection was lost, at this time or later."""
+        """Return True if an attempt failed, or the connection was lost, at this time or later."""
         failures = self._failures.get(endpoint)
         return failures is not None and failures.failed_at >= at
 
     def setup_timeout_s(self, endpoint: Endpoint) -> float:
-        """Return the seconds in which the next connection must be ready; at least the option's value (KIP-601)."""
+        """Return the seconds allowed for the next connection setup. Never less than the option's value (KIP-601)."""
         failures = self._failures.get(endpoint)
         if failures is None or not failures.setup_count:
             return self._setup_timeout_min_s
         return max(self._setup_timeout_min_s, self._setup_timeout.delay_s(failures.setup_count + 1))
 
     def _has_worked(self, endpoint: Endpoint, refusal: KafkaError) -> bool:
-        """Return True if the refused login was accepted before."""
+        """Return True if this login or TLS handshake has succeeded before."""
         if isinstance(refusal, SaslAuthenticationFailedError):
             return self._logged_in
         addresses = self._addresses.get(endpoint)
@@ -266,13 +281,13 @@ class Reachability:
             known.refused_since = now
         if known.refused_since is not None and now - known.refused_since < self._refused_login_s:
             error.retriable = True
-        # The connections of several lanes are lost together, which is a single failure.
+        # Several connections to the same broker are lost together. Count that as a single failure.
         if now >= known.retry_at:
             known.count += 1
             known.setup_count += in_setup
             delay_s = self._backoff.delay_s(known.count)
             if isinstance(error, MisroutedConnectionError):
-                delay_s /= 2  # records wait for the right broker, and the wrong one refuses at little cost
+                delay_s /= 2  # a wrong broker refuses cheaply, and records wait for the right one
             known.retry_at = now + delay_s
         self._failures[endpoint] = known
         if len(self._failures) > REMEMBERED_ADDRESSES:

@@ -1,4 +1,4 @@
-"""Decides when to give up the known brokers and return to the bootstrap servers (KIP-899, KIP-1102); counters."""
+"""Decides when to drop the known brokers and return to the bootstrap servers (KIP-899, KIP-1102); metadata counters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class HintOutcome(Enum):
-    """Outcomes of a leader hint; the values name the counters."""
+    """Outcomes of a leader hint. The values are the names of the counters."""
 
     ACCEPTED = "hints_accepted"
     STALE = "hints_rejected_stale"
@@ -28,20 +28,20 @@ class HintOutcome(Enum):
 
 
 class RebootstrapCause(Enum):
-    """Reasons for returning to the bootstrap servers; the values name the counters."""
+    """Reasons for returning to the bootstrap servers. The values are the names of the counters."""
 
     UNAVAILABLE = "rebootstraps_unavailable"
-    """No known broker was connected or could be connected to (KIP-899)."""
+    """No known broker was connected, and none could be connected to (KIP-899)."""
     TIMED_OUT = "rebootstraps_timed_out"
-    """No metadata for ``metadata_recovery_rebootstrap_trigger_ms`` (KIP-1102)."""
+    """No metadata arrived for ``metadata_recovery_rebootstrap_trigger_ms`` (KIP-1102)."""
     REQUIRED = "rebootstraps_required"
-    """A broker required it: error 129, REBOOTSTRAP_REQUIRED (KIP-1102)."""
+    """A broker answered with error 129, REBOOTSTRAP_REQUIRED (KIP-1102)."""
     OTHER_CLUSTER = "rebootstraps_other_cluster"
-    """A known broker's address answered for another cluster."""
+    """A broker of another cluster answered at a known broker's address."""
 
 
 class MetadataCounters:
-    """Running counts; `MetadataMetrics` describes them under the same names."""
+    """Running counts. `MetadataMetrics` describes them under the same names."""
 
     def __init__(self) -> None:
         self.hints_received = 0
@@ -77,15 +77,15 @@ RecoveryStrategy = Literal["rebootstrap", "none"]
 
 
 def leads_to_bootstrap(error: KafkaError, node_id: int) -> bool:
-    """Return True if this error of a node's answer makes a bootstrap due."""
+    """Return True if this error in a node's response requires a return to the bootstrap servers."""
     return isinstance(error, RebootstrapRequiredError) or (isinstance(error, ClusterIdMismatchError) and node_id >= 0)
 
 
 class RebootstrapPolicy:
-    """Decides when to bootstrap again. The strategy "none" never does.
+    """Decides when to return to the bootstrap servers. With the strategy "none" it never does.
 
-    Consecutive bootstraps without an answer from a broker that they led to are spaced by the backoff, so that servers
-    that name unreachable brokers are not asked in a tight loop.
+    If bootstrap servers name only unreachable brokers, the attempts are spaced by the backoff instead of following each
+    other in a tight loop.
     """
 
     def __init__(self, strategy: RecoveryStrategy, trigger_ms: float, backoff: Backoff) -> None:
@@ -93,40 +93,40 @@ class RebootstrapPolicy:
         self._trigger_s = trigger_ms / 1000
         self._backoff = backoff
         self._trying_since: float | None = None
-        """Time of the first attempt to get metadata since the last success; None without an attempt."""
+        """Time of the first attempt to get metadata since the last success, or None."""
         self._cycles = 0
-        """Number of bootstraps since a broker other than a bootstrap server last answered."""
+        """Number of bootstraps since the last response from a broker other than a bootstrap server."""
         self._not_before = -math.inf
         self._misled: set[Endpoint] = set()
-        """Addresses that have led to another broker since they last led to the right broker."""
+        """Addresses that have led to the wrong broker since they last led to the right one."""
         self.is_misled = False
-        """True if an address was found to mislead since the last bootstrap, so that another bootstrap is due."""
+        """True if such an address was found since the last bootstrap, so another bootstrap is due."""
         self._strangers_since: float | None = None
-        """Time since which bootstrap servers have led to another cluster, and none to this cluster."""
+        """Time since which bootstrap servers have led only to another cluster, or None."""
 
     def attempted(self, now: float) -> None:
-        """Record an attempt to get metadata, even if there was no broker to ask."""
+        """Record an attempt to get metadata, even if no broker could be asked."""
         if self._trying_since is None:
             self._trying_since = now
 
     def answered(self, *, by_bootstrap_server: bool) -> None:
-        """Record an answer with metadata."""
+        """Record a Metadata response."""
         self._trying_since = self._strangers_since = None
         if not by_bootstrap_server:
             self._cycles = 0
             self._not_before = -math.inf
 
     def times_out_at(self) -> float:
-        """Return the time at which attempts to get metadata exceed the trigger's time; infinity without an attempt."""
+        """Return the time at which the trigger of KIP-1102 expires. Infinity if there was no attempt."""
         if not self.enabled or self._trying_since is None:
             return math.inf
         return max(self._trying_since + self._trigger_s, self._not_before)
 
     def judge(self, now: float, *, reachable: bool, bootstrapping: bool) -> RebootstrapCause | None:
-        """Return the reason to bootstrap again now, or None.
+        """Return the reason to return to the bootstrap servers now, or None.
 
-        ``reachable`` is True if some known broker is ready, connecting or connectable now. ``bootstrapping`` is True if
-        only the bootstrap servers are known, so that returning to them would change nothing.
+        ``reachable`` is True if some known broker is ready, connecting or connectable. ``bootstrapping`` is True if
+        only the bootstrap servers are known, so returning to them would change nothing.
         """
         if not self.enabled:
             return None
@@ -144,11 +144,11 @@ class RebootstrapPolicy:
         self.is_misled = False
 
     def misled(self, endpoint: Endpoint) -> bool:
-        """Record that an address leads to another broker; return True if that makes a bootstrap due.
+        """Record that an address leads to the wrong broker. Return True if that requires a bootstrap.
 
-        It is due once, until the address leads to the right broker again. The bootstrap servers may have a newer
-        address than the known brokers (KIP-1242). If they do not, the address itself is wrong: more bootstraps would
-        not correct it, and the connections to other brokers are right.
+        It requires a single bootstrap, until the address leads to the right broker again. The bootstrap servers may
+        know a newer address (KIP-1242). If they do not, the address that the cluster advertises is wrong. Further
+        bootstraps would not correct it, and would close the working connections to other brokers.
         """
         if endpoint in self._misled:
             return False
@@ -157,17 +157,17 @@ class RebootstrapPolicy:
         return True
 
     def led_right(self, endpoint: Endpoint) -> None:
-        """Record that an address leads to its broker."""
+        """Record that an address leads to the right broker."""
         self._misled.discard(endpoint)
 
     def stranger(
         self, errors: Iterable[KafkaError], now: float, patience_s: float, *, everywhere: bool
     ) -> ClusterIdMismatchError | None:
-        """Return an error if all bootstrap servers, at all their addresses, belong to another cluster (rule 30).
+        """Return an error if all bootstrap servers, at all their IP addresses, belong to another cluster (rule 30).
 
-        ``errors`` come from bootstrap servers. A single address in another cluster does not prove that the client's
-        cluster is gone: other addresses may lead to it. Unreachable addresses are waited for while patience lasts.
-        ``everywhere`` is True if no address is unreachable.
+        ``errors`` are the bootstrap servers' errors. ``everywhere`` is True if every IP address could be reached;
+        otherwise, the client waits ``patience_s`` seconds for the others. A single address in another cluster does not
+        prove that the client's cluster is gone, because other addresses may lead to it.
         """
         strangers = [error for error in errors if isinstance(error, ClusterIdMismatchError)]
         if not strangers:

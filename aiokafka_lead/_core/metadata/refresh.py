@@ -1,19 +1,25 @@
 """Decides when to request metadata.
 
-There are three causes of a refresh: the view is ``metadata_max_age_ms`` old; an event showed that leaders moved, or
-may have; or the last answer was incomplete (a partition without leader, an answer older than the view). There is one
-refresh at a time: all requests during a refresh together cause exactly one more (rule 21 of `_core.leadership`).
+A refresh has one of three causes:
 
-The delay of the next refresh depends on its `Reason`. Each answer without news doubles the delay of the reason that
-requested it, as does each failure. News ends the delay of the reasons that requested it, because leaders move in
-bursts. A new reason does not wait: a lost broker causes a refresh immediately, regardless of earlier refreshes
-(rule 32). If only an election in the cluster can help, the delay grows only to ``retry_backoff_ms`` for
-`ELECTIONS_TAKE_S`: a cluster needs seconds to consider a broker dead, and then each partition waits for the next
-refresh. The same applies to a leader in doubt. Brokers that contradict each other produce news all the time, so
-incomplete news shortens a delay only to some extent.
+- The metadata is older than ``metadata_max_age_ms``.
+- An event showed that leaders have moved, or may have moved.
+- The last response was incomplete: a partition had no leader, or the response was older than the client's metadata.
 
-Brokers lag, and some are permanently wrong. Brokers whose answers did not help are asked last, and while a leader is in
-doubt, each of its refusals causes requests to a few brokers (rule 33).
+Only one refresh runs at a time. All requests for a refresh that arrive while one is running cause exactly one more
+(rule 21 of `_core.leadership`).
+
+The delay before the next refresh is kept for each `Reason`. It doubles when a response brings no news for that reason,
+or when the refresh fails, and it returns to its start when a response brings news, because leaders often move in
+bursts. A new reason does not wait: a lost broker causes a refresh immediately, regardless of earlier refreshes (rule
+32).
+
+If only an election can help, the delay grows to ``retry_backoff_ms`` and no further for the first `ELECTIONS_TAKE_S`. A
+cluster needs seconds to declare a broker dead, and until the next refresh each of its partitions is unavailable.
+Brokers that contradict each other bring news with every response, so incomplete news shortens a delay only in part.
+
+Some brokers lag, and some stay wrong. Brokers whose responses did not help are asked last. While a partition's leader
+keeps refusing requests, each refusal causes metadata requests to a few other brokers (rule 33).
 """
 
 from __future__ import annotations
@@ -26,40 +32,43 @@ from ..backoff import Backoff
 from ..trust import DOUBT_AFTER, patience_of
 
 FIRST_SPACING_MS = 10.0
-"""Minimum interval between two refreshes, and the first delay after an answer without news."""
+"""Minimum interval in milliseconds between two refreshes, and the first delay after a response without news."""
 
 CONTRADICTED = 3
-"""Incomplete news counts as at most this number of answers without news: the next delay is at most 80 ms."""
+"""After incomplete news, the delay continues as after at most this number of responses without news (80 ms)."""
 
 WITNESSES = 5
-"""Number of remembered brokers whose answers did not help, and that are asked after all others. With more, clients of a
-large cluster would connect to all of its brokers while it elects a leader, or lacks replicas."""
+"""Number of brokers to remember whose responses did not help. They are asked after all others.
+
+If more were remembered, the clients of a large cluster would connect to all of its brokers while it elects a leader or
+lacks replicas.
+"""
 
 ELECTIONS_TAKE_S = 30.0
-"""Longest time in seconds of a possible election. A dead broker is noticed after 9 s by default."""
+"""The longest time in seconds that an election may take. By default, a cluster notices a dead broker after 9 s."""
 
 
 class Reason(NamedTuple):
-    """The reason for a metadata request: the kind of event, and the broker concerned (None if no single broker is)."""
+    """The reason for a metadata request: the kind of event, and the broker concerned, or None."""
 
     kind: str
     node_id: int | None = None
 
     @property
     def is_doubt(self) -> bool:
-        """True if other brokers should be asked, and not the broker concerned."""
+        """True if the broker concerned has refused for too long, so that other brokers should be asked instead."""
         return self.kind == _DOUBTED
 
 
 HINTED = Reason("hinted")
-"""A broker named a new leader, which Metadata has yet to confirm (rule 8)."""
+"""A broker named a new leader, and Metadata has not confirmed it yet (rule 8)."""
 LEADERLESS = Reason("leaderless")
-"""A needed partition has no leader, or a leader without known address."""
+"""A partition that the client needs has no leader, or a leader whose address is unknown."""
 STALE = Reason("stale")
-"""Any other sign that the view is old, or that a newer view is needed."""
+"""Any other sign that the client's metadata is outdated."""
 
 _OPEN = Reason("open")
-"""An answer left a partition without leader, or was older than the view. Ended by a complete answer."""
+"""A response lacked a partition's leader, or was older than the client's metadata. Ends with a complete response."""
 
 _LOST = "lost"
 _DOUBTED = "doubted"
@@ -67,22 +76,22 @@ _ENDED_BY_ELECTIONS = frozenset({_LOST, _DOUBTED, LEADERLESS.kind, _OPEN.kind})
 
 
 def refused(node_id: int) -> Reason:
-    """Return the reason for a broker that refused a task assigned to it in the client's view, and named no other."""
+    """Return the reason for a broker that refused a request which it should serve, and named no other leader."""
     return Reason("refused", node_id)
 
 
 def doubted(node_id: int) -> Reason:
-    """Return the reason for a broker that has refused for longer than patience lasts (rule 33); it is asked last."""
+    """Return the reason for a broker that has refused for too long (rule 33). It is asked last."""
     return Reason(_DOUBTED, node_id)
 
 
 def lost(node_id: int) -> Reason:
-    """Return the reason for a broker whose connection was lost or failed, or that did not answer in time."""
+    """Return the reason for a broker whose connection failed or was lost, or that did not answer in time."""
     return Reason(_LOST, node_id)
 
 
 class _Row:
-    """Successive refreshes for one reason."""
+    """The successive refreshes for one reason."""
 
     __slots__ = ("answers", "asked", "began", "in_vain", "not_before", "since", "wanted", "witnesses")
 
@@ -90,21 +99,21 @@ class _Row:
         self.wanted = False
         """True if requested, but not started yet."""
         self.in_vain = 0
-        """Number of answers without news since the latest request."""
+        """Number of responses without news since the latest request."""
         self.asked = False
         """True if the current refresh is for this reason."""
         self.since = math.inf
         """Start of the first refresh for this reason."""
         self.answers = 0
-        """Number of consecutive answers without news."""
+        """Number of consecutive responses without news."""
         self.began = -math.inf
-        """Time of the first of these answers."""
+        """Time of the first of these responses."""
         self.not_before = -math.inf
         self.witnesses: dict[int, None] = {}
-        """Brokers whose answers did not help, latest last."""
+        """Brokers whose responses did not help, latest last."""
 
     def hear(self, asked: Collection[int]) -> bool:
-        """Add the brokers that were asked to ``witnesses``; return True if any is new."""
+        """Add the brokers that were asked to ``witnesses``. Return True if any of them is new."""
         new = not self.witnesses.keys() >= set(asked)
         for node_id in asked:
             self.witnesses.pop(node_id, None)
@@ -128,32 +137,32 @@ class RefreshSchedule:
         self._spacing = Backoff(first_ms, retry_backoff.longest_ms, retry_backoff.rng)
         self._spacing_of_elections = Backoff(first_ms, retry_backoff.first_ms, retry_backoff.rng)
         self._rows: dict[Reason, _Row] = {}
-        """The recent reasons; at most three for each broker, and four others."""
+        """The recent reasons. There are at most three for each broker, and four that concern no broker."""
         self._asked_at: dict[int, float] = {}
-        """Time of each broker's last answer, or failure to answer."""
+        """Time of each broker's last response, or failure to respond."""
         self._under_way: float | None = None
         """Start of the current refresh."""
         self._expires = -math.inf
-        """Time at which the view becomes too old."""
+        """Time at which the metadata becomes too old."""
         self._not_before = -math.inf
         """Earliest time of the next refresh, for any reason."""
         self._failures = 0
-        """Number of consecutive refreshes without an answer."""
+        """Number of consecutive refreshes without a response."""
         self._at_a_loss_since = self._at_a_loss_at = -math.inf
-        """Start and end of the latest period in which no known broker's answer helped."""
+        """Start and end of the latest period in which no known broker's response helped."""
 
     @property
     def failures(self) -> int:
-        """Number of consecutive refreshes without an answer."""
+        """Number of consecutive refreshes without a response."""
         return self._failures
 
     @property
     def doubted(self) -> set[int]:
-        """Brokers in doubt, whose view of the cluster is trusted least."""
+        """Brokers that have refused for too long, and whose metadata is trusted least."""
         return {reason.node_id for reason in self._rows if reason.is_doubt and reason.node_id is not None}
 
     def at_a_loss(self, nodes: Collection[int], now: float) -> bool:
-        """Return True if no known broker's answer helps, or did not lately: bootstrap servers should be asked, too."""
+        """Return True if no known broker's response helps, or helped recently, so bootstrap servers should be asked."""
         in_vain = [(reason, row.witnesses) for reason, row in self._rows.items() if self._is_in_vain(reason, row, now)]
         if self._failures >= DOUBT_AFTER or any(
             len(asked) >= WITNESSES or asked.keys() >= {*nodes} - {reason.node_id} for reason, asked in in_vain
@@ -164,42 +173,42 @@ class RefreshSchedule:
         return self._lasts(now)
 
     def loss_s(self, now: float) -> float:
-        """Return the seconds for which no known broker's answer has helped."""
+        """Return the seconds for which no known broker's response has helped."""
         return now - self._at_a_loss_since if self._lasts(now) else 0.0
 
     def least_trusted(self, nodes: Collection[int], denying: Set[int], *, full: bool) -> Sequence[Set[int]]:
-        """Return the brokers that a refresh should ask last, as sets in order of importance.
+        """Return the brokers to ask last, as sets with the most important set first.
 
-        A broker that is ``denying`` a topic is avoided first in a look-up of topics, for which ``full`` is False. In
-        other refreshes its answers about other topics matter more.
+        ``denying`` are brokers that deny the existence of a topic. A look-up of topics (``full`` is False) avoids them
+        first. In a full refresh, their information about other topics matters more.
         """
         avoid = self.avoid(nodes)
         return (avoid, denying) if full else (denying, avoid)
 
     def avoid(self, nodes: Collection[int]) -> set[int]:
-        """Return the brokers whose answers did not help, or that are in doubt, but never all brokers."""
-        # A bootstrap server is asked before all known brokers, once for each loss and each further connection, because
-        # the known brokers do not help.
+        """Return the brokers to ask last, because their responses did not help. Never returns all of ``nodes``."""
+        # The known brokers do not help, so ask each bootstrap server before them, once for every such period and once
+        # for every new connection to it.
         fresh = {node_id for node_id in nodes if node_id < 0 and self._asked(node_id) < self._at_a_loss_since}
         if fresh:
             return {*nodes} - fresh
         heard: dict[int, float] = {}
         for reason, row in self._rows.items():
             if reason.is_doubt and reason.node_id is not None:
-                # It is asked again when the other brokers have been asked.
+                # This broker is asked again after all other brokers have been asked.
                 heard[reason.node_id] = max(row.since, self._asked(reason.node_id))
         for reason, row in self._rows.items():
             if row.asked or reason == _OPEN:
                 for node_id in row.witnesses:
                     heard.setdefault(node_id, self._asked_at[node_id])
         while heard and heard.keys() >= set(nodes):
-            # All have been asked: start over with the broker asked longest ago.
+            # All have been asked: start over with the broker whose turn was longest ago.
             oldest = min(heard.values())
             heard = {node_id: at for node_id, at in heard.items() if at > oldest}
         return set(heard)
 
     def request(self, reason: Reason) -> None:
-        """Request a refresh as soon as the spacing allows."""
+        """Request a refresh as soon as the delay for this reason allows."""
         row = self._row(reason)
         row.wanted = True
         row.in_vain = 0
@@ -212,15 +221,15 @@ class RefreshSchedule:
         return max(min(wanted_at, self._expires), self._not_before)
 
     def lookup_at(self, wanted_at: float) -> float:
-        """Return the time at which unknown topics may be requested. Only failures and a current refresh delay them."""
+        """Return the time at which unknown topics may be requested. Only failures and a running refresh delay it."""
         if self._under_way is not None:
             return math.inf
         return max(wanted_at, self._not_before) if self._failures else wanted_at
 
     def started(self, now: float, *, full: bool = True) -> None:
-        """Record the start of a refresh; later requests cause another refresh.
+        """Record the start of a refresh. Reasons that are requested later cause another refresh.
 
-        A partial refresh (``full`` is False) looks up single topics and does not count as the requested refresh.
+        A partial refresh (``full`` is False) looks up single topics, so it does not satisfy the requested reasons.
         """
         if full:
             for row in self._rows.values():
@@ -244,18 +253,22 @@ class RefreshSchedule:
         left: bool = False,
         asked_at: float | None = None,
     ) -> None:
-        """Record an answer.
+        """Record a response.
 
-        ``changed``, ``complete`` and ``moved`` are from `metadata.Applied`. ``unhelpful`` are the brokers asked before
-        in this refresh. ``out_of_reach`` are unreachable leaders in the new view; each causes another refresh.
-        ``leading`` are the brokers that still lead although they are lost or in doubt: the answer does not end the
-        refreshes about them even if it brought news, which brokers that contradict each other do. ``left`` is True if
-        the answering bootstrap server was disconnected, since its name may lead to a broker with a newer view.
-        ``asked_at`` is the time of the request; None means the start of the refresh.
+        - ``changed``, ``complete`` and ``moved`` are the fields of `metadata.Applied`.
+        - ``unhelpful`` are the brokers that were asked earlier in this refresh.
+        - ``out_of_reach`` are leaders that cannot be reached. Each causes another refresh.
+        - ``leading`` are brokers that still lead a partition although they are lost or refuse. Refreshes about them
+          continue even if the response brought news, because brokers that contradict each other bring news all the
+          time.
+        - ``left`` is True if the client disconnected from the bootstrap server that answered, because its name may lead
+          to a broker with newer metadata.
+        - ``asked_at`` is the time of the request; by default the start of the refresh.
         """
         began = self._finish()
         for reason in [reason for reason in self._rows if reason.node_id in moved]:
-            del self._rows[reason]  # it was about the former address, to which more refreshes could lead back
+            # The reason was about the broker's former address. More refreshes could bring that address back.
+            del self._rows[reason]
         self._failures = 0
         asked = [*unhelpful, answered_by]
         self._asked_at.update(dict.fromkeys(asked, now))
@@ -265,7 +278,7 @@ class RefreshSchedule:
             open_row = self._row(_OPEN)
             open_row.wanted = True
             if full:
-                open_row.asked = True  # this answer is the first of its series
+                open_row.asked = True  # this response is the first of its series
             else:
                 open_row.hear(asked)
         for node_id in out_of_reach:
@@ -281,40 +294,41 @@ class RefreshSchedule:
             if row.asked:
                 self._space(reason, row, now, changed=changed, news=news, leads=leads)
                 row.in_vain += 1
-                # Several refreshes at first; then each refusal leads to the next, so that refusals bound the requests.
-                # The broker in doubt is asked as well, and so is a bootstrap server, which may lead to it.
+                # After a new refusal, ask a few brokers in a row. From then on each refusal causes one request, which
+                # limits the rate. The refusing broker is asked as well, and so is a bootstrap server, which may lead to
+                # it.
                 more = row.hear(asked) or answered_by == reason.node_id or answered_by < 0
                 if more and reason.is_doubt and not news and row.in_vain < DOUBT_AFTER:
                     row.wanted = True
             elif not row.wanted and self._is_over(reason, row, now):
                 del self._rows[reason]
             elif reason.is_doubt and not news:
-                row.hear(asked)  # the refresh had another reason, but its answer does not help against the doubt either
-        # Wait at least as long as the answer took: large answers must not keep the event loop busy. The time before,
-        # with silent brokers and connects, cost nothing.
+                row.hear(asked)  # this refresh had another reason, but its response did not help with this one either
+        # Wait at least as long as the response took to process, because large responses must not keep the event loop
+        # busy. The time before, which passed in connects and with silent brokers, cost the loop nothing.
         took = now - (began if asked_at is None else asked_at)
         self._not_before = now + max(took, self._spacing.delay_s(1))
 
     def failed(self, now: float) -> None:
-        """Record a refresh without an answer; the next is due after the backoff."""
+        """Record a refresh without a response. The next refresh is due after the backoff."""
         self.stopped()
         self._failures += 1
         self.request(STALE)
         self._not_before = now + self._retry_backoff.delay_s(self._failures)
 
     def stopped(self) -> None:
-        """Record that a refresh was stopped before its end: its reasons remain."""
+        """Record that a refresh was stopped early. Its reasons are requested again."""
         self._finish()
         for row in self._rows.values():
             row.wanted = row.wanted or row.asked
             row.asked = False
 
     def _lasts(self, now: float) -> bool:
-        """Return True if the latest period in which no known broker's answer helped has not ended."""
+        """Return True if the latest period in which no known broker's response helped continues."""
         return now - self._at_a_loss_at <= self._patience_s
 
     def _asked(self, node_id: int) -> float:
-        """Return the time of a broker's last answer, or failure to answer."""
+        """Return the time of a broker's last response, or failure to respond."""
         return self._asked_at.get(node_id, -math.inf)
 
     def _row(self, reason: Reason) -> _Row:
@@ -324,7 +338,7 @@ class RefreshSchedule:
         return row
 
     def _space(self, reason: Reason, row: _Row, now: float, *, changed: bool, news: bool, leads: bool) -> None:
-        """Set the time of the next refresh for this reason, after an answer."""
+        """Set the time of the next refresh for this reason, after a response."""
         over = self._is_over(reason, row, now)
         if news or over:
             row.answers = 0
@@ -332,7 +346,8 @@ class RefreshSchedule:
                 row.witnesses.clear()
         elif changed:
             row.answers = min(row.answers, CONTRADICTED)
-        if over or not (row.answers or leads):  # news may shorten the wait without ending the patience
+        # News may shorten the delay, but does not restart the period that is allowed for an election.
+        if over or not (row.answers or leads):
             row.began = now
         row.answers += 1
         row.asked = False
@@ -341,9 +356,9 @@ class RefreshSchedule:
         row.not_before = now + spacing.delay_s(row.answers)
 
     def _is_in_vain(self, reason: Reason, row: _Row, now: float) -> bool:
-        """Return True if the known brokers' answers do not help with this reason.
+        """Return True if the known brokers' responses do not help with this reason.
 
-        An election takes time: answers without a leader do not count for the first ``retry_backoff_max_ms``.
+        Because an election takes time, responses without a leader do not count for the first ``retry_backoff_max_ms``.
         """
         if row.answers < DOUBT_AFTER or self._is_over(reason, row, now):
             return False
@@ -352,9 +367,9 @@ class RefreshSchedule:
         )
 
     def _is_over(self, reason: Reason, row: _Row, now: float) -> bool:
-        """Return True if a reason's last answer without news is so old that the next answer starts a new series."""
+        """Return True if the last response without news is so old that the next response starts a new series."""
         longest_ms = self._spacing.longest_ms
-        # A broker in doubt is tried again only after the longest backoff.
+        # A broker that keeps refusing is tried again only after the longest backoff.
         limit_s = patience_of(longest_ms) if reason.is_doubt else longest_ms / 1000
         return now - row.not_before > limit_s
 

@@ -1,8 +1,8 @@
-"""The client's view of its cluster, and the rules by which answers and leader hints change it.
+"""The client's metadata, and the rules by which Metadata responses and leader hints change it.
 
-`MetadataState` is a plain object without I/O. Answers and hints are merged into the view, a series of immutable
-`ClusterSnapshot`s that share unchanged parts. `LeaderEpochs` decides which view of a partition is newer, `TopicMerger`
-which view of a topic.
+A *leader hint* is the new leader that a broker names when it refuses a request (KIP-951). `MetadataState` merges
+responses and hints into a series of immutable `ClusterSnapshot` objects, which share their unchanged parts. It does no
+I/O. `LeaderEpochs` decides which of two states of a partition is newer, and `TopicMerger` does the same for topics.
 """
 
 from __future__ import annotations
@@ -22,27 +22,31 @@ HintPolicy = Literal["trust", "known_nodes", "off"]
 
 
 TOPICS_A_STEP = 64
-"""Number of topics merged in one step."""
+"""Number of topics to merge in one step."""
 
 MergedAhead: TypeAlias = Mapping[str, tuple[TopicMetadata | None, MergedTopic]]
-"""Known and merged metadata by topic name."""
+"""The known metadata and the merged metadata by topic name."""
 
 
 class Applied(NamedTuple):
-    """The effect of an answer on the view."""
+    """The effect of a Metadata response."""
 
     changed: bool
-    """True if it brought news about topics or brokers, or confirmed or disproved a hint."""
+    """True if the response brought news about topics or brokers, or confirmed or disproved a leader hint."""
     complete: bool
-    """True if every partition has a leader at a known address and the answer was not older than the view."""
+    """True if every partition has a leader at a known address, and the response was not older than the metadata."""
     moved: Collection[int] = ()
-    """Known brokers that have another address now."""
+    """Known brokers whose address has changed."""
     other_cluster: str | None = None
-    """The id of the former cluster, if this answer led to another cluster."""
+    """The id of the former cluster if this response came from another cluster, else None."""
 
 
 class MetadataState:
-    """Owns the snapshot. Invariant: within one topic id a partition's epoch decreases only by an accepted rewind."""
+    """Owns the current snapshot.
+
+    Invariant: within one topic id, a partition's leader epoch decreases only by a *rewind*, which the module `merge`
+    describes.
+    """
 
     def __init__(
         self,
@@ -57,14 +61,14 @@ class MetadataState:
         self.counters = MetadataCounters()
         self.snapshot = ClusterSnapshot(brokers=self.bootstrap_brokers)
         self.may_change_cluster = False
-        """True if an answer from another cluster is accepted."""
+        """True if a response from another cluster is accepted."""
         self._hint_policy = leader_hint_policy
         self._epochs = LeaderEpochs(self.counters)
         self._merger = TopicMerger(self._epochs)
         self._answered: Mapping[int, Broker] = {}
-        """The brokers of the last answer, without brokers known only from hints."""
+        """The brokers of the last response, without brokers known only from leader hints."""
         self._left: dict[int, tuple[str, int]] = {}
-        """For each node id, the address that the broker left while it was suspect there."""
+        """Each broker's former address, if the broker could not be reached or did not help there."""
 
     @property
     def bootstrapping(self) -> bool:
@@ -72,7 +76,10 @@ class MetadataState:
         return all(node_id < 0 for node_id in self.snapshot.brokers)
 
     def outsiders(self) -> dict[int, Broker]:
-        """Return the bootstrap servers at addresses of no known broker: they may lead to brokers with newer views."""
+        """Return the bootstrap servers whose addresses belong to no known broker.
+
+        They may lead to brokers with newer metadata.
+        """
         taken = {broker.endpoint for broker in self.snapshot.brokers.values()}
         servers = self.bootstrap_brokers
         return {node_id: server for node_id, server in servers.items() if server.endpoint not in taken}
@@ -80,9 +87,9 @@ class MetadataState:
     # --- metadata answers --------------------------------------------------------------------------------------------
 
     def merge_ahead(self, answer: ClusterAnswer, now: float) -> Generator[None, None, MergedAhead]:
-        """Do most of the work of `apply` in small steps, without changing the view.
+        """Do most of the work of `apply` in small steps, without changing the snapshot.
 
-        Merging thousands of topics takes longer than an event loop may be blocked.
+        Merging thousands of topics at a time would block the event loop for too long.
         """
         ahead: dict[str, tuple[TopicMetadata | None, MergedTopic]] = {}
         nodes = self._nodes_with(answer.brokers)
@@ -104,16 +111,18 @@ class MetadataState:
         beside: bool = False,
         suspects: Iterable[int] = (),
     ) -> Applied:
-        """Merge an answer to Metadata.
+        """Merge a Metadata response.
 
-        ``wanted`` are the topics in use, or None if every topic was requested; other topics in the answer are ignored.
-        Topics merged ``ahead`` count only if they are unchanged since then. ``beside`` is True if a bootstrap server
-        was asked in addition to known brokers: it may be one of them, so its denial of a topic does not count.
-        ``suspects`` are the brokers that are in doubt, or cannot be reached, at their present address. A suspect that
-        moves does not return to that address while it works elsewhere, since some brokers may repeat an old address.
+        - ``wanted`` are the topics in use, or None if every topic was requested. Other topics in the response are
+          ignored.
+        - ``ahead`` is the result of `merge_ahead`. It is used for topics that have not changed since.
+        - ``beside`` is True if a bootstrap server was asked in addition to the known brokers. Because it may be one of
+          these brokers under another name, its denial of a topic is not counted.
+        - ``suspects`` are brokers that cannot be reached at their present address, or do not help there. If such a
+          broker moves, it keeps the new address even if other brokers still report the old one.
 
-        Raises the answer's error, `KafkaConnectionError` for an answer without brokers, and `ClusterIdMismatchError`;
-        the view is then unchanged.
+        If it raises an error, the snapshot is unchanged. The error is the response's error, `KafkaConnectionError` for
+        a response without brokers, or `ClusterIdMismatchError`.
         """
         raise_for_code(answer.error_code)
         if not answer.brokers:
@@ -171,7 +180,7 @@ class MetadataState:
         return Applied(changed, complete, _moved(known_brokers, self.snapshot.brokers), former)
 
     def forget(self, names: Iterable[str]) -> None:
-        """Drop unused topics, with everything remembered about them."""
+        """Drop topics that are no longer used, with everything remembered about them."""
         topics = self.snapshot.topics.copy()
         for name in names:
             self._merger.forget(name)
@@ -180,9 +189,9 @@ class MetadataState:
             self._publish(topics, self._with_pinned(self._answered or self.snapshot.brokers), new_ids=True)
 
     def unreachable(self, node_id: int) -> None:
-        """Handle an unreachable node: use its address in the last answer, if that differs.
+        """Handle an unreachable node. If the last response has another address for it, use that address.
 
-        Otherwise, a single wrong hint could cut the client off from a broker, possibly from the only known broker.
+        Without this, a single wrong hint could cut the client off from a broker, which may be its only known broker.
         """
         answered, known = self._answered.get(node_id), self.snapshot.brokers.get(node_id)
         self._left.pop(node_id, None)
@@ -191,7 +200,7 @@ class MetadataState:
             self._publish(self.snapshot.topics, {**self.snapshot.brokers, node_id: answered})
 
     def rebootstrap(self, cause: RebootstrapCause) -> None:
-        """Reset the brokers to the bootstrap servers; topics and epochs stay (KIP-899)."""
+        """Replace the brokers by the bootstrap servers. Topics and leader epochs stay (KIP-899)."""
         self.counters.count(cause)
         self._epochs.unpin_all()
         self._answered = {}
@@ -199,9 +208,9 @@ class MetadataState:
         self._publish(self.snapshot.topics, self.bootstrap_brokers, controller_id=-1)
 
     def _check_cluster(self, cluster_id: str | None) -> str | None:
-        """Return the former cluster's id if this is another cluster; then drop all metadata but partition counts.
+        """Check the cluster id. If another cluster is accepted, drop all metadata and return the former cluster's id.
 
-        Raises `ClusterIdMismatchError` if ``cluster_id_mismatch`` does not allow that.
+        Raises `ClusterIdMismatchError` if the option ``cluster_id_mismatch`` does not allow another cluster.
         """
         former = self.snapshot.cluster_id
         if former is None or cluster_id is None or cluster_id == former:
@@ -211,8 +220,8 @@ class MetadataState:
                 f"this is cluster {cluster_id}, but the client was connected to cluster {former}: the addresses now "
                 f"belong to another cluster (see the option cluster_id_mismatch)"
             )
-        # Epochs and ids mean nothing in another cluster; the numbers of partitions are kept, so that senders are not
-        # blocked before the first answer about each topic.
+        # Leader epochs and topic ids mean nothing in another cluster. The numbers of partitions are kept because a send
+        # that needs one would otherwise wait for the first response about its topic.
         self._merger.forget_all()
         topics = {
             name: TopicMetadata(
@@ -229,7 +238,7 @@ class MetadataState:
     # --- leader hints ------------------------------------------------------------------------------------------------
 
     def apply_hints(self, hints: Sequence[LeaderHint]) -> list[bool]:
-        """Merge leader hints; return True for each accepted hint. Never raises."""
+        """Merge leader hints. Returns True for each hint that was accepted. Never raises."""
         moved: dict[tuple[str, int], PartitionMetadata] = {}
         leaders: dict[int, Broker] = {}
         outcomes = [self._apply_hint(hint, moved, leaders) for hint in hints]
@@ -246,7 +255,7 @@ class MetadataState:
     def _apply_hint(
         self, hint: LeaderHint, moved: dict[tuple[str, int], PartitionMetadata], leaders: dict[int, Broker]
     ) -> HintOutcome:
-        """Judge a hint; add it to ``moved`` if it is accepted."""
+        """Decide about a hint. Add it to ``moved`` if it is accepted."""
         if self._hint_policy == "off":
             return HintOutcome.POLICY
         if hint.error_code not in HINT_ERRORS or hint.leader_id < 0 or hint.leader_epoch < 0:
@@ -273,11 +282,11 @@ class MetadataState:
     # --- the snapshot ------------------------------------------------------------------------------------------------
 
     def _nodes_with(self, brokers: Mapping[int, Broker]) -> frozenset[int]:
-        """Return the ids of these brokers and of brokers known from hints."""
+        """Return the ids of these brokers and of brokers known only from hints."""
         return frozenset(brokers).union(broker.node_id for broker in self._epochs.pinned_brokers())
 
     def _leave_addresses(self, suspects: Iterable[int]) -> None:
-        """Remember the addresses that suspects leave according to the last answer."""
+        """Remember the former addresses of suspects that have another address in the last response."""
         for node_id in suspects:
             self._left.pop(node_id, None)
             answered, known = self._answered.get(node_id), self.snapshot.brokers.get(node_id)
@@ -285,9 +294,9 @@ class MetadataState:
                 self._left[node_id] = known.endpoint
 
     def _with_pinned(self, brokers: Mapping[int, Broker]) -> Mapping[int, Broker]:
-        """Return the brokers, and brokers known from hints; an address that a suspect has left is not used again.
+        """Return these brokers and the brokers known only from hints.
 
-        Returns the former mapping itself if it is equal.
+        A former address of a suspect is not used again. Returns the current mapping if nothing changes.
         """
         known = self.snapshot.brokers
         merged = dict(brokers)

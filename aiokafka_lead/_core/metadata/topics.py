@@ -13,48 +13,51 @@ from ..trust import Trust, patience_of
 from .types import ClusterSnapshot
 
 LOOKUP_TICK_S = 0.02
-"""Failed look-ups are retried at multiples of this time, so that many topics share their requests."""
+"""Failed look-ups are retried at multiples of this many seconds, so that many topics share one request."""
 
 DENIALS_TO_BELIEVE = 3
-"""Number of brokers that must deny a topic, each beyond patience, until any broker may be asked about it again."""
+"""Number of brokers that must keep denying a topic before any broker may be asked about it again."""
 
 ANSWERS_TO_BELIEVE = 4
 BELIEVE_AFTER_S = 1.0
-"""Seconds after which a denied topic may count as missing. Brokers with KRaft lag less, unless they are overloaded."""
+"""Seconds after which a topic that brokers deny may count as missing.
+
+KRaft brokers lag behind the controller by less, unless they are overloaded.
+"""
 
 WARN_EVERY_S = 300.0
-"""Minimum interval of warnings about the same missing topic or partition."""
+"""Minimum interval in seconds between warnings about the same missing topic or partition."""
 
 
 def believed(answers: int, waited_s: float) -> bool:
-    """Return True if a topic or partition counts as missing after this number of answers without it in this time."""
+    """Return True if a topic or partition counts as missing after this many responses without it in this time."""
     return answers >= ANSWERS_TO_BELIEVE and waited_s >= BELIEVE_AFTER_S
 
 
 class _Lookup:
-    """A topic that is needed but unknown."""
+    """A topic that the client needs but does not know."""
 
     __slots__ = ("answers", "denials", "missed_since", "retry_at", "waiters", "warned")
 
     def __init__(self, retry_at: float) -> None:
         self.retry_at = retry_at
         self.answers = 0
-        """Number of consecutive answers without it."""
+        """Number of consecutive responses without the topic."""
         self.denials: dict[int, Trust] = {}
-        """Brokers that denied it."""
+        """The brokers that denied the topic."""
         self.waiters = 0
-        """Number of calls that wait for it."""
+        """Number of calls that wait for the topic."""
         self.missed_since = 0.0
-        """Time of the first answer without it. Valid if ``answers`` is not 0."""
+        """Time of the first response without the topic. Valid if ``answers`` is not 0."""
         self.warned = False
-        """True if it counts as missing, and a warning may have been logged."""
+        """True if the topic counts as missing. A warning may have been logged."""
 
 
 class TopicsInUse:
     """The topics that each refresh requests, and the backoff of each unknown topic.
 
-    A topic is kept (by a consumer, until it is dropped) or used (by a producer, until it has been idle). However many
-    calls wait for an unknown topic, it is looked up once at a time, at growing intervals.
+    A consumer *keeps* a topic until it drops it. A producer *uses* a topic until it has sent no record to it for the
+    idle time. An unknown topic is looked up once at a time, at growing intervals, however many calls wait for it.
     """
 
     def __init__(self, max_idle_s: float, backoff: Backoff) -> None:
@@ -62,13 +65,16 @@ class TopicsInUse:
         self._backoff = backoff
         self._patience_s = patience_of(backoff.longest_ms)
         self.everything = False
-        """True if every topic of the cluster is needed."""
+        """True if the client needs every topic of the cluster."""
         self._kept: Counter[str] = Counter()
-        """Kept topics, and the number of their users."""
+        """Number of users of each kept topic."""
         self._expires: dict[str, float] = {}
-        """Expiry times by name of used topics."""
+        """Expiry time of each used topic."""
         self._used: set[str] = set()
-        """Topics used since the last `expire`. A set without times, because reading the clock in `use` is too slow."""
+        """Topics used since the last call of `expire`.
+
+        It stores no times, because reading the clock in `use` would be too slow.
+        """
         self._lookups: dict[str, _Lookup] = {}
         self._warnings = Sparingly(WARN_EVERY_S)
 
@@ -76,17 +82,17 @@ class TopicsInUse:
         return name in self._kept or name in self._expires or name in self._used
 
     def names(self) -> list[str]:
-        """Return every topic that is kept or used."""
+        """Return the names of all topics that are kept or used."""
         return list(self._kept.keys() | self._expires.keys() | self._used)
 
     # --- interest ----------------------------------------------------------------------------------------------------
 
     def keep(self, names: Iterable[str]) -> None:
-        """Keep these topics until `drop` has been called as often as this method."""
+        """Keep these topics until `drop` has been called once for each call of this method."""
         self._kept.update(names)
 
     def drop(self, names: Iterable[str]) -> list[str]:
-        """Undo `keep`; return the topics that are no longer needed."""
+        """Undo one call of `keep`. Return the topics that are no longer needed."""
         gone = []
         for name in names:
             self._kept[name] -= 1
@@ -98,11 +104,11 @@ class TopicsInUse:
         return gone
 
     def use(self, name: str) -> None:
-        """Keep this topic until it has been unused for the idle time."""
+        """Keep this topic until it has not been used for the idle time."""
         self._used.add(name)
 
     def expire(self, now: float) -> list[str]:
-        """Forget topics that were unused for the idle time; return the topics that are no longer needed."""
+        """Forget the topics that were not used for the idle time. Return the topics that are no longer needed."""
         for name in self._used:
             self._expires[name] = now + self._max_idle_s
         self._used.clear()
@@ -114,19 +120,19 @@ class TopicsInUse:
     # --- unknown topics ----------------------------------------------------------------------------------------------
 
     def look_up(self, name: str, now: float) -> None:
-        """Look up an unknown topic, immediately unless it is being looked up or in backoff."""
+        """Look up an unknown topic at once, unless a look-up is running or its backoff has not ended."""
         if name not in self._lookups:
             self._lookups[name] = _Lookup(now)
 
     def wait(self, name: str, now: float) -> None:
-        """Record that a call waits for this unknown topic."""
+        """Record that a call is waiting for this unknown topic."""
         self.look_up(name, now)
         self._lookups[name].waiters += 1
 
     def leave(self, name: str) -> int:
-        """Record that a call no longer waits; return the number of calls that still wait.
+        """Record that a call has stopped waiting. Return the number of calls that still wait.
 
-        A missing topic that is not needed elsewhere is not looked up again.
+        A missing topic that no other user needs is not looked up again.
         """
         lookup = self._lookups.get(name)
         if lookup is None:
@@ -139,14 +145,14 @@ class TopicsInUse:
         return lookup.waiters
 
     def found(self, name: str) -> None:
-        """Record that the topic is known now."""
+        """Record that the topic is now known."""
         self._lookups.pop(name, None)
 
     def missed(self, name: str, node_id: int, now: float) -> bool:
-        """Record an answer without the topic, or without its leaders; it is looked up again after the backoff.
+        """Record a response without the topic or without its leaders. The topic is looked up again after the backoff.
 
-        Return True if a warning is due: the topic counts as missing, and there was no warning about it lately.
-        Kept topics get none, since consumers warn about theirs (`Absences`).
+        Returns True if a warning should be logged, because the topic counts as missing and there was no recent warning
+        about it. It is always False for kept topics, because consumers log their own warnings (see `Absences`).
         """
         lookup = self._lookups.setdefault(name, _Lookup(now))
         if not lookup.answers:
@@ -163,7 +169,7 @@ class TopicsInUse:
     def doubted(self, names: Iterable[str], now: float) -> set[int]:
         """Return the brokers to ask last, because they keep denying one of these topics.
 
-        A topic that several brokers deny does not exist.
+        If several brokers deny a topic, the topic does not exist, and no broker is avoided because of it.
         """
         found: set[int] = set()
         for name in names:
@@ -179,11 +185,11 @@ class TopicsInUse:
         return [name for name, lookup in self._lookups.items() if lookup.retry_at <= now]
 
     def next_due(self) -> float:
-        """Return the time at which `due` will have topics; infinity if none is unknown."""
+        """Return the time at which `due` will next return topics. Infinity if no topic is unknown."""
         return min((lookup.retry_at for lookup in self._lookups.values()), default=math.inf)
 
     def lookups(self, name: str) -> int:
-        """Return the number of consecutive answers without an unknown topic."""
+        """Return the number of consecutive responses without this unknown topic."""
         lookup = self._lookups.get(name)
         return 0 if lookup is None else lookup.answers
 
@@ -194,28 +200,28 @@ class TopicsInUse:
 
 # --- missing topics and partitions ------------------------------------------------------------------------------------
 #
-# Decides when to look for them, when to warn, and when to give up.
+# Decides when to check for missing topics and partitions, when to warn, and when to give up.
 #
-# Brokers learn of a new topic or partition at different times, so a single answer without it means little; see
-# `believed`. It may be created at any time, so the client looks for it, at growing intervals, until it exists or is no
-# longer needed.
+# Brokers learn of a new topic or partition at different times, so a single response without it proves little; see
+# `believed`. A missing topic may also be created at any time. The client therefore checks for it, at growing intervals,
+# until it exists or is no longer needed.
 
 
 LOOK_AT_LEAST_EVERY_MS = 10_000.0
 
 Absent = TopicPartition | str
-"""A missing partition, or a topic without partitions."""
+"""A missing partition, or the name of a topic that has no partitions."""
 
 
 class Look(NamedTuple):
-    """The results of one look."""
+    """The result of one check for missing topics and partitions."""
 
     refresh: bool
-    """True if newer metadata is needed."""
+    """True if the client should request newer metadata."""
     warn_of: list[Absent]
-    """Missing topics and partitions to warn about now."""
+    """Missing topics and partitions about which a warning should be logged now."""
     until: float | None
-    """Time of the next look if no event occurs before; None if nothing is missing."""
+    """Time of the next check if no event occurs before. None if nothing is missing."""
 
 
 class _Absence:
@@ -223,38 +229,41 @@ class _Absence:
 
     def __init__(self, since: float, answers_before: int) -> None:
         self.since = since
-        """Time at which it was first found missing."""
+        """Time at which the topic or partition was first missing."""
         self.answers_before = answers_before
-        """Number of answers before that time."""
+        """Number of responses before that time."""
         self.warn_at: float | None = None
         """Time of the next warning; None before the first."""
 
 
 class Absences:
-    """Topics and partitions that are missing; decides when to request metadata about them and when to warn."""
+    """Tracks missing topics and partitions. Decides when to request metadata about them and when to log a warning."""
 
     def __init__(self, backoff: Backoff) -> None:
         self._backoff = Backoff(backoff.first_ms, max(backoff.longest_ms, LOOK_AT_LEAST_EVERY_MS), backoff.rng)
         self._absences: dict[Absent, _Absence] = {}
         self._asked = 0
-        """Number of refreshes requested since another topic or partition was found missing."""
+        """Number of refreshes requested since a topic or partition was last added to the missing ones."""
         self._ask_at = 0.0
 
     def __bool__(self) -> bool:
-        """Return True if anything was missing at the last look."""
+        """Return True if anything was missing at the last check."""
         return bool(self._absences)
 
     @property
     def confirmed(self) -> tuple[str, ...]:
-        """Names of the topics and partitions that are still missing after a warning."""
+        """Names of the topics and partitions about which a warning was logged, and which are still missing."""
         return tuple(sorted(str(what) for what, absence in self._absences.items() if absence.warn_at is not None))
 
     def hurry(self, now: float) -> None:
-        """Look for all missing topics and partitions as if newly missing, because a call waits for them."""
+        """Check at once, and restart the growing intervals, because a call is waiting."""
         self._asked, self._ask_at = 0, now
 
     def look(self, now_absent: Iterable[Absent], answers: int, now: float) -> Look:
-        """Update the missing topics and partitions. ``answers`` is the number of answers about all topics so far."""
+        """Update the set of missing topics and partitions.
+
+        ``answers`` is the number of responses about all topics so far.
+        """
         former, self._absences = self._absences, {}
         for what in now_absent:
             known = former.get(what)
@@ -278,16 +287,17 @@ class Absences:
 
 
 class MissingPartitions:
-    """Partitions that are unknown to one broker, and possibly to other brokers."""
+    """Partitions that one broker does not know. Decides if they exist."""
 
     def __init__(self) -> None:
         self._refused: dict[TopicPartition, tuple[float, int]] = {}
-        """Time of the first refusal, and number of other brokers' answers without the partition."""
+        """The time of the first refusal, and the number of other brokers' responses without the partition."""
 
     def judge(self, refused: Iterable[TopicPartition], counts: Mapping[str, int], now: float) -> set[TopicPartition]:
-        """Return the partitions to give up. ``counts`` has each topic's partition count from another answer.
+        """Return the partitions to give up.
 
-        The count is 0 for an unknown topic; topics that the answer does not cover are absent.
+        ``counts`` has the number of partitions of each topic, from another broker's response. It is 0 for a topic that
+        this broker does not know. Topics that the response does not cover are absent from ``counts``.
         """
         missing = set()
         for tp in refused:
@@ -295,7 +305,7 @@ class MissingPartitions:
             if count is None:
                 continue
             if tp.partition < count:
-                self._refused.pop(tp, None)  # the refusing broker lags
+                self._refused.pop(tp, None)  # the partition exists, so the broker that refused lags behind
                 continue
             since, answers = self._refused.get(tp, (now, 0))
             self._refused[tp] = since, answers + 1
@@ -305,7 +315,7 @@ class MissingPartitions:
 
 
 def absent(topics: Iterable[str], partitions: Iterable[TopicPartition], snapshot: ClusterSnapshot) -> Iterable[Absent]:
-    """Yield the topics and partitions that the cluster's answers lack. A missing topic's partitions are not listed."""
+    """Yield the missing topics, and the missing partitions of other topics."""
     topics = {name for name in topics if name in snapshot.topics and not snapshot.partition_count(name)}
     yield from topics
     for tp in partitions:

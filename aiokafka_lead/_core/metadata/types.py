@@ -1,7 +1,7 @@
-"""A client's view of its cluster, as immutable values that any task may keep and read without a lock.
+"""Immutable values that describe a cluster. Any task may keep and read them without a lock.
 
-A `ClusterSnapshot` is replaced as a whole with each change. Unchanged parts are the same objects in the old and the new
-snapshot (``old.topics["a"] is new.topics["a"]``), so that a listener finds changes cheaply.
+Each change replaces the `ClusterSnapshot` as a whole. Unchanged parts are the same objects in the old and the new
+snapshot (``old.topics["a"] is new.topics["a"]``), so comparing two snapshots is cheap.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 NO_LEADER = -1
-"""The leader id of a partition without a known leader."""
+"""Leader id of a partition without a known leader."""
 
 NO_EPOCH = -1
-"""The leader epoch of a partition if the cluster did not provide it."""
+"""Leader epoch of a partition if the cluster did not provide it."""
 
 NO_TOPIC_ID = UUID(int=0)
-"""The topic id of a topic if the cluster did not provide it (Metadata before version 10)."""
+"""Topic id if the cluster did not provide it (Metadata before version 10)."""
 
 
 def is_another(topic_id: UUID, later: UUID) -> bool:
-    """Return True if these ids belong to different topics of the same name. An unknown id counts as equal."""
+    """Return True if these ids belong to different topics of the same name. An unknown id matches every id."""
     return NO_TOPIC_ID not in (topic_id, later) and topic_id != later
 
 
 class Broker(NamedTuple):
-    """A broker and its address. Negative ids are bootstrap servers, whose real ids are unknown."""
+    """A broker and its address. Bootstrap servers have negative ids, because their real ids are unknown."""
 
     node_id: int
     host: str
@@ -52,14 +52,17 @@ class Broker(NamedTuple):
 
 
 class PartitionMetadata(NamedTuple):
-    """One partition in the client's view (a tuple, because thousands are created at a time)."""
+    """One partition in the client's metadata.
+
+    It is a tuple because a single response may create thousands.
+    """
 
     topic: str
     partition: int
     leader_id: int = NO_LEADER
-    """The node to produce to, or -1 if there is none."""
+    """Id of the leader, to which records are produced, or -1."""
     leader_epoch: int = NO_EPOCH
-    """Counts the partition's leaders within one topic id; -1 if unknown."""
+    """Number of the current leader within one topic id, or -1 if unknown."""
     replicas: tuple[int, ...] = ()
     isr: tuple[int, ...] = ()
     offline_replicas: tuple[int, ...] = ()
@@ -67,11 +70,10 @@ class PartitionMetadata(NamedTuple):
 
 
 class TopicMetadata(NamedTuple):
-    """One topic in the client's view.
+    """One topic in the client's metadata.
 
-    ``partitions`` is indexed by the partition's number. It is empty if the cluster answered with only ``error_code``,
-    for example for an unknown topic. It may also be filled while ``error_code`` is set: the error is then recent, and
-    may come from a lagging broker.
+    ``partitions`` is indexed by partition number. It is empty if the cluster answered only with ``error_code``, for
+    example for an unknown topic. If both are set, the error is recent and may come from a lagging broker.
     """
 
     name: str
@@ -82,10 +84,10 @@ class TopicMetadata(NamedTuple):
 
 
 class LeaderHint(NamedTuple):
-    """A statement about a partition's leader by a broker that no longer leads it (KIP-951).
+    """The leader of a partition, as named by a broker that refused a request because it no longer leads it (KIP-951).
 
-    ``topic_id`` is the incarnation that the refused request was sent for. ``endpoint`` is the leader's entry in the
-    response's ``NodeEndpoints``, or None if there is none.
+    ``topic_id`` identifies the topic of the refused request, even if a new topic has the same name. ``endpoint`` is the
+    leader's entry in the response's ``NodeEndpoints``, or None.
     """
 
     topic: str
@@ -95,18 +97,18 @@ class LeaderHint(NamedTuple):
     leader_epoch: int
     endpoint: Broker | None
     error_code: int
-    """One of `HINT_ERRORS`; otherwise the hint does not count."""
+    """One of `HINT_ERRORS`. With any other error, the hint is ignored."""
 
 
 HINT_ERRORS = frozenset({NotLeaderOrFollowerError.code, FencedLeaderEpochError.code})
-"""The only errors that come with a hint (KIP-951)."""
+"""The only errors that come with a leader hint (KIP-951)."""
 
 
 class ClusterSnapshot:
-    """The client's view of the cluster at one moment; immutable.
+    """The client's metadata at one moment; immutable.
 
-    Hot loops should use the methods instead of ``topics``. Recently moved leaders are kept apart, and merged into
-    ``topics`` on its first access, so that one moved partition does not copy thousands.
+    In hot loops, call the methods instead of reading ``topics``. Recently moved leaders are stored separately, and are
+    merged into ``topics`` when it is first read. Thanks to this, one moved partition does not copy thousands.
     """
 
     __slots__ = ("_moved", "_topics", "brokers", "cluster_id", "controller_id", "generation", "topic_names")
@@ -124,20 +126,23 @@ class ClusterSnapshot:
         self.generation = generation
         """Increases with every snapshot."""
         self.cluster_id = cluster_id
-        """None until a broker has sent it."""
+        """None until a broker has reported it."""
         self.controller_id = controller_id
-        """The broker to send the controller's requests to; -1 while unknown. In KRaft any broker, which forwards."""
+        """The broker that handles requests for the controller, or -1 if unknown.
+
+        In KRaft it is any broker, which forwards them.
+        """
         self.brokers = _frozen(brokers)
-        """Brokers by node id. Bootstrap servers (ids -1, -2, ...) until the first answer and during a rebootstrap."""
+        """Brokers by node id. Before the first response and during a rebootstrap, these are the bootstrap servers."""
         self.topic_names = _frozen(topic_names)
-        """Names by topic id, of topics with an id."""
+        """Topic names by topic id, without topics whose id is unknown."""
         self._topics = _frozen(topics)
         self._moved = _frozen(moved)
-        """Partitions by topic and number that replace the entries in ``_topics``."""
+        """Partitions by topic and number that replace entries in ``_topics``."""
 
     @property
     def topics(self) -> MappingProxyType[str, TopicMetadata]:
-        """Every topic that was requested and answered, including errors."""
+        """All topics for which a response has arrived, including topics with errors."""
         if self._moved:
             self._topics, self._moved = _frozen(merge_moved(self._topics, self._moved)), _frozen(None)
         return self._topics
@@ -154,16 +159,16 @@ class ClusterSnapshot:
         return found.partitions[partition]
 
     def lacks(self, topic: str, partition: int) -> bool:
-        """Return True if the cluster has answered about the topic, and lacks the topic or this partition."""
+        """Return True if the cluster has answered about the topic, and the topic or this partition does not exist."""
         return topic in self._topics and self.partition(topic, partition) is None
 
     def leader(self, topic: str, partition: int) -> tuple[int, int]:
-        """Return the partition's leader and leader epoch; -1 each if unknown."""
+        """Return the partition's leader and leader epoch. Each is -1 if unknown."""
         found = self.partition(topic, partition)
         return (NO_LEADER, NO_EPOCH) if found is None else (found.leader_id, found.leader_epoch)
 
     def leading(self, nodes: Collection[int]) -> set[int]:
-        """Return the nodes among these that lead a partition of any topic."""
+        """Return the nodes among ``nodes`` that lead a partition of any topic."""
         if not nodes:
             return set()
         leaders = {partition.leader_id for topic in self.topics.values() for partition in topic.partitions}
@@ -187,13 +192,13 @@ class ClusterSnapshot:
         return NO_TOPIC_ID if found is None else found.topic_id
 
     def moved_since(self, old: ClusterSnapshot) -> Collection[tuple[str, int]] | None:
-        """Return the only partitions that may differ from an earlier snapshot; None if topics must be compared."""
+        """Return all partitions that may differ from an earlier snapshot. None if the topics must be compared."""
         return self._moved.keys() | old._moved.keys() if self._topics is old._topics else None
 
     def with_moved(
         self, moved: Mapping[tuple[str, int], PartitionMetadata], brokers: Mapping[int, Broker]
     ) -> ClusterSnapshot:
-        """Return the next snapshot, with these partitions replaced; their topics must be known."""
+        """Return the next snapshot, with these partitions replaced. Their topics must be known."""
         topics, so_far = self._topics, self._moved
         if len(so_far) + len(moved) > MOVED_AT_MOST:
             topics, so_far = self.topics, _frozen(None)
@@ -215,7 +220,7 @@ class ClusterSnapshot:
 
 
 MOVED_AT_MOST = 128
-"""Beyond this number of moved partitions, copying the topics is cheaper than carrying them along."""
+"""Number of moved partitions beyond which they are merged into a copy of the topics."""
 
 
 def merge_moved(
@@ -240,8 +245,8 @@ def _frozen(mapping: Mapping[_K, _V] | None) -> MappingProxyType[_K, _V]:
 class Moved:
     """The difference between two snapshots.
 
-    It is computed lazily, once, and only for the topics that are queried: there may be thousands of other topics, and
-    hundreds of clients that query.
+    It is computed on demand, once, and only for the topics that are queried. There may be thousands of other topics,
+    and a client may have hundreds of listeners.
     """
 
     __slots__ = ("_brokers", "_found", "_led", "_topics", "after", "before", "partitions")
@@ -249,11 +254,11 @@ class Moved:
     def __init__(
         self, before: ClusterSnapshot, after: ClusterSnapshot, partitions: Collection[tuple[str, int]] | None = None
     ) -> None:
-        """Compare two snapshots. ``partitions`` lists all partitions that differ; None if unknown."""
+        """Compare two snapshots. ``partitions`` are all partitions that differ, or None if unknown."""
         self.before = before
         self.after = after
         self.partitions = after.moved_since(before) if partitions is None else partitions
-        """All partitions that may differ, as topic and number, after leader hints; None if `of` must compare."""
+        """All partitions that may differ after leader hints, as topic and number. None if `of` must compare."""
         self._found: dict[str, Collection[int]] = {}
         self._led: dict[str, Collection[int]] = {}
         self._brokers: frozenset[int] | None = None
@@ -261,7 +266,7 @@ class Moved:
 
     @property
     def brokers(self) -> frozenset[int]:
-        """Brokers that were added, removed, or have moved."""
+        """Brokers that were added or removed, or whose address has changed."""
         if self._brokers is None:
             before, after = self.before.brokers, self.after.brokers
             ids = () if before is after else before.keys() | after.keys()
@@ -270,7 +275,7 @@ class Moved:
 
     @property
     def topics(self) -> bool:
-        """True if more than partitions differs: a topic was added or removed, or has another id, error or size."""
+        """True if more than partitions has changed: a topic was added or removed, or its id, error or size differs."""
         if self._topics is None:
             before, after = self.before.topics, self.after.topics
             self._topics = self.partitions is None and (
@@ -280,16 +285,20 @@ class Moved:
         return self._topics
 
     def of(self, topic: str) -> Collection[int]:
-        """Return the topic's partitions that differ: all if the topic was created, deleted or recreated."""
+        """Return the topic's partitions that differ.
+
+        These are all of them if the topic was created, deleted or recreated.
+        """
         found = self._found.get(topic)
         if found is None:
             found = self._found[topic] = self._look_for(topic, _whole)
         return found
 
     def led(self, topic: str) -> Collection[int]:
-        """Return the topic's partitions like `of`, but existing partitions only if their leader or epoch differs.
+        """Return the topic's partitions that are new, or whose leader or leader epoch differs.
 
-        When a broker leaves or returns, the partitions of all its replicas differ in some way.
+        When a broker leaves or returns, every partition of which it has a replica differs in some way. This method
+        ignores all differences but the leader.
         """
         found = self._led.get(topic)
         if found is None:
@@ -306,11 +315,11 @@ class Moved:
 
 
 MetadataListener: TypeAlias = Callable[[ClusterSnapshot, Moved], None]
-"""Called with each new snapshot, and its difference from the previous snapshot."""
+"""Called with each new snapshot, and its difference from the previous one."""
 
 
 class _Listener:
-    """A listener, and the snapshot with which it was last called."""
+    """A listener, and the last snapshot with which it was called."""
 
     __slots__ = ("call", "seen")
 
@@ -320,14 +329,14 @@ class _Listener:
 
 
 class Listeners:
-    """Calls each listener with every snapshot, and its difference from the last snapshot that this listener saw."""
+    """Calls each listener with every snapshot, and its difference from the snapshot that the listener saw last."""
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self._latest = snapshot
         self._listeners: list[_Listener] = []
 
     def add(self, call: MetadataListener) -> None:
-        """Call this from the next snapshot on. A listener may be added several times."""
+        """Call ``call`` with every later snapshot. A listener may be added several times."""
         self._listeners.append(_Listener(call, self._latest))
 
     def remove(self, call: MetadataListener) -> None:
@@ -335,12 +344,13 @@ class Listeners:
         self._listeners.remove(next(listener for listener in self._listeners if listener.call == call))
 
     def notify(self, snapshot: ClusterSnapshot, moved: Collection[tuple[str, int]] | None) -> None:
-        """Call every listener. ``moved`` lists all partitions that differ; None if unknown."""
+        """Call every listener. ``moved`` are all partitions that differ, or None if unknown."""
         differences = {self._latest.generation: Moved(self._latest, snapshot, moved)}
         self._latest = snapshot
         for listener in tuple(self._listeners):
             if self._latest is not snapshot:
-                return  # an earlier listener has caused a newer snapshot, with which all have been called
+                # An earlier listener has caused a newer snapshot, and all listeners have been called with that one.
+                return
             seen = listener.seen
             if seen.generation not in differences:
                 differences[seen.generation] = Moved(seen, snapshot)
@@ -368,7 +378,7 @@ def _different(
     after: Sequence[PartitionMetadata],
     what: Callable[[PartitionMetadata], object],
 ) -> set[int]:
-    """Return the indices at which two topics' partitions differ in ``what``."""
+    """Return the indices at which the partitions of two topics differ in the field ``what``."""
     pairs = enumerate(zip(before, after, strict=False))
     differ = {index for index, (old, new) in pairs if old is not new and what(old) != what(new)}
     shorter, longer = sorted((len(before), len(after)))

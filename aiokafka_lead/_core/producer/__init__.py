@@ -1,1 +1,1 @@
-"""The path of a record to its acknowledgement: batches, their order, their retries."""
+"""Producing without I/O: batches, their order, their retries and their outcomes."""

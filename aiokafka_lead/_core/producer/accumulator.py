@@ -1,8 +1,8 @@
-"""Collects records from ``send`` into batches, and hands batches out for requests.
+"""Collects records into batches, and selects the batches for each request.
 
-The accumulator owns the topics' buffers and the memory they take. Like all code in this package, it does no I/O and
-reads no clock: callers pass ``now`` in monotonic seconds. `drain` returns the `ProducerBatch`es to send, and
-`BatchAnswers` applies the brokers' answers to them.
+The accumulator owns the topics' buffers and their memory. Like all code in this package, it does no I/O and reads no
+clock; callers pass ``now`` in monotonic seconds. `drain` returns the `ProducerBatch` objects to send, and
+`BatchAnswers` applies the brokers' responses to them.
 """
 
 from __future__ import annotations
@@ -29,47 +29,55 @@ from .schedule import Schedule
 from .transactional import TransactionalSequencing
 
 BATCH_HEADER_SIZE = 61
-"""Bytes of a record batch (version 2) before its records."""
+"""Size in bytes of a record batch header (version 2)."""
 
 GROWS_FOR_S = 1.0
-"""A batch older than this does not grow: its records share one delivery timeout, which began with the first record."""
+"""Age in seconds after which a batch does not grow beyond ``batch_size``.
+
+All records of a batch share one delivery timeout, which begins with the first record.
+"""
 
 TURN_BYTES = 2 << 20
-"""Bytes sent before other producers have their turn: a few milliseconds of work."""
+"""Bytes to send before other producers have their turn. That is a few milliseconds of work."""
 
 COMPRESSED_TURN_BYTES = 1 << 20
-"""Like `TURN_BYTES`, for batches that have to be compressed."""
+"""The same limit for batches that must be compressed."""
 
 SLOW_TURN_BYTES = 256 << 10
-"""Like `TURN_BYTES`, for slow compression in threads: a smaller share for each thread keeps more threads busy."""
+"""The same limit for slow compression in threads. With smaller shares, more threads are busy."""
 
 CROWD_BYTES = 256 * 1024
-"""Bytes accepted before the sender has its turn: a millisecond or two of work. With a larger value, a request carries
-more partitions."""
+"""Bytes to accept before the sender has its turn. That is one or two milliseconds of work.
+
+With a larger number, a request would contain more partitions.
+"""
 
 CROWD_BATCHES = 64
-"""Batches opened before the sender has its turn: opening a batch takes time even if it gets few records."""
+"""Batches to open before the sender has its turn. Opening a batch takes time even if it gets few records."""
 
 REQUEST_BATCHES = 1000
-"""Maximum number of batches per request: writing it, and reading its answer, blocks the event loop."""
+"""Maximum number of batches in a request. Writing the request, and reading its response, blocks the event loop."""
 
 
 class Accumulator:
-    """Owns the batches of one producer; decides how they are filled and drained."""
+    """Owns the batches of one producer. Decides how they are filled and sent."""
 
     def __init__(
         self, config: ProducerConfig, park: Park, notify: Callable[[], None], rng: Callable[[], float] = random
     ) -> None:
-        """Begin empty. ``park`` suspends a task until an outcome is known; ``notify`` is called for new work."""
+        """Start without topics.
+
+        ``park`` suspends a task until an outcome is known. ``notify`` is called when there is something to do.
+        """
         self.counters = ProducerCounters()
         self.snapshot = ClusterSnapshot()
-        """The latest metadata."""
+        """The newest metadata."""
         self.topics: dict[str, TopicBuffer] = {}
-        """Every topic that was ever written to: its queues keep the sequences that brokers expect."""
+        """Every topic to which records were sent. The queues keep the sequence numbers that the brokers expect."""
         self.transactional = TransactionalSequencing() if config.transactional_id is not None else None
-        """The producer id and the open transaction's partitions, if transactional."""
+        """The producer id and the partitions of the open transaction. None if the producer is not transactional."""
         self.identity: IdempotentSequencing | None = self.transactional
-        """The producer id and the sequences that depend on it, if idempotent."""
+        """The producer id and the sequence numbers. None if the producer is not idempotent."""
         if self.identity is None and config.enable_idempotence:
             self.identity = IdempotentSequencing()
         self.sequencing: Sequencing = self.identity or PlainSequencing(config.max_in_flight_requests_per_connection)
@@ -82,15 +90,15 @@ class Accumulator:
         self.retry = RetryPolicy(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self.park = park
         self.unseen_bytes = 0
-        """Bytes of batches that became full since the sender's last turn."""
+        """Size in bytes of the batches that have become full since the sender's last turn."""
         self.opened = 0
         """Number of batches opened since the sender's last turn."""
         self.turn_bytes = 0
-        """Bytes that `drain` may still hand out in this turn."""
+        """Number of bytes that `drain` may still return in this turn."""
         self.pending = 0
-        """Number of batches neither acknowledged nor failed."""
+        """Number of batches without an outcome."""
         self.compresses_slowly = compresses_slowly(config.compression_type, config.compression_level)
-        """True if the batches of a request should be compressed outside the event loop."""
+        """True if batches should be compressed outside the event loop."""
         rack = config.client_rack if config.partitioner_rack_aware else None
         self._chooser = StickyChooser(config.partitioner_adaptive_partitioning_enable, self.nodes, rng, rack)
         self._ignore_keys = config.partitioner_ignore_keys
@@ -99,7 +107,7 @@ class Accumulator:
             compression=config.compression_type,
             compression_level=config.compression_level,
         )
-        """The template of all other builders, never filled itself."""
+        """The template for all builders. It is never filled."""
         self._bytes_per_turn = TURN_BYTES if config.compression_type == "none" else COMPRESSED_TURN_BYTES
         if self.compresses_slowly:
             self._bytes_per_turn = SLOW_TURN_BYTES
@@ -112,7 +120,7 @@ class Accumulator:
         self._flushes = Flushes()
 
     def start_turn(self, now: float) -> None:
-        """Start the sender's turn: handle due timers and reset the counts of accepted data."""
+        """Start the sender's turn: process due timers, and reset the counts of accepted data."""
         self.unseen_bytes = 0
         self.opened = 0
         self.turn_bytes = self._bytes_per_turn
@@ -121,14 +129,14 @@ class Accumulator:
     def crowded(self) -> bool:
         """Return True if the sender and other tasks should run before more records are accepted.
 
-        Otherwise, a task that never waits would fill the memory before any batch is sent.
+        Without this, a task that never waits would fill the memory before the first batch is sent.
         """
         return self.unseen_bytes >= CROWD_BYTES or self.opened >= CROWD_BATCHES
 
-    # --- records in ---------------------------------------------------------------------------------------------------
+    # --- accepting records --------------------------------------------------------------------------------------------
 
     def topic(self, name: str) -> TopicBuffer | None:
-        """Return the buffer of a topic, or None if the topic is not in the metadata."""
+        """Return the buffer of a topic, or None if the metadata lacks the topic."""
         buffer = self.topics.get(name)
         if buffer is None:
             if not self.snapshot.partition_count(name):
@@ -138,7 +146,10 @@ class Accumulator:
         return buffer if buffer.count else None
 
     def record_size(self, record: Record) -> int:
-        """Return the largest size of the record alone in a batch; raise `MessageTooLargeError` if that is too large."""
+        """Return the largest size in bytes that the record can have as the only one in a batch.
+
+        Raises `MessageTooLargeError` if that is too large.
+        """
         size = estimated_size(record.key, record.value, record.headers) + BATCH_HEADER_SIZE
         if size > self._max_request_size:
             raise self._too_large("record", size, "max_request_size", self._max_request_size)
@@ -152,10 +163,10 @@ class Accumulator:
         return error
 
     def append(self, topic: TopicBuffer, record: Record, now: float) -> Delivery | None:
-        """Append a record to a batch, opening a batch if necessary; return None if memory is short.
+        """Append a record to a batch. If necessary, open a batch. Returns None if memory is short.
 
-        In that case call `append_granted`, once the bytes that `record_size` returns have been granted. Raises
-        `MessageTooLargeError`, and `ConfigError` for a partition that the topic does not have.
+        In that case, call `append_granted` once the number of bytes that `record_size` returns is granted. Raises
+        `MessageTooLargeError`, or `ConfigError` if the topic does not have the partition.
         """
         size = self.record_size(record)
         if self.memory.waiting or self.memory.used + size > self.memory.limit:
@@ -163,16 +174,16 @@ class Accumulator:
         return self._put(topic, record, size, self.next_ordinal(), now)
 
     def append_granted(self, topic: TopicBuffer, record: Record, ordinal: int, now: float) -> Delivery:
-        """Append a record whose memory was granted to the caller, which releases it afterwards.
+        """Append a record for which memory was granted. The caller releases the grant afterwards.
 
-        Batches that are opened get this ordinal.
+        ``ordinal`` is the ordinal of batches that are opened.
         """
         return self._put(topic, record, self.record_size(record), ordinal, now)
 
     def place(self, topic: TopicBuffer, record: Record, ordinal: int, now: float) -> tuple[BatchOutcome, int]:
-        """Append a record whose send has returned, and return its place.
+        """Append a record whose ``send`` has already returned. Return its outcome and index.
 
-        If it fails, perhaps because the application's partitioner raises, the place is in a separate, failed outcome.
+        If it fails, perhaps because the application's partitioner raises, it gets a separate outcome that has failed.
         """
         try:
             return self.append_granted(topic, record, ordinal, now).place
@@ -191,7 +202,7 @@ class Accumulator:
         partition = record.partition
         if partition < 0 and self._partitioner is not None:
             partition = call_partitioner(self._partitioner, record.key, topic, self.snapshot)
-        while True:  # until a batch accepts it: each iteration closes or extends a full batch
+        while True:  # Each iteration closes or extends a full batch, until a batch accepts the record.
             queue = self._queue_for(topic, record.key, partition, now)
             batch = queue.open
             if batch is None:
@@ -222,9 +233,9 @@ class Accumulator:
         into: DeliveryBatch,
         now: float,
     ) -> int:
-        """Append ``values[start:]``, without keys and headers, to batches; return the number appended.
+        """Append ``values[start:]`` to batches, without keys and headers. Return the number of values appended.
 
-        Stops early if memory is short, if the sender should have its turn, or at a value that is too large.
+        Stops early if memory is short, if the sender should have its turn, or if a value is too large.
         """
         at = start
         count = len(values)
@@ -243,7 +254,7 @@ class Accumulator:
             try:
                 delivery = self.append(topic, Record(topic.name, values[at], None, partition, timestamp_ms, ()), now)
             except MessageTooLargeError:
-                break  # the caller appends this value alone, which raises the error for it
+                break  # the caller appends this value by itself, which raises the error for it
             if delivery is None:
                 break
             into.add_delivery(delivery)
@@ -251,15 +262,16 @@ class Accumulator:
         return at - start
 
     def new_builder(self, batch_size: int) -> BatchBuilder:
-        """Return an empty batch of this size, to be filled elsewhere and passed to `append_built`."""
+        """Return an empty batch of this size, which the caller fills and passes to `append_built`."""
         return self._blank.sibling(batch_size)
 
     def append_built(
         self, topic: TopicBuffer, partition: int, builder: BatchBuilder, now: float
     ) -> BatchOutcome | None:
-        """Append a batch that was filled elsewhere, as the last of its partition; return None if memory is short.
+        """Append a batch that the caller has filled, as the last of its partition. Return None if memory is short.
 
-        In that case call `append_built_granted`, once its bytes have been granted. The batch may not be empty.
+        In that case, call `append_built_granted` once the batch's size in bytes is granted. The batch must not be
+        empty.
         """
         size = builder.size_bytes
         if size > self._max_request_size:
@@ -273,7 +285,10 @@ class Accumulator:
     def append_built_granted(
         self, topic: TopicBuffer, partition: int, builder: BatchBuilder, now: float
     ) -> BatchOutcome:
-        """Append a built batch whose memory was granted to the caller, which releases it afterwards."""
+        """Append a batch that the caller has filled, for which memory was granted.
+
+        The caller releases the grant afterwards.
+        """
         queue = topic.queue(partition)
         if queue.open is not None:
             _seal(queue.open)
@@ -295,7 +310,10 @@ class Accumulator:
         return claim
 
     def _queue_for(self, topic: TopicBuffer, key: bytes | None, partition: int, now: float) -> PartitionQueue:
-        """Return the queue of a record's partition: the given partition, the key's, or the sticky partition."""
+        """Return the queue of the partition for a record.
+
+        That is the given partition, the partition of the key, or the sticky partition.
+        """
         if partition < 0 and (key is None or self._ignore_keys):
             sticky = topic.sticky
             if sticky is None or (sticky.open is None and self._had_share(topic, topic.sticky_bytes, now)):
@@ -312,16 +330,15 @@ class Accumulator:
     def _had_share(self, topic: TopicBuffer, size: int, now: float) -> bool:
         """Return True if ``size`` bytes are enough for the sticky partition.
 
-        It gets ``batch_size`` bytes (KIP-794), and more within the linger time, because spreading these over the
-        partitions would leave each with a small batch. The speed of its broker is ignored, so that all partitions get
-        the same share.
+        It gets ``batch_size`` bytes (KIP-794). It gets more within the linger time, because otherwise each partition
+        would get a small batch. The speed of its broker is ignored, so all partitions get the same share.
         """
         if size < self.batch_size:
             return False
         return size >= topic.batch_limit or now - topic.sticky_since >= self._linger_s
 
     def next_ordinal(self) -> int:
-        """Return a number for new batches, with which a flush identifies the batches before it."""
+        """Return a number for new batches. A flush uses it to identify the batches before it."""
         self._ordinal += 1
         return self._ordinal
 
@@ -343,11 +360,11 @@ class Accumulator:
         return batch
 
     def _fill(self, batch: ProducerBatch, size: int, now: float) -> None:
-        """Handle a record that no longer fits: the batch may be sent now, and grows only while it waits to be sent."""
+        """Handle a record that does not fit. The batch may be sent now, and grows only while it waits to be sent."""
         queue = batch.queue
         topic = queue.topic
         if topic.sticky is queue and self._had_share(topic, topic.sticky_bytes + self.batch_size // 2, now):
-            topic.sticky = None  # even if the last record did not quite fit
+            topic.sticky = None  # even if a smaller record would still have fitted
         self.unseen_bytes += self.batch_size
         room = min(self.batch_size, topic.batch_limit - batch.size_bytes)
         if size > room or now - batch.created_at > GROWS_FOR_S:
@@ -358,14 +375,14 @@ class Accumulator:
             queue.depth += 1
         self.schedule.evaluate(queue, now)
 
-    # --- batches out --------------------------------------------------------------------------------------------------
+    # --- sending batches ----------------------------------------------------------------------------------------------
 
     def drain(self, node_id: int, now: float, busy: bool = False) -> list[ProducerBatch]:
-        """Return the batches for the next Produce request to a broker, at most one per partition, all marked as sent.
+        """Return the batches for the next Produce request to a broker, and mark them as sent.
 
-        Returns an empty list if the broker is ``busy`` with an earlier request and the batches may linger, as in TCP
-        (RFC 896): a broker processes one request of a connection at a time, and a large request costs less than
-        several small requests.
+        There is at most one batch of each partition. If the broker is ``busy`` with an earlier request and all batches
+        may linger, the result is empty, similar to Nagle's algorithm for TCP (RFC 896). A broker processes one request
+        of a connection at a time, and a large request costs less than several small ones.
         """
         drained: list[ProducerBatch] = []
         size = 0
@@ -373,7 +390,8 @@ class Accumulator:
         if busy and schedule.may_linger(node_id, now):
             return drained
         limit = min(self._max_request_size, self.turn_bytes)
-        # Not `while`: sending a batch may make its partition ready again, but a request has one batch per partition.
+        # Not `while`: after sending a batch, its partition may be ready again, but a request has one batch per
+        # partition.
         for _ in range(min(len(schedule.ready.get(node_id, ())), REQUEST_BATCHES)):
             queue = schedule.pop(node_id)
             if schedule.sendable_to(queue, now) != node_id:
@@ -382,7 +400,7 @@ class Accumulator:
             batch = schedule.first_unsent(queue)
             assert batch is not None
             size += batch.size_bytes
-            if drained and size > limit:  # a batch beyond the limit is sent alone
+            if drained and size > limit:  # a batch that exceeds the limit is sent alone
                 schedule.put_back(queue, node_id)
                 break
             self.turn_bytes -= batch.size_bytes
@@ -419,14 +437,14 @@ class Accumulator:
     def on_snapshot(
         self, snapshot: ClusterSnapshot, now: float, partitions: Iterable[tuple[str, int]] | None = None
     ) -> None:
-        """Apply new metadata to the partitions with records whose leader or epoch has changed.
+        """Apply new metadata to the partitions with records whose leader or leader epoch has changed.
 
-        ``partitions`` lists all partitions that differ; None if unknown.
+        ``partitions`` are all partitions that differ, or None if unknown.
         """
         self.snapshot = snapshot
         if snapshot.cluster_id is not None and snapshot.cluster_id != self._cluster_id:
             if self._cluster_id is not None and self.identity is not None:
-                self.identity.forget_producer_id()  # this cluster did not assign it
+                self.identity.forget_producer_id()  # the new cluster did not assign it
             self._cluster_id = snapshot.cluster_id
         if partitions is not None:
             self._look_at(partitions, now)
@@ -451,7 +469,7 @@ class Accumulator:
                 self.schedule.evaluate(queue, now)
 
     def _renew_leader(self, queue: PartitionQueue) -> bool:
-        """Copy leader and epoch from metadata to the queue; return True if they changed."""
+        """Copy the leader and the leader epoch from the metadata to the queue. Return True if they have changed."""
         queue.generation = self.snapshot.generation
         leader_id, leader_epoch = self.snapshot.leader(queue.topic.name, queue.partition)
         if leader_id == queue.leader_id and leader_epoch == queue.leader_epoch:
@@ -460,7 +478,7 @@ class Accumulator:
         return True
 
     def on_producer_id(self, producer_id: int, producer_epoch: int, now: float) -> None:
-        """Apply the answer to InitProducerId."""
+        """Apply the response to InitProducerId."""
         assert self.identity is not None
         self.identity.assign_producer_id(producer_id, producer_epoch)
         for topic in self.topics.values():
@@ -468,7 +486,10 @@ class Accumulator:
                 self.schedule.evaluate(queue, now)
 
     def start_flush(self, on_done: Callable[[], None], now: float) -> FlushTicket | None:
-        """Send pending batches without lingering; return None if none is pending. Always call `end_flush`."""
+        """Send all pending batches without lingering. Return None if there are none.
+
+        Otherwise, `end_flush` must be called for the result.
+        """
         if not self.pending:
             return None
         ticket = self._flushes.begin(self._ordinal, on_done)
@@ -477,32 +498,35 @@ class Accumulator:
         return ticket
 
     def end_flush(self, ticket: FlushTicket) -> None:
-        """End a flush that is complete or abandoned."""
+        """End a flush that is complete or was abandoned."""
         self.schedule.flushes -= 1
         self._flushes.end(ticket)
 
     def started(self, ordinal: int, batches: int = 1) -> None:
-        """Count more pending batches with this ordinal: a new batch, or the additional parts of a split batch."""
+        """Count additional pending batches with this ordinal: a new batch, or more pieces of a split batch."""
         self.pending += batches
         self._flushes.started(ordinal, batches)
 
     def finish(self, ordinal: int) -> None:
-        """Count a batch whose outcome is known."""
+        """Count a batch whose outcome has become known."""
         self.pending -= 1
         self._flushes.finished(ordinal, self._ordinal)
 
     @property
     def unanswered(self) -> bool:
-        """True if a sent batch is unanswered, even if it was given up."""
+        """True if the response to any sent batch is pending, even if the batch was given up."""
         return any(queue.in_flight for topic in self.topics.values() for queue in topic.pending)
 
     def records_left(self) -> int:
-        """Return the number of records in batches without an outcome. Iterates over all partitions with a batch."""
+        """Return the number of records in batches without an outcome.
+
+        Iterates over all partitions that have a batch.
+        """
         queues = (queue for topic in self.topics.values() for queue in topic.pending)
         return sum(batch.builder.record_count for queue in queues for batch in queue.batches)
 
     def given_up(self, error: KafkaError) -> None:
-        """Fail the open transaction because its records were given up, so that it cannot be committed."""
+        """Fail the open transaction, because some of its records were given up. It cannot be committed."""
         if self.transactional is not None:
             self.transactional.on_failure(error)
 

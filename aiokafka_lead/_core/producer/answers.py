@@ -1,4 +1,4 @@
-"""Applies answers to batches: acknowledges, retries, splits or gives up each batch."""
+"""Applies responses to batches. Each batch is acknowledged, retried, split or given up."""
 
 from __future__ import annotations
 
@@ -30,18 +30,21 @@ from .outcome import NO_OFFSET, BatchOutcome, Part
 
 _OUT_OF_LINE = (OutOfOrderSequenceNumberError, UnknownProducerIdError)
 _NEVER_APPENDED = (*_OUT_OF_LINE, ConcurrentTransactionsError, NotEnoughReplicasError, CorruptRecordError)
-"""Retriable errors after which this attempt is certainly not in the log. After any other error it may be: a leader that
-appended the batch, but was replaced before the followers had it, answers NOT_LEADER_OR_FOLLOWER."""
+"""Retriable errors after which the attempt is certainly not in the log.
+
+After any other error, it may be. For example, a leader answers NOT_LEADER_OR_FOLLOWER if it has appended the batch but
+was replaced before the followers had it.
+"""
 
 
 class BatchAnswers:
-    """Settles the batches that `Accumulator.drain` handed out, and expired batches."""
+    """Settles the batches that `Accumulator.drain` has returned, and batches that have expired."""
 
     def __init__(self, accumulator: Accumulator, retries: int, explain: Callable[[int], str], log: ClientLog) -> None:
-        """Settle batches of ``accumulator``.
+        """Settle the batches of ``accumulator``.
 
-        ``explain`` describes a node's problem, for errors of expired batches; without a node (-1) the reason why there
-        is no producer id.
+        ``explain`` describes the problem with a node, for the errors of expired batches. For node -1, it returns the
+        reason why there is no producer id.
         """
         self._accumulator = accumulator
         self._counters = accumulator.counters
@@ -54,7 +57,7 @@ class BatchAnswers:
         self._explain = explain
         self._log = log
 
-    # --- answers ------------------------------------------------------------------------------------------------------
+    # --- responses ----------------------------------------------------------------------------------------------------
 
     def acknowledged(
         self, batch: ProducerBatch, node_id: int, base_offset: int, log_append_time_ms: int, now: float
@@ -69,7 +72,7 @@ class BatchAnswers:
     def all_acknowledged(
         self, batches: Sequence[ProducerBatch], node_id: int, offsets: list[tuple[int, int]], now: float
     ) -> None:
-        """Complete several batches, given the base offset and append time of each."""
+        """Complete several batches. ``offsets`` contains the base offset and the append time of each."""
         for batch, (base_offset, log_append_time_ms) in zip(batches, offsets, strict=True):
             self.acknowledged(batch, node_id, base_offset, log_append_time_ms, now)
 
@@ -84,9 +87,9 @@ class BatchAnswers:
         tells_leaders: bool = False,
         record_errors: Mapping[int, KafkaError] | None = None,
     ) -> None:
-        """Handle a batch that was refused or got no answer. Leader hints of the answer have been merged already.
+        """Handle a batch that was refused or not answered. The response's leader hints must have been merged before.
 
-        ``tells_leaders`` is True if the answer could have named a new leader (Produce >= 10).
+        ``tells_leaders`` is True if the response could have named a new leader (Produce >= 10).
         """
         queue = batch.queue
         queue.in_flight -= 1
@@ -95,7 +98,7 @@ class BatchAnswers:
         if isinstance(error, DuplicateSequenceNumberError) or (
             isinstance(error, _OUT_OF_LINE) and self._sequencing.surely_in_log(batch)
         ):
-            # Appended long ago: the broker no longer has its offset (Java: Sender.completeBatch).
+            # The batch was appended long ago, and the broker has forgotten its offset (Java: Sender.completeBatch).
             self._acknowledge(batch, node_id, NO_OFFSET, -1, now)
         elif isinstance(error, MessageTooLargeError) and batch.builder.record_count > 1 and not batch.outcome.done:
             self._split(batch)
@@ -106,9 +109,9 @@ class BatchAnswers:
                 batch.in_doubt = True
             if out_of_line and queue.batches[0] is batch:
                 if batch.piece and batch.in_doubt:
-                    retriable = False  # the whole batch may be in the log, and its pieces would be duplicates
+                    retriable = False  # the whole batch may be in the log, so its pieces could be duplicates
                 elif self._transactional is not None:
-                    retriable = False  # only another epoch helps, and that requires another transaction
+                    retriable = False  # only a new epoch helps, and that requires another transaction
             if queue.partition >= queue.topic.count > 0:
                 self._relocate(batch, now)
             elif not retriable or batch.attempts > self._retries or batch.outcome.done:
@@ -118,11 +121,11 @@ class BatchAnswers:
         self._go_on(queue, now)
 
     def _may_pass(self, batch: ProducerBatch, error: KafkaError) -> bool:
-        """Return True if an unexplained error should be retried, which requires an idempotent producer.
+        """Return True if UNKNOWN_SERVER_ERROR should be retried. Only for an idempotent producer.
 
-        Java gives up immediately. But a broker that is isolated or broken also answers this way, while another broker
-        may be leader by now. So retries continue until the broker is in doubt, and for the same number again, during
-        which metadata can name the other broker.
+        Java gives up immediately. But brokers that are isolated or broken also return this error, and another broker
+        may be the leader by now. Retries therefore continue until the broker is in doubt (see `Trust`), and then the
+        same number of times again, so that metadata can name the other broker.
         """
         return (
             self._idempotent and isinstance(error, UnknownServerError) and batch.patience.refusals + 1 < 2 * DOUBT_AFTER
@@ -151,7 +154,7 @@ class BatchAnswers:
             self._go_on(queue, now)
 
     def relocate(self, now: float) -> None:
-        """Move the records of partitions that no longer exist to other partitions, after new metadata."""
+        """After new metadata, move the records of partitions that no longer exist to other partitions."""
         for topic in self._accumulator.topics.values():
             for queue in topic.missing():
                 for batch in list(queue.batches):
@@ -160,10 +163,10 @@ class BatchAnswers:
                 self._go_on(queue, now)
 
     def _relocate(self, batch: ProducerBatch, now: float) -> None:
-        """Move the records of a batch of a topic that was recreated with fewer partitions.
+        """Move the records of a batch to other partitions, because the topic was recreated with fewer partitions.
 
-        The old data is gone, so no record is duplicated. Records for a partition that the application named are given
-        up, together with the rest of their batch.
+        The old data is gone, so no record is duplicated. If the application has chosen the partition of any record, the
+        whole batch is given up.
         """
         queue, topic = batch.queue, batch.queue.topic
         where = f"{topic.name}-{queue.partition}"
@@ -195,7 +198,7 @@ class BatchAnswers:
         self._sequencing.acknowledged(batch, node_id)
         queue.move_clock.served(node_id, now, self._counters.moves)
         self._remove(batch)
-        if batch.outcome.done:  # given up while it was in flight
+        if batch.outcome.done:  # the batch was given up while it was in flight
             return
         self._counters.settled(queue.topic.name, batch.builder.record_count, batch.created_at, now, None)
         batch.outcome.complete(base_offset, log_append_time_ms)
@@ -218,22 +221,25 @@ class BatchAnswers:
                 batch.patience.failed_for_another(now)
                 return
             if isinstance(error, UnknownProducerIdError) and log_start_offset < 0:
-                pass  # the partition was just moving; the next answer decides (Java: TransactionManager.canRetry)
+                pass  # The partition was just moving. The next response decides (Java: TransactionManager.canRetry).
             else:
                 self._sequencing.rejected(batch)
         elif error.refreshes_metadata:
             queue.move_clock.refused(node_id, now)
         epoch = batch.patience.epoch
         by_leader = error.code in HINT_ERRORS and queue.leader_id == node_id and queue.leader_epoch == epoch >= 0
-        # The previous transaction is still ending, which takes little time, so the delays are as short as for a new
-        # leader.
+        # The previous transaction is still ending. That takes little time, so the delays are as short as for a leader
+        # that has not caught up.
         ending = isinstance(error, ConcurrentTransactionsError)
         lags = batch.patience.failed(now, epoch, self._retry, by_leader or ending, tells_leaders or ending)
         if lags and by_leader:
             self._counters.catch_up_waits += 1
 
     def _split(self, batch: ProducerBatch) -> None:
-        """Replace a batch that is too large for the broker with smaller batches, which get its sequences in order."""
+        """Replace a batch that is too large for the broker by smaller batches.
+
+        They use its sequence numbers in order.
+        """
         queue = batch.queue
         self._counters.batches_split += 1
         parts: list[Part] = []
@@ -261,7 +267,7 @@ class BatchAnswers:
         at = queue.batches.index(batch)
         queue.batches[at : at + 1] = pieces
         queue.depth += len(pieces) - batch.shares
-        queue.topic.batch_limit = 0  # the topic would refuse a batch of this size again
+        queue.topic.batch_limit = 0  # the topic would refuse another batch of this size
         memory = self._accumulator.memory
         memory.used += sum(piece.size_bytes for piece in pieces)
         memory.give(batch.size_bytes)
@@ -271,7 +277,7 @@ class BatchAnswers:
     # --- the end of a batch -------------------------------------------------------------------------------------------
 
     def expire(self, now: float) -> None:
-        """Give up every batch older than ``delivery_timeout_ms``."""
+        """Give up every batch that is older than ``delivery_timeout_ms``."""
         expired: dict[PartitionQueue, None] = {}
         for batch in self._accumulator.schedule.expired(now):
             error = DeliveryTimeoutError(self._expiry_message(batch))
@@ -283,7 +289,10 @@ class BatchAnswers:
             self._go_on(queue, now)
 
     def abort(self, make_error: Callable[[str], KafkaError], now: float) -> None:
-        """Give up every pending batch. ``make_error`` takes a text that says whether the records may be in the log."""
+        """Give up every pending batch.
+
+        ``make_error`` receives a text that says if the records may be in the log.
+        """
         for topic in self._accumulator.topics.values():
             for queue in list(topic.pending):
                 for batch in list(queue.batches):
@@ -297,7 +306,8 @@ class BatchAnswers:
         if not batch.in_flight:
             self._give_up(batch, error, now)
             return
-        # It stays in the queue until the answer comes: no other batch may get its sequence before.
+        # The batch stays in the queue until its response arrives. Before that, no other batch may use its sequence
+        # numbers.
         self._fail(batch, error, now, None)
 
     def _give_up(
@@ -347,7 +357,7 @@ class BatchAnswers:
         self._accumulator.memory.give(batch.size_bytes)
 
     def _go_on(self, queue: PartitionQueue, now: float) -> None:
-        """After any change to the partition, restart its sequences if due and schedule its next batch."""
+        """After a change to the partition, restart its sequence numbers if necessary, and schedule its next batch."""
         if self._sequencing.restart_if_due(queue):
             self._log.info(
                 "%s-%d: sequence numbers restart with producer epoch %d",
@@ -377,19 +387,19 @@ class BatchAnswers:
 
 
 def _may_be_appended(error: KafkaError) -> bool:
-    """Return True if the attempt that ended with this error may be in the log."""
+    """Return True if an attempt that ended with this error may be in the log."""
     if not isinstance(error, BrokerError) or isinstance(error, UnknownServerError):
         return True
     return error.retriable and not isinstance(error, _NEVER_APPENDED)
 
 
 def _fields(queue: PartitionQueue) -> dict[str, object]:
-    """Return the log fields of a partition."""
+    """Return the log fields that describe a partition."""
     return {"topic": queue.topic.name, "partition": queue.partition}
 
 
 def _fate(batch: ProducerBatch) -> str:
-    """Describe whether the records of a given-up batch may be in the log."""
+    """Return a text that says if the records of a batch that was given up may be in the log."""
     if not batch.attempts:
         return "never sent"
     tries = f"sent {batch.attempts} time(s)"

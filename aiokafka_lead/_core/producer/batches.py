@@ -1,9 +1,8 @@
-"""The producer's data: topics, their partitions' queues, the batches in these, and records before they are in a batch.
+"""The producer's data: topics, the queues of their partitions, batches, and records.
 
-Fields are grouped by the code that writes them. This module also does the work per record: it appends records to their
-partition's open batch. The accumulator opens and closes batches, chooses sticky partitions and waits for memory.
-
-Hot: compiled through ``batches.pxd`` if a compiler is available.
+The fields are grouped by the code that writes them. This module also does the work for each record: it appends the
+record to its partition's open batch. The accumulator opens and closes batches, chooses sticky partitions, and waits for
+memory. If a compiler is available, this code is compiled through ``batches.pxd``.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ NO_SEQUENCE = -1
 
 
 class Record:
-    """A record before it is in a batch, its arguments checked and serialized, in the order of ``send``."""
+    """A record before it is added to a batch. Its arguments are checked and serialized."""
 
     __slots__ = ("headers", "key", "partition", "timestamp_ms", "topic", "value")
 
@@ -42,13 +41,13 @@ class Record:
         self.value = value
         self.key = key
         self.partition = partition
-        """The partition given to ``send``; -1 if the key or the partitioner determines it."""
+        """The partition that was passed to ``send``, or -1 if the key or the partitioner determines it."""
         self.timestamp_ms = timestamp_ms
         self.headers = headers
 
 
 class ProducerBatch:
-    """Records of one partition that are sent together, from the first append until the last answer."""
+    """Records of one partition that are sent together. A batch exists from its first record until its last response."""
 
     __slots__ = (
         "attempts",
@@ -76,53 +75,56 @@ class ProducerBatch:
     def __init__(
         self, queue: PartitionQueue, builder: BatchBuilder, outcome: BatchOutcome, ordinal: int, created_at: float
     ) -> None:
-        # fixed when the batch is made
+        # set when the batch is created
         self.queue = queue
         self.builder = builder
         self.outcome = outcome
         self.ordinal = ordinal
-        """Increases with each batch; the parts of a split batch have the same. Used by ``flush``."""
+        """Increases with each batch. The pieces of a split batch have the same ordinal. Used by ``flush``."""
         self.created_at = created_at
         """Start of ``delivery_timeout_ms``."""
-        # by the accumulator, and by `TopicBuffer.append`
+        # set by the accumulator and by `TopicBuffer.append`
         self.size_bytes = 0
-        """Bytes of ``buffer_memory`` that the batch holds."""
+        """Number of bytes of ``buffer_memory`` that the batch holds."""
         self.shares = 1
-        """Number of times that it got ``batch_size`` bytes."""
+        """Number of times that the batch was given ``batch_size`` bytes."""
         self.sealed = False
-        """True if it accepts no more records."""
+        """True if the batch accepts no more records."""
         self.named = False
-        """`PartitionQueue.named` for this batch; set when it is sealed."""
+        """The value of `PartitionQueue.named` for this batch. Set when the batch is sealed."""
         self.in_flight = False
-        """True while it awaits an answer."""
-        # by the schedule
+        """True while the response to the batch is pending."""
+        # set by the schedule
         self.send_at = created_at
-        """Time at which an open batch is sent even if it is not full."""
-        # by the accumulator and the answers, according to the rules of leadership
+        """Time at which the batch is sent although it is open and not full."""
+        # set by the accumulator and the responses, according to the rules of `_core.leadership`
         self.attempts = 0
-        """Number of times that it was sent."""
+        """Number of times that the batch was sent."""
         self.patience = Patience()
-        """Decides when it may be sent again."""
-        # by the answers
+        """Decides when the batch may be sent again."""
+        # set by the responses
         self.in_doubt = False
-        """True if an attempt may have been appended although its answer is unknown."""
+        """True if an attempt without a known outcome may have been appended."""
         self.piece = False
-        """True if it was split off a larger batch; the broker would not recognise its records as duplicates."""
+        """True if the batch is a piece of a larger batch. The broker would not recognise its records as duplicates."""
         self.last_error: KafkaError | None = None
-        # by the sequencing
+        # set by the sequencing
         self.producer_id = -1
         self.producer_epoch = -1
         self.base_sequence = NO_SEQUENCE
-        """Fixed once it was sent: only a batch that is certainly not in the log ever gets another sequence."""
+        """The first sequence number.
+
+        After the batch was sent, it changes only if the batch is certainly not in the log.
+        """
         self.stranded = False
-        """True if it was sent after a batch that was certainly not appended, so it was not appended either."""
+        """True if an earlier batch was certainly not appended, so this batch cannot have been appended either."""
 
 
 class PartitionQueue:
-    """The unresolved batches of one partition, in the order of their records.
+    """The batches of one partition without an outcome, in the order of their records.
 
-    Invariants: ``batches`` is in the order of the records and of any assigned sequences; only the last batch may be
-    open. A queue exists as long as the producer, because it tracks the sequences that the broker expects.
+    Invariants: ``batches`` is in the order of the records and of their sequence numbers, and only the last batch may be
+    open. A queue exists as long as the producer, because it keeps the sequence number that the broker expects.
     """
 
     __slots__ = (
@@ -152,59 +154,65 @@ class PartitionQueue:
     )
 
     def __init__(self, topic: TopicBuffer, partition: int) -> None:
-        # fixed when the queue is made
+        # set when the queue is created
         self.topic = topic
         self.partition = partition
-        # by the accumulator when batches are opened and sent, by the answers when they are done
+        # set by the accumulator when batches are opened and sent, and by the responses when they are done
         self.batches: list[ProducerBatch] = []
-        """Usually one or two batches. A deque would take ten times the memory, for perhaps thousands of queues."""
+        """Usually one or two batches. There may be thousands of queues, and a deque would take ten times the memory."""
         self.depth = 0
-        """Unacknowledged multiples of ``batch_size``: the sum of all batches' shares."""
+        """Length of the queue in multiples of ``batch_size``: the sum of the ``shares`` of all batches."""
         self.open: ProducerBatch | None = None
         """The last batch, while it accepts records."""
         self.named = False
-        """True if the application may have named this partition for a record in the open batch."""
+        """True if the application may have chosen this partition for a record in the open batch."""
         self.in_flight = 0
-        """Number of batches that await an answer, including batches given up since."""
+        """Number of batches whose response is pending, including batches that were given up meanwhile."""
         self.in_flight_node = NO_LEADER
-        """The only node that these batches were sent to."""
-        # by the accumulator when metadata changes
+        """The only node to which these batches were sent."""
+        # set by the accumulator when metadata changes
         self.leader_id = NO_LEADER
-        """The leader by metadata; kept up to date while there are batches."""
+        """The leader according to the metadata. Kept up to date while there are batches."""
         self.leader_epoch = NO_EPOCH
         self.generation = -1
-        """Generation of the metadata with this leader."""
-        # by the schedule
+        """Generation of the metadata from which the leader was taken."""
+        # set by the schedule
         self.ready_node = NO_LEADER
-        """The node whose ready set contains the queue, or -1."""
+        """The node in whose ready set the queue is, or -1."""
         self.wake_at = 0.0
-        """Time at which the schedule examines the queue next; 0 if it has no timer."""
+        """Time at which the schedule will examine the queue again, or 0 if there is no timer."""
         self.expiry_scheduled = False
-        # by the sequencing
+        # set by the sequencing
         self.producer_id = -1
-        """The producer id of ``next_sequence``; -1 until the first batch is sent."""
+        """The producer id to which ``next_sequence`` belongs. -1 until the first batch is sent."""
         self.producer_epoch = -1
         self.next_sequence = 0
         self.acked_sequence = 0
-        """The sequence after the highest acknowledged sequence."""
+        """The sequence number after the highest one that was acknowledged."""
         self.gap = False
-        """True if a batch was certainly not appended: later batches restart once all earlier batches are resolved."""
+        """True if a batch was certainly not appended.
+
+        Later batches get new sequence numbers once the outcomes of all earlier batches are known.
+        """
         self.unresolved = False
-        """True if a batch was given up that may or may not have been appended."""
+        """True if a batch that may have been appended was given up."""
         self.proven_node = NO_LEADER
-        """The leader whose last answer was a success: it has the sequences. Another leader gets one batch at a time."""
-        # by the answers
+        """The leader whose last response was a success, so it knows the sequence numbers.
+
+        Others get one batch at a time.
+        """
+        # set by the responses
         self.move_clock = MoveClock()
-        # by the sequencing of a transactional producer
+        # set by the sequencing of a transactional producer
         self.transaction = 0
-        """Number of the latest transaction that surely includes the partition."""
+        """Number of the latest transaction that certainly includes the partition."""
 
     def __repr__(self) -> str:
         return f"<PartitionQueue {self.topic.name}-{self.partition}: {len(self.batches)} batches, {self.in_flight} out>"
 
 
 class TopicBuffer:
-    """The queues of one topic, and the current sticky partition for records without a key."""
+    """The queues of one topic, and its current sticky partition for records without a key."""
 
     __slots__ = (
         "_ignore_keys",
@@ -225,47 +233,50 @@ class TopicBuffer:
     )
 
     def __init__(self, name: str, memory: BufferMemory, ignore_keys: bool, batch_limit: int = 0) -> None:
-        # fixed when the buffer is made
+        # set when the buffer is created
         self.name = name
         self._memory = memory
         self._ignore_keys = ignore_keys
-        # by `renew`, from metadata
+        # set by `renew`, from the metadata
         self.topic_id = NO_TOPIC_ID
         self.has_id = False
-        """True if the cluster has provided ``topic_id``, which old brokers do not."""
+        """True if the cluster has reported ``topic_id``, which old brokers do not do."""
         self.count = 0
-        """Number of partitions by metadata; 0 while unknown."""
+        """Number of partitions according to the metadata, or 0."""
         self.queues: list[PartitionQueue | None] = []
-        """The queues by number; None until used. May be longer than ``count``: see `missing`."""
-        # by the accumulator and the answers
+        """The queues by partition number. None until used. There may be more than ``count``; see `missing`."""
+        # set by the accumulator and the responses
         self.pending: dict[PartitionQueue, None] = {}
-        """The queues that have batches."""
+        """The queues that contain batches."""
         self.batch_limit = batch_limit
-        """Bytes to which a batch may grow while it cannot be sent."""
-        # by the choice of the sticky partition, and by each record appended to it
+        """Number of bytes to which a batch may grow while it cannot be sent."""
+        # set by the choice of the sticky partition, and by each record appended to it
         self.available: list[int] | None = None
-        """Partitions with a leader, for a custom partitioner, or else with a leader in the preferred rack; None until a
-        partition is chosen."""
+        """The partitions from which to choose. None until a partition is chosen.
+
+        These are the partitions with a leader if there is a custom partitioner, else those with a leader in the
+        preferred rack.
+        """
         self.sticky: PartitionQueue | None = None
-        """The partition for records without a key; None if the accumulator must choose the next (KIP-480)."""
+        """The partition for records without a key. None if the accumulator must choose the next one (KIP-480)."""
         self.sticky_bytes = 0
-        """Bytes appended to the sticky partition since it was chosen."""
+        """Number of bytes appended to the sticky partition since it was chosen."""
         self.sticky_since = 0.0
         """Time at which the sticky partition was chosen."""
         self.deepest = 0
-        """Length of the longest queue at the last survey."""
+        """Length of the longest queue when the queues were last examined."""
         self.choices_until_survey = 0
-        """Number of choices of a sticky partition until the next survey."""
+        """Number of choices of a sticky partition until the queues are examined again."""
 
     def queue(self, partition: int) -> PartitionQueue:
-        """Return the partition's queue, created on first use."""
+        """Return the queue of a partition. It is created on first use."""
         queue = self.queues[partition]
         if queue is None:
             queue = self.queues[partition] = PartitionQueue(self, partition)
         return queue
 
     def renew(self, count: int, topic_id: UUID) -> None:
-        """Set the partition count and topic id from metadata."""
+        """Set the number of partitions and the topic id from the metadata."""
         self.available = None
         self.count = count
         if count and topic_id != self.topic_id:
@@ -277,11 +288,11 @@ class TopicBuffer:
             self.sticky = None
 
     def missing(self) -> list[PartitionQueue]:
-        """Return the queues with batches for partitions that a recreated topic no longer has."""
+        """Return the queues with batches for partitions that no longer exist, because the topic was recreated."""
         return [queue for queue in self.pending if queue.partition >= self.count > 0]
 
     def _start_incarnation(self) -> None:
-        """Reset the state of a recreated topic: its leader epochs start over, and its brokers have no sequences."""
+        """Reset the state of a recreated topic. Its leader epochs and sequence numbers start again."""
         for queue in self.queues:
             if queue is not None:
                 queue.proven_node = NO_LEADER
@@ -289,11 +300,11 @@ class TopicBuffer:
                     batch.patience.forget_epoch()
 
     def partition_for_key(self, key: bytes) -> int:
-        """Return the partition of a key, equal to the choice of Java's producer."""
+        """Return the partition for a key. It is the same as with Java's producer."""
         return (murmur2(key) & 0x7FFFFFFF) % self.count
 
     def select(self, partition: int, key: bytes | None) -> PartitionQueue | None:
-        """Return the queue of a record, or None if that requires choosing a sticky partition or creating a queue."""
+        """Return the queue for a record. None if a sticky partition must be chosen, or a queue must be created."""
         if partition < 0:
             if key is None or self._ignore_keys:
                 return self.sticky if self.count else None
@@ -310,9 +321,10 @@ class TopicBuffer:
     def append(
         self, value: bytes | None, key: bytes | None, partition: int, timestamp_ms: int, headers: Sequence[Header]
     ) -> Delivery | None:
-        """Append a record to the open batch of its partition; if that is -1, to the key's or the sticky partition.
+        """Append a record to the open batch of its partition.
 
-        Returns None if the accumulator must append it, because a batch has to be opened or memory is short.
+        If ``partition`` is -1, that is the key's partition or the sticky partition. Returns None if the accumulator
+        must append the record, because a batch must be opened or memory is short.
         """
         memory = self._memory
         if memory.used > memory.open_until:
@@ -335,7 +347,7 @@ class TopicBuffer:
         return new_delivery(batch.outcome, index, timestamp_ms)
 
     def append_values(self, values: Sequence[bytes | None], start: int, partition: int, timestamp_ms: int) -> int:
-        """Append ``values[start:]``, without keys, until the open batch is full; return the number appended.
+        """Append ``values[start:]`` without keys until the open batch is full. Return the number of values appended.
 
         Returns 0 if the accumulator must append them.
         """

@@ -1,4 +1,4 @@
-"""The bytes of ``buffer_memory``, and a first-come, first-served queue of claims for them."""
+"""The memory of ``buffer_memory``, and a first-come, first-served queue of claims for it."""
 
 from __future__ import annotations
 
@@ -7,46 +7,46 @@ from collections.abc import Callable
 
 
 class MemoryClaim:
-    """A place in the queue for memory. Once granted, the bytes are held for the claim until it is released."""
+    """A place in the queue for memory. Granted bytes are held until the claim is released."""
 
     __slots__ = ("granted", "on_grant", "size")
 
     def __init__(self, size: int, on_grant: Callable[[], None]) -> None:
         self.size = size
         self.on_grant = on_grant
-        """Called once, when the bytes are available."""
+        """Called once, when the bytes are granted."""
         self.granted = False
 
 
 class BufferMemory:
-    """Counts the bytes of all records that are not yet acknowledged or failed.
+    """Counts the bytes of all records that are neither acknowledged nor failed.
 
-    Invariant: while a claim waits, no other request is granted, so that small records do not starve a large one.
+    Invariant: while a claim waits, no other request is granted. Otherwise, small records could starve a large one.
     """
 
     __slots__ = ("_headroom", "limit", "open_until", "used", "waiting")
 
     def __init__(self, limit: int, headroom: int) -> None:
-        """Begin with ``limit`` bytes; ``headroom`` is the largest record that fits into an open batch."""
+        """Start with ``limit`` bytes. ``headroom`` is the size of the largest record that fits into an open batch."""
         self.limit = limit
         self.used = 0
         self.waiting: deque[MemoryClaim] = deque()
         self._headroom = headroom
         self.open_until = limit - headroom
-        """While ``used`` is at most this, a record that fits into an open batch also fits into memory (-1: never).
+        """If ``used`` is at most this, any record that fits into an open batch also fits into memory. -1 means never.
 
-        So appending to an open batch needs a single comparison.
+        Appending to an open batch therefore needs a single comparison.
         """
 
     def take(self, size: int) -> bool:
-        """Hold ``size`` bytes and return True, if they are available and no claim waits."""
+        """Take ``size`` bytes and return True, if they are available and no claim is waiting."""
         if self.waiting or self.used + size > self.limit:
             return False
         self.used += size
         return True
 
     def give(self, size: int) -> None:
-        """Release ``size`` bytes, and grant waiting claims."""
+        """Release ``size`` bytes, and grant claims that are waiting."""
         self.used -= size
         assert self.used >= 0
         if self.waiting:
@@ -62,7 +62,7 @@ class BufferMemory:
         return claim
 
     def release(self, claim: MemoryClaim) -> None:
-        """Give up a claim: leave the queue, or release the granted bytes. Call it once per claim."""
+        """Leave the queue, or release the granted bytes. Must be called once for each claim."""
         if claim.granted:
             self.give(claim.size)
             return

@@ -1,6 +1,6 @@
 """The counters of a producer.
 
-Hot: compiled through ``counters.pxd`` if a compiler is available, else plain Python.
+This code runs for each batch. If a compiler is available, it is compiled through ``counters.pxd``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TopicCounters:
 
 
 class ProducerCounters:
-    """Counts and latencies since the producer was created. `ProducerMetrics` documents them."""
+    """Counts and latencies since the producer was created. `ProducerMetrics` describes them."""
 
     def __init__(self) -> None:
         self.batches_acked = 0
@@ -51,18 +51,18 @@ class ProducerCounters:
         self.throttle_time = Latencies()
         self.request_latency = LatenciesByNode()
         self.acked_at = 0.0
-        """Time of the latest acknowledgement; 0 before the first."""
+        """Time of the last acknowledgement, or 0."""
         self.on_settled: OnSettled | None = None
-        """Called for each batch with topic, number of records, seconds since its first record, and error."""
+        """Called for each batch with its topic, record count, seconds since its first record, and error or None."""
 
     def answered(self, node_id: int, seconds: float, throttle_time_ms: float) -> None:
-        """Count a response, with its latency in seconds and the broker's throttle time in milliseconds."""
+        """Count a response. ``seconds`` is its latency."""
         latencies = self.request_latency[node_id]
         latencies.add(seconds)
         self.throttle_time.add(throttle_time_ms / 1000)
 
     def settled(self, topic: str, records: int, created_at: float, now: float, error: KafkaError | None) -> None:
-        """Count a batch that was acknowledged, or given up with this error."""
+        """Count a batch that was acknowledged, or that failed with this error."""
         counters = self.topics.get(topic)
         if counters is None:
             counters = self.topics[topic] = TopicCounters()

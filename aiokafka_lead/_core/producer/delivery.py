@@ -1,12 +1,12 @@
-"""The outcomes of records that were passed to the producer.
+"""The results of records that were passed to the producer.
 
-There is no future per record: all records of a batch share a `BatchOutcome`, and a `Delivery` is just that outcome and
-an index. A future is created only if a delivery is awaited before its batch is done.
+There is no future for each record. All records of a batch share a `BatchOutcome`, and a `Delivery` consists of that
+outcome and an index. A future is created only if a delivery is awaited before its batch is done.
 
-Hot: compiled through ``delivery.pxd`` if a compiler is available, else plain Python. When compiled, `Delivery` and
-`RecordRun` are not tracked by the garbage collector (see setup.py), because every unacknowledged record may have one.
-So neither may be part of a permanent cycle. Until its outcome is settled, the producer keeps it alive; after that, the
-outcome refers only to plain values, and to errors of which only copies are raised.
+This code runs for each record. If a compiler is available, it is compiled through ``delivery.pxd``. In compiled form,
+the garbage collector does not track `Delivery` and `RecordRun` (see setup.py), because every unacknowledged record may
+have one. They must therefore never be part of a permanent cycle. The producer keeps an outcome alive until it is
+settled. After that, the outcome refers only to plain values, and to errors of which only copies are raised.
 """
 
 from __future__ import annotations
@@ -23,10 +23,17 @@ from .outcome import NOTHING_TO_WAIT_FOR, BatchOutcome, Park
 
 
 class Delivery:
-    """One sent record. Await it, any number of times, for its `RecordMetadata` or the error with which it failed.
+    """One record that was sent. Await it for its `RecordMetadata`.
 
-    Cancelling the await does not cancel the record. It has the read-only methods of an `asyncio.Future`, so that
-    `asyncio.wait` and other users of futures accept it; it belongs to the producer's event loop.
+    It completes within ``delivery_timeout_ms``. If the record could not be delivered, awaiting raises the error. A
+    delivery can be awaited any number of times, and cancelling the await does not cancel the record. For example::
+
+        delivery = await producer.send("topic", b"value")
+        metadata = await delivery
+        print(metadata.partition, metadata.offset)
+
+    It has the read-only methods of an `asyncio.Future`, so `asyncio.wait` and other functions accept it. It belongs to
+    the producer's event loop.
     """
 
     __slots__ = ("_index", "_outcome", "_timestamp_ms")
@@ -38,12 +45,12 @@ class Delivery:
 
     @property
     def topic(self) -> str:
-        """The record's topic."""
+        """Name of the topic."""
         return self._outcome.topic
 
     @property
     def partition(self) -> int:
-        """The partition chosen for the record; -1 while its topic is unknown."""
+        """The partition that was chosen for the record. -1 until its topic is known."""
         return self._locate().partition
 
     @property
@@ -52,31 +59,37 @@ class Delivery:
         return self._timestamp_ms
 
     def done(self) -> bool:
-        """Return True if the record was acknowledged or failed."""
+        """Return True if the record was acknowledged or has failed."""
         return self._locate().done
 
     def cancel(self, msg: object = None) -> bool:
-        """Return False: a sent record cannot be cancelled."""
+        """Do nothing and return False, because a record that was sent cannot be cancelled."""
         return False
 
     def cancelled(self) -> bool:
-        """Return False, see `cancel`."""
+        """Return False, because a record that was sent cannot be cancelled."""
         return False
 
     @property
     def place(self) -> tuple[BatchOutcome, int]:
-        """The record's batch and its index there, for internal use."""
+        """The outcome of the record's batch, and the record's index in it. Internal."""
         return self._locate(), self._index
 
     def result(self) -> RecordMetadata:
-        """Return the result of awaiting a finished record; raise `IllegalStateError` if it is not finished."""
+        """Return the metadata of an acknowledged record, or raise the error of a failed one.
+
+        Raises `IllegalStateError` if the record is neither acknowledged nor failed.
+        """
         outcome = self._locate()
         if not outcome.done:
             raise IllegalStateError("the record is neither acknowledged nor failed yet: await the delivery")
         return self._result(outcome)
 
     def exception(self) -> KafkaError | None:
-        """Return the error of a finished record, or None; raise `IllegalStateError` if it is not finished."""
+        """Return the error of a failed record, or None if it was acknowledged.
+
+        Raises `IllegalStateError` if the record is neither acknowledged nor failed.
+        """
         outcome = self._locate()
         if not outcome.done:
             raise IllegalStateError("the record is neither acknowledged nor failed yet: await the delivery")
@@ -85,9 +98,9 @@ class Delivery:
         return own_copy(cast("KafkaError", outcome.record(self._index, self._timestamp_ms)))
 
     def add_done_callback(self, fn: Callable[[Delivery], object], /, *, context: Context | None = None) -> None:
-        """Have the event loop call ``fn`` with this delivery once it is done.
+        """Call ``fn(delivery)`` from the event loop once the record was acknowledged or has failed.
 
-        It runs in ``context``, by default a copy of the current context. Errors that it raises are logged.
+        ``fn`` runs in ``context``, by default in a copy of the current context. Exceptions that it raises are logged.
         """
         outcome = self._locate()
         callback = _Callback(self, fn, copy_context() if context is None else context)
@@ -99,7 +112,7 @@ class Delivery:
             outcome.callbacks.append(callback)
 
     def remove_done_callback(self, fn: Callable[[Delivery], object], /) -> int:
-        """Remove each `add_done_callback` of this function that is not scheduled yet; return their number."""
+        """Remove all callbacks of ``fn`` that are not scheduled yet. Return their number."""
         callbacks = self._locate().callbacks
         if callbacks is None:
             return 0
@@ -124,7 +137,7 @@ class Delivery:
     def _result(self, outcome: BatchOutcome) -> RecordMetadata:
         if outcome.error is None:
             return outcome.metadata(self._index, self._timestamp_ms)
-        # All records of a batch share the error.
+        # All records of a batch share the error, so raise a copy.
         raise own_copy(cast("KafkaError", outcome.record(self._index, self._timestamp_ms)))
 
     def __repr__(self) -> str:
@@ -151,7 +164,7 @@ class _Callback:
 
 
 class _BatchCallback:
-    """A function to call when all deliveries of a batch are done. It waits for one after another."""
+    """A function to call when all records of a `DeliveryBatch` are done. It waits for its batches one by one."""
 
     __slots__ = ("at", "batch", "context", "fn")
 
@@ -176,7 +189,7 @@ class _BatchCallback:
 
     __call__ = go_on
     delivery = None
-    """None, unlike `_Callback`: it waits for more than one delivery."""
+    """None, unlike in `_Callback`, because it waits for more than one delivery."""
 
 
 def _park_of(entry: Any) -> Park:
@@ -211,7 +224,7 @@ awaiting.shorten_await(Delivery, _is_done, _take)
 
 
 def new_delivery(outcome: BatchOutcome, index: int, timestamp_ms: int) -> Delivery:
-    """Create a `Delivery`, faster than by calling the class."""
+    """Create a `Delivery`, which is faster than calling the class."""
     delivery = Delivery.__new__(Delivery)
     delivery._outcome = outcome
     delivery._index = index
@@ -220,7 +233,7 @@ def new_delivery(outcome: BatchOutcome, index: int, timestamp_ms: int) -> Delive
 
 
 class RecordRun:
-    """Consecutive records of one batch with the same timestamp."""
+    """Consecutive records of one batch that have the same timestamp."""
 
     __slots__ = ("count", "first", "outcome", "timestamp_ms")
 
@@ -232,7 +245,7 @@ class RecordRun:
 
 
 def _pending(entry: Any) -> BatchOutcome | None:
-    """Return the outcome that a `Delivery` or a `RecordRun` waits for, or None if it is finished."""
+    """Return the outcome for which a `Delivery` or a `RecordRun` waits, or None if it is finished."""
     if type(entry) is Delivery:
         delivery = entry
         outcome = delivery._locate()
@@ -264,7 +277,7 @@ def _collect(entry: Any, results: list[RecordMetadata | KafkaError]) -> None:
 
 
 def _failure(entry: Any) -> KafkaError | None:
-    """Return the error of the first failed record of a finished `Delivery` or `RecordRun`, or None."""
+    """Return the error of the first failed record in a finished `Delivery` or `RecordRun`, or None."""
     if type(entry) is Delivery:
         delivery = entry
         return delivery.exception()
@@ -278,9 +291,13 @@ def _failure(entry: Any) -> KafkaError | None:
 
 
 class DeliveryBatch:
-    """The records of one ``send_many``. Await it for a list with one outcome per record, in order.
+    """The records of one ``send_many``. Await it for a list of results, one for each record, in order.
 
-    Each outcome is a `RecordMetadata`, or the exception with which the record failed: awaiting does not raise it.
+    Each result is a `RecordMetadata`, or the exception with which the record failed. Awaiting does not raise these
+    exceptions. For example::
+
+        batch = await producer.send_many("topic", values)
+        failed = [result for result in await batch if isinstance(result, KafkaError)]
     """
 
     __slots__ = ("_entries", "_size")
@@ -290,7 +307,7 @@ class DeliveryBatch:
         self._size = 0
 
     def add(self, outcome: BatchOutcome, first: int, count: int, timestamp_ms: int) -> None:
-        """Add the next ``count`` records, all with this timestamp, which are in this outcome's batch."""
+        """Add the next ``count`` records, which are consecutive in this outcome's batch and have the same timestamp."""
         self._entries.append(RecordRun(outcome, first, count, timestamp_ms))
         self._size += count
 
@@ -300,7 +317,7 @@ class DeliveryBatch:
         self._size += 1
 
     def add_failed(self, error: KafkaError, count: int = 1) -> None:
-        """Add the next ``count`` records as failed, as if they had been in a failed batch."""
+        """Add the next ``count`` records as failed with this error."""
         failed = BatchOutcome("", -1, NOTHING_TO_WAIT_FOR)
         failed.fail(error)
         self.add(failed, 0, count, -1)
@@ -309,15 +326,15 @@ class DeliveryBatch:
         return self._size
 
     def add_done_callback(self, fn: Callable[[DeliveryBatch], object], /, *, context: Context | None = None) -> None:
-        """Have the event loop call ``fn`` with this batch once it is done; never for an empty batch.
+        """Call ``fn(batch)`` from the event loop once all records are done. It is never called for an empty batch.
 
-        It runs in ``context``, by default a copy of the current context. Errors that it raises are logged.
+        ``fn`` runs in ``context``, by default in a copy of the current context. Exceptions that it raises are logged.
         """
         if self._entries:
             _BatchCallback(self, fn, copy_context() if context is None else context).go_on()
 
     def remove_done_callback(self, fn: Callable[[DeliveryBatch], object], /) -> int:
-        """Remove each `add_done_callback` of this function that is not scheduled yet; return their number."""
+        """Remove all callbacks of ``fn`` that are not scheduled yet. Return their number."""
         removed = 0
         for entry in self._entries:
             outcome = _pending(entry)
@@ -332,15 +349,15 @@ class DeliveryBatch:
         return removed
 
     def first(self) -> Delivery:
-        """Return the first record; raise IndexError if the batch is empty."""
+        """Return the first record. Raises IndexError if there is none."""
         return _first_of(self._entries[0])
 
     def done(self) -> bool:
-        """Return True if every record was acknowledged or failed."""
+        """Return True if every record was acknowledged or has failed."""
         return all(_pending(entry) is None for entry in self._entries)
 
     def exception(self) -> KafkaError | None:
-        """Return the first failed record's error, or None; raise `IllegalStateError` if the batch is unfinished."""
+        """Return the error of the first failed record, or None. Raises `IllegalStateError` if a record is not done."""
         if not self.done():
             raise IllegalStateError("some records are neither acknowledged nor failed yet: await the batch")
         for entry in self._entries:
@@ -350,7 +367,7 @@ class DeliveryBatch:
         return None
 
     def results(self) -> list[RecordMetadata | KafkaError]:
-        """Return the result of awaiting a finished batch; raise `IllegalStateError` if it is not finished."""
+        """Return the results of all records, in order. Raises `IllegalStateError` if a record is not done."""
         if not self.done():
             raise IllegalStateError("some records are neither acknowledged nor failed yet: await the batch")
         results: list[RecordMetadata | KafkaError] = []

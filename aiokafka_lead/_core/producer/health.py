@@ -1,4 +1,4 @@
-"""Health of a producer: a snapshot for probes."""
+"""The health of a producer, as a snapshot for probes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from ...health import ProducerHealth
 
 
 class ProducerFacts(NamedTuple):
-    """Facts for `judge_producer`; times are in seconds."""
+    """The facts that `judge_producer` uses. Times are in seconds."""
 
     unusable: str | None
-    """Reason why the producer cannot be used at all."""
+    """The reason why the producer cannot be used at all, or None."""
     connected: bool
     since_start_s: float
     pending_s: float | None
@@ -22,7 +22,7 @@ class ProducerFacts(NamedTuple):
 
 
 def judge_producer(facts: ProducerFacts, patience_s: float) -> ProducerHealth:
-    """Return the snapshot, with a problem for anything that takes longer than ``patience_s``."""
+    """Return the producer's health, with a problem for everything that takes longer than ``patience_s``."""
     problems: list[str] = []
     silence_s = facts.since_start_s if facts.since_ack_s is None else facts.since_ack_s
     if facts.unusable is not None:

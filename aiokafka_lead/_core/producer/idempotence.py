@@ -1,13 +1,14 @@
 """Sequence numbers, which prevent retries from duplicating or reordering records (KIP-98, KIP-360).
 
-A broker appends a batch only if its sequence follows the last sequence of the same producer id and epoch in that
-partition. It recognises repetitions of the latest five batches. So a batch that may have been appended must be retried
-unchanged and in order until the answer is known. Only if a batch is certainly not in the log may the sequences after it
-be reassigned. This takes the next producer epoch, which fences off a request that seemed lost and still arrives.
+A broker appends a batch only if its sequence number follows the last one of the same producer id and epoch in that
+partition. It recognises repetitions of the latest five batches. A batch that may have been appended must therefore be
+retried unchanged and in order until its outcome is known. Only if a batch is certainly not in the log may the sequence
+numbers after it be reassigned. They are reassigned in the next producer epoch, so a request that seemed lost and still
+arrives is refused.
 
-Each partition has a separate epoch here: brokers compare epochs within a partition only, so a problem in one partition
-need not drain all partitions first (Java bumps the epoch of all). The partitions of a transactional producer share an
-epoch, see `TransactionalSequencing`.
+Here, each partition has its own epoch. Brokers compare epochs only within a partition, so after a problem in one
+partition the others need not finish their batches first. Java increases the epoch of all partitions. The partitions of
+a transactional producer share one epoch; see `TransactionalSequencing`.
 """
 
 from __future__ import annotations
@@ -23,27 +24,35 @@ _NO_SEQUENCE = NO_SEQUENCE
 
 
 def sequence_after(sequence: int, count: int) -> int:
-    """Return the sequence ``count`` records later; 2147483647 is followed by 0
-    (``DefaultRecordBatch.incrementSequence``)."""
+    """Return the sequence number ``count`` records later.
+
+    0 follows 2147483647 (Java: ``DefaultRecordBatch.incrementSequence``).
+    """
     return (sequence + count) & SEQUENCE_MAX
 
 
 def is_later(sequence: int, than: int) -> bool:
-    """Return True if ``sequence`` is after ``than``. Sequences wrap around, so half of all count as later."""
+    """Return True if ``sequence`` is later than ``than``.
+
+    Sequence numbers wrap around, so half of all numbers count as later.
+    """
     return 0 < (sequence - than) & SEQUENCE_MAX <= SEQUENCE_MAX // 2
 
 
 class Sequencing:
-    """Decides if a partition's next batch may be sent, and applies answers. This base class does nothing."""
+    """Decides if a partition's next batch may be sent, and applies responses. This base class does nothing."""
 
     __slots__ = ()
 
     def blocks(self, queue: PartitionQueue, batch: ProducerBatch, leader_id: int) -> bool:
-        """Return True if ``batch``, the first batch without a pending answer, must wait for earlier answers."""
+        """Return True if ``batch`` must wait for responses to earlier batches.
+
+        It is the first one without a pending response.
+        """
         raise NotImplementedError
 
     def waits_until(self, queue: PartitionQueue) -> float:
-        """Return the time at which a batch may be sent to the partition; 0 or past if it may be sent now."""
+        """Return the time from which a batch may be sent to the partition. 0, or a time in the past, means now."""
         return 0.0
 
     def sending(self, batch: ProducerBatch) -> None:
@@ -56,29 +65,33 @@ class Sequencing:
         """Record that the batch will be sent again."""
 
     def surely_in_log(self, batch: ProducerBatch) -> bool:
-        """Return True if a later batch was appended, which implies that this batch was, too."""
+        """Return True if a later batch was appended, which implies that this batch was appended as well."""
         return False
 
     def rejected(self, batch: ProducerBatch) -> None:
-        """Record that the first batch was refused as out of sequence, so that it is not in the log."""
+        """Record that the first batch was refused because of its sequence number, so it is not in the log."""
 
     def given_up(self, batch: ProducerBatch, in_doubt: bool) -> None:
-        """Record that the batch, still queued, will not be sent again. ``in_doubt``: it may be in the log anyway."""
+        """Record that the batch, which is still queued, will not be sent again.
+
+        ``in_doubt`` is True if it may be in the log.
+        """
 
     def restart_if_due(self, queue: PartitionQueue) -> bool:
-        """Restart the partition's sequence numbers at 0, if this is necessary and possible; return True if so.
+        """If it is necessary and possible, restart the partition's sequence numbers at 0 and return True.
 
-        It is necessary if a batch was given up and may be missing from the log, and possible once no batch that was
-        sent before can still be appended. Call this after every change of the partition's queue.
+        It is necessary if a batch was given up and may be missing from the log. It is possible once no batch that was
+        sent before can still be appended. Must be called after every change of the partition's queue.
         """
         return False
 
 
 class PlainSequencing(Sequencing):
-    """Without idempotence: order is guaranteed only with one request in flight, but survives a leader's move.
+    """Sequencing without idempotence.
 
-    A batch is sent to a new leader only when the old leader has answered everything: otherwise a refused batch could
-    be appended before or after later batches.
+    Order is guaranteed only with one request in flight, but then even when the leader changes. No batch is sent to a
+    new leader before the old leader has answered everything. Otherwise, a refused batch could be appended before or
+    after later batches.
     """
 
     __slots__ = ("_one_at_a_time",)
@@ -91,44 +104,44 @@ class PlainSequencing(Sequencing):
 
 
 class IdempotentSequencing(Sequencing):
-    """The producer id, and the sequences of every partition."""
+    """The producer id, and the sequence numbers of every partition."""
 
     __slots__ = ("producer_epoch", "producer_id", "restarts")
 
     def __init__(self) -> None:
         self.producer_id = -1
-        """-1 while the producer needs an id: at first, when epochs are exhausted, and in another cluster."""
+        """The producer id. -1 if one is needed: at first, after the last epoch, and in another cluster."""
         self.producer_epoch = -1
         self.restarts = 0
-        """Number of times that a partition's sequences were restarted."""
+        """Number of times that a partition's sequence numbers were restarted."""
 
     def assign_producer_id(self, producer_id: int, producer_epoch: int) -> None:
-        """Use the answer to InitProducerId for batches that have no sequence yet."""
+        """Use the response to InitProducerId for batches without a sequence number."""
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
 
     def forget_producer_id(self) -> None:
-        """Require another producer id. Partitions adopt it once all their sent batches are resolved."""
+        """Require another producer id. A partition uses it once the outcomes of its sent batches are known."""
         self.producer_id = -1
         self.producer_epoch = -1
 
     def blocks(self, queue: PartitionQueue, batch: ProducerBatch, leader_id: int) -> bool:
         if queue.in_flight > 0 and queue.in_flight_node != leader_id:
-            # Answers of two brokers arrive in any order, and the new leader might receive the second batch first.
+            # The responses of two brokers arrive in any order, and the new leader might receive the second batch first.
             return True
         if batch.base_sequence != _NO_SEQUENCE:
-            # It was sent before: the broker would refuse it unless it is the first in the queue.
+            # The batch was sent before. The broker would refuse it unless it is the first in the queue.
             return queue.batches[0] is not batch or batch.stranded
         if self.producer_id < 0 or queue.gap or queue.unresolved:
             return True
         if queue.producer_id != self.producer_id and queue.next_sequence and _has_sent(queue):
             return True
-        # A partition without any state for this producer accepts any first sequence. Two requests in flight to a leader
-        # whose state is uncertain would let the second in when the first is refused.
+        # A partition without any state for this producer accepts any first sequence number. If two requests were in
+        # flight to a leader whose state is unknown, it could refuse the first and accept the second.
         return queue.in_flight > 0 and queue.proven_node != leader_id
 
     def is_new_to(self, queue: PartitionQueue) -> bool:
-        """Return True if the partition's sequences belong to another identity."""
+        """Return True if the partition's sequence numbers belong to another producer id or epoch."""
         return queue.producer_id != self.producer_id
 
     def sending(self, batch: ProducerBatch) -> None:
@@ -148,7 +161,7 @@ class IdempotentSequencing(Sequencing):
     def acknowledged(self, batch: ProducerBatch, node_id: int) -> None:
         queue = batch.queue
         if queue.batches[0] is batch:
-            # While an earlier batch is in doubt, no more may follow: the broker recognises only the latest five.
+            # While an earlier batch is in doubt, do not send more, because the broker recognises only the latest five.
             queue.proven_node = node_id
         following = sequence_after(batch.base_sequence, batch.builder.record_count)
         if is_later(following, queue.acked_sequence):
@@ -184,13 +197,13 @@ class IdempotentSequencing(Sequencing):
 
     def restart_if_due(self, queue: PartitionQueue) -> bool:
         if queue.gap:
-            # Stranded batches in flight will be refused; batches before the gap may still be appended.
+            # Stranded batches in flight will be refused. Batches before the gap may still be appended.
             if queue.in_flight > 0 or (_has_sent(queue) and not queue.batches[0].stranded):
                 return False
         elif not queue.unresolved or _has_sent(queue):
             return False
         elif queue.acked_sequence == queue.next_sequence:
-            # A later batch was appended, so the batch in doubt was, too.
+            # A later batch was appended, so the batch in doubt was appended as well.
             queue.unresolved = False
             return False
         self._restart(queue)
@@ -206,7 +219,7 @@ class IdempotentSequencing(Sequencing):
         if queue.producer_epoch < EPOCH_MAX:
             queue.producer_epoch += 1
             if queue.producer_id == self.producer_id:
-                # Apache Kafka brokers track an epoch per partition, some other brokers one per producer.
+                # Apache Kafka brokers keep an epoch for each partition. Some other brokers keep one for each producer.
                 self.producer_epoch = max(self.producer_epoch, queue.producer_epoch)
             return
         if queue.producer_id == self.producer_id:
@@ -215,5 +228,5 @@ class IdempotentSequencing(Sequencing):
 
 
 def _has_sent(queue: PartitionQueue) -> bool:
-    """Return True if a sent batch is unresolved. Sent batches come first, so the first batch decides."""
+    """Return True if the outcome of a sent batch is unknown. Sent batches come first, so only the first is examined."""
     return bool(queue.batches) and queue.batches[0].base_sequence != _NO_SEQUENCE

@@ -1,11 +1,11 @@
-"""Produce requests of several producers that wait to be sent to one broker.
+"""Produce requests of several producers that wait to be sent to one broker over shared connections.
 
-A broker serves the requests of a connection in order, so one producer's records wait for all earlier requests. Batches
-of producers that write to different partitions share a request and do not wait. But a request has at most one batch per
-partition, and a transaction needs separate requests. Such requests are sent in order of arrival or, if that would take
-long, on additional connections. A producer that uses an additional connection has one request at a time, and none on
-the first connection, so that its records stay in order; a separate client would be no faster. A refused request delays
-only the batches in it (rule 15 of leadership).
+A broker serves the requests of a connection in order, so one producer's records wait for all earlier requests.
+Producers that write to different partitions can share a *joint request*, so their batches do not wait for each other.
+But a request has at most one batch of each partition, and a transaction needs its own requests. Requests that cannot be
+joined are sent in the order of arrival or, if that would take long, on additional connections. A producer that uses an
+additional connection has only one request in flight, and none on the first connection, so its records stay in order. A
+separate client would not be faster. A refused request delays only its own batches (rule 15 of `_core.leadership`).
 """
 
 from __future__ import annotations
@@ -25,42 +25,47 @@ from .produce_codec import FIRST_WITH_IDS, BatchesRequest, BatchesResponse
 
 # --- joint requests ---------------------------------------------------------------------------------------------------
 #
-# One Produce request with the batches of several producers.
-#
-# Brokers check the producer id in each batch; a request has none. A request has at most one batch per partition.
+# One Produce request with the batches of several producers. This is possible because brokers check the producer id in
+# each batch, and the request has none. A request contains at most one batch of each partition.
 
 
 WirePartition = tuple[bytes, int]
-"""A partition as in a request: the topic's encoded name or id, and the partition's number."""
+"""A partition, as in a request: the encoded name or id of the topic, and the number of the partition."""
 
 JOINT_BYTES = 256 * 1024
-"""Maximum size of a joint request. The overhead of larger requests is small compared to their records."""
+"""Maximum size in bytes of a joint request. The overhead of larger requests is small compared with their records."""
 JOINT_BATCHES = 500
-"""Maximum number of batches in a joint request. Each batch has a separate answer."""
+"""Maximum number of batches in a joint request."""
 
 
 def is_plain(request: ProduceRequest) -> TypeGuard[BatchesRequest]:
-    """Return True if a request may be joined. A transaction's id would apply to all batches of a joint request."""
+    """Return True if a request may be joined with others.
+
+    A transactional id would apply to all batches of the request.
+    """
     return isinstance(request, BatchesRequest) and request.transactional_id is None
 
 
 class JointRequest:
-    """Begins with one producer's request, and adds requests of other producers."""
+    """A request that begins with one producer's request, to which the requests of other producers are added."""
 
     __slots__ = ("_bytes", "_requests", "numbers")
 
     def __init__(self, first: BatchesRequest) -> None:
         self._requests = [first]
         self.numbers = {(name, index): 0 for name, parts in first.topics for index, _ in parts}
-        """Index of the request with each partition."""
+        """For each partition, the index of the request that contains it."""
         self._bytes = sum(len(records) for _, parts in first.topics for _, records in parts)
 
     def __len__(self) -> int:
-        """Return the number of requests."""
+        """Return the number of requests that were joined."""
         return len(self._requests)
 
     def add(self, other: JointRequest) -> bool:
-        """Add another request; return False if its settings differ, it shares a partition, or it is too large."""
+        """Add another request.
+
+        Return False if its settings differ, it shares a partition, or the result would be too large.
+        """
         mine, theirs = self._requests[0], other._requests[0]
         if theirs.acks != mine.acks or theirs.timeout_ms != mine.timeout_ms:
             return False
@@ -87,7 +92,7 @@ class JointRequest:
 
 
 def parts_of(response: ProduceResponse, version: int, joint: JointRequest) -> list[ProduceResponse]:
-    """Split an answer into one answer per request, each with that request's partitions."""
+    """Split a response into one response for each request, with the partitions of that request."""
     parts = [ProduceResponse(node_endpoints=response.node_endpoints) for _ in range(len(joint))]
     for topic in response.responses:
         name = topic.topic_id.bytes if version >= FIRST_WITH_IDS else topic.name.encode()
@@ -102,9 +107,9 @@ def parts_of(response: ProduceResponse, version: int, joint: JointRequest) -> li
 
 
 def take_hints(response: ProduceResponse, version: int, names: Mapping[UUID, str]) -> list[LeaderHint]:
-    """Read an answer's hints once for all producers; see `HintReader.take`.
+    """Read a response's leader hints once for all producers; see `HintReader.take`.
 
-    Returns no hints if topics are identified by name, because the answer then does not identify their incarnation.
+    Returns no hints if the topics are identified by name, because a topic of the same name may have been recreated.
     """
     reader = HintReader(version >= FIRST_WITH_IDS, response.node_endpoints)
     if reader.tells_leaders and response.node_endpoints:
@@ -117,40 +122,48 @@ def take_hints(response: ProduceResponse, version: int, names: Mapping[UUID, str
 
 
 SLOW_S = 0.05
-"""Seconds per request from which on a broker is slow: it may be waiting for replicas or its disk, and free for more."""
+"""Seconds per request from which on a broker counts as slow.
+
+It may be waiting for replicas or for its disk, and have time for other requests.
+"""
 FEW = 4
-"""Number of additional requests for a slow broker, until it is known if they slow each other down."""
+"""Number of additional requests to a slow broker, until it is known if they slow each other down."""
 SLOWER = 1.4
-"""If the mean answer time grows by more than this factor when requests are doubled, the broker or this machine is
-busy with them."""
+"""Factor by which the mean response time may grow when the number of requests doubles.
+
+Beyond it, the broker or this machine is busy with the requests.
+"""
 STAGES_MOST = 64
-"""Maximum number of stages without another increase after a broker has become slower with more requests."""
+"""Maximum number of stages without an increase, after more requests have made the broker slower."""
 LATE = 0.25
-"""Weight of the latest answer in the broker's mean time per request."""
+"""Weight of the latest response in the broker's mean time per request."""
 ROOM = 2
-"""Maximum number of parcels that wait for a quick broker. With fewer it would be idle at times. With more, batches
-would be closed early, and their partitions' next records would wait for another request."""
+"""Maximum number of parcels that wait for a quick broker.
+
+With fewer, the broker would sometimes be idle. With more, batches would be closed early, and the next records of their
+partitions would wait for another request.
+"""
 
 
 class Part(NamedTuple):
-    """A request of one producer."""
+    """The request of one producer."""
 
     owner: Hashable
     request: ProduceRequest
     on_done: Callable[[Any, KafkaError | None], None]
     unsent: Callable[[KafkaError], None]
-    """Called instead of ``on_done`` if the request is not sent."""
+    """Called instead of ``on_done`` if the request was not sent."""
 
 
 class Places(NamedTuple):
-    """The producers whose batches are in a request."""
+    """The producers that have batches in a request."""
 
     owners: list[Hashable]
     numbers: dict[WirePartition, int] | None
-    """Index of the owner by partition; None for a transaction, whose requests are never joined."""
+    """The index of each partition's producer. None for a transaction, whose requests are never joined."""
 
     def keep_out(self, other: Places) -> bool:
-        """Return True if another owner's request could not have joined this request."""
+        """Return True if another producer's request could not have been joined with this request."""
         mine, theirs = self.owners, other.owners
         if self.numbers is None or other.numbers is None:
             return any(owner not in theirs for owner in mine)
@@ -162,22 +175,22 @@ class Places(NamedTuple):
 
 
 class Parcel:
-    """One request to send, of one producer or joined from several."""
+    """A request to send. It comes from one producer, or was joined from several."""
 
     __slots__ = ("_joint", "came_at", "left_at", "parts", "version", "way")
 
     def __init__(self, way: object, version: int, part: Part) -> None:
-        """Begin with one producer's part; ``way`` is the connection that was ready for it."""
+        """Create a parcel with one producer's request. ``way`` is the connection that was ready for it."""
         self.way = way
         self.version = version
         self.parts = [part]
         self.came_at = 0.0
         self.left_at = 0.0
-        """Send time in monotonic seconds."""
+        """Time at which the parcel was sent, in monotonic seconds."""
         self._joint = JointRequest(part.request) if is_plain(part.request) else None
 
     def join(self, other: Parcel) -> bool:
-        """Add another parcel's parts to the same request; return False if that is impossible."""
+        """Add another parcel's requests to this one. Return False if that is impossible."""
         if self._joint is None or other._joint is None or (other.way, other.version) != (self.way, self.version):
             return False
         if not self._joint.add(other._joint):
@@ -186,7 +199,10 @@ class Parcel:
         return True
 
     def split(self, owners: Container[Hashable]) -> list[Parcel]:
-        """Return a parcel without these owners' requests and a parcel with only these, leaving out an empty parcel."""
+        """Return a parcel without the requests of these owners, and a parcel with only theirs.
+
+        Empty parcels are left out.
+        """
         kinds: dict[bool, Parcel] = {}
         for part in self.parts:
             one = Parcel(self.way, self.version, part)
@@ -197,7 +213,7 @@ class Parcel:
         return [kinds[kind] for kind in sorted(kinds)]
 
     def places(self) -> Places:
-        """Return the producers whose batches it contains."""
+        """Return the producers that have batches in the parcel."""
         return Places([part.owner for part in self.parts], self._joint.numbers if self._joint is not None else None)
 
     def request(self) -> ProduceRequest:
@@ -205,7 +221,7 @@ class Parcel:
         return self.parts[0].request if self._joint is None else self._joint.request()
 
     def done(self, response: Any, error: KafkaError | None) -> None:
-        """Pass on the answer, or the error if the request was lost."""
+        """Pass the response, or the error of a lost request, to the producers."""
         if response is None or self._joint is None or len(self.parts) == 1 or isinstance(response, BatchesResponse):
             for part in self.parts:
                 part.on_done(response, error)
@@ -214,16 +230,16 @@ class Parcel:
             part.on_done(answer, error)
 
     def refused(self, error: KafkaError) -> None:
-        """Pass the error of a request that could not be sent to its producers."""
+        """Pass the error of a request that could not be sent to the producers."""
         for part in self.parts:
             part.unsent(error)
 
 
 class Breadth:
-    """Adapts the limit of additional requests in flight to a slow broker.
+    """Adapts the maximum number of additional requests to a slow broker.
 
-    A stage consists of ``limit`` answers. After a stage that used the whole limit, the limit is doubled. After a stage
-    whose mean answer time is longer than before, it is halved, and stays the same for some stages.
+    A *stage* consists of ``limit`` responses. If a stage has used the whole limit, the limit doubles. If the mean
+    response time has then grown too much, the limit is halved, and does not change for some stages.
     """
 
     __slots__ = ("_answers", "_before_s", "_full", "_skip", "_stages", "_sum_s", "limit")
@@ -231,23 +247,23 @@ class Breadth:
     def __init__(self) -> None:
         self.limit = FEW
         self._full = False
-        """True if ``limit`` requests were in flight at the same time."""
+        """True if ``limit`` requests were in flight at the same time during this stage."""
         self._answers = 0
         self._sum_s = 0.0
-        """Sum of the answer times in this stage."""
+        """Sum of the response times in this stage, in seconds."""
         self._before_s = math.inf
-        """Mean answer time in the previous stage, with half the requests."""
+        """Mean response time in seconds of the previous stage, with half the requests in flight."""
         self._stages = 1
-        """Number of stages without an increase after the next slower stage."""
+        """Number of stages without an increase after the next stage that is too slow."""
         self._skip = 0
-        """Remaining stages without an increase."""
+        """Number of stages without an increase that remain."""
 
     def sent(self, under_way: int) -> None:
-        """Note the number of requests in flight."""
+        """Record the number of requests in flight."""
         self._full = self._full or under_way >= self.limit
 
     def answered(self, took_s: float) -> None:
-        """Count an answer."""
+        """Count a response."""
         self._answers += 1
         self._sum_s += took_s
         if self._answers < self.limit:
@@ -266,29 +282,32 @@ class Breadth:
 
 
 class Outbox:
-    """The waiting parcels of one broker, oldest first, and the producers with requests in flight."""
+    """The waiting parcels of one broker, oldest first, and the producers with requests in flight.
+
+    The *owner* of a request is its producer.
+    """
 
     def __init__(self) -> None:
         self._waiting: list[Parcel] = []
         self._held: Counter[Hashable] = Counter()
-        """Number of waiting requests by owner."""
+        """Number of waiting requests of each owner."""
         self._on_first: Counter[Hashable] = Counter()
-        """Each owner's number of requests in flight on the first connection."""
+        """Number of requests in flight on the first connection, by owner."""
         self._beside: Counter[Hashable] = Counter()
-        """Each owner's number of requests in flight on additional connections."""
+        """Number of requests in flight on additional connections, by owner."""
         self._contenders: set[Hashable] = set()
-        """Owners whose requests could not be joined while the broker was slow."""
+        """Owners whose requests could not be joined while the broker was slow. They may use additional connections."""
         self._latest = Places([], None)
-        """Owners of the latest request on the first connection."""
+        """The owners of the latest request on the first connection."""
         self._under_way = 0
         """Number of requests in flight on the first connection."""
         self._under_way_beside = 0
         """Number of requests in flight on additional connections."""
         self._breadth = Breadth()
         self._at_work_since = 0.0
-        """Time at which the broker began with its current request on the first connection."""
+        """Time at which the broker started with its current request on the first connection."""
         self._served_s = 0.0
-        """Recent mean seconds per request on the first connection."""
+        """Recent mean time in seconds per request on the first connection."""
 
     def __len__(self) -> int:
         """Return the number of waiting parcels."""
@@ -297,43 +316,55 @@ class Outbox:
     # --- the broker's speed -------------------------------------------------------------------------------------------
 
     def slow(self, now: float) -> bool:
-        """Return True if requests should not wait for the first connection alone."""
+        """Return True if requests should not wait for the first connection."""
         return self._serves_s(now) >= SLOW_S
 
     def slow_at(self) -> float:
-        """Return the time at which the broker becomes `slow` without an answer; infinity if it is, or is idle."""
+        """Return the time at which the broker will count as `slow` if it does not respond.
+
+        Infinity if it already does, or if no request is in flight.
+        """
         return self._at_work_since + SLOW_S if self._under_way and self._served_s < SLOW_S else math.inf
 
     def _serves_s(self, now: float) -> float:
         return max(self._served_s, now - self._at_work_since) if self._under_way else self._served_s
 
     def _room_beside(self, now: float) -> int:
-        """Return the number of further requests that may be sent on additional connections."""
+        """Return how many more requests may be sent on additional connections."""
         return self._breadth.limit - self._under_way_beside if self.slow(now) else 0
 
     # --- accepting requests -------------------------------------------------------------------------------------------
 
     def holds_back(self, owner: Hashable) -> bool:
-        """Return True if the owner's next request must wait: its last one waits or is on an additional connection."""
+        """Return True if the owner's next request must wait for its last one.
+
+        The last one is waiting, or is in flight on an additional connection.
+        """
         return owner in self._held or owner in self._beside
 
     def is_open(self, way_free: bool, now: float) -> bool:
-        """Return True if some owners' requests are accepted. ``way_free``: the first connection takes a request."""
+        """Return True if requests of some owners are accepted.
+
+        ``way_free`` is True if the first connection takes a request.
+        """
         waiting = len(self._waiting)
         return waiting < max(ROOM, self._room_beside(now)) and bool(way_free or waiting or self._contenders)
 
     def takes(self, owner: Hashable, way_free: bool, now: float) -> bool:
         """Return True if a request of this owner is accepted.
 
-        If the connection is not free, the request joins a waiting parcel, follows it, or uses an additional connection
-        like the owner's earlier requests.
+        If the first connection is not free, the request joins a waiting parcel, follows it, or uses an additional
+        connection as earlier requests of the owner did.
         """
         if self.holds_back(owner) or not self.is_open(way_free, now):
             return False
         return bool(way_free or self._waiting) or (owner in self._contenders and owner not in self._on_first)
 
     def add(self, parcel: Parcel, now: float) -> None:
-        """Queue a producer's request after its earlier requests, joined with other producers' requests if possible."""
+        """Queue a producer's request after its earlier requests.
+
+        If possible, join it with the requests of other producers.
+        """
         owner = parcel.parts[0].owner
         parcel.came_at = now
         if not self.slow(now):
@@ -352,13 +383,17 @@ class Outbox:
     # --- sending requests ---------------------------------------------------------------------------------------------
 
     def wants_connection(self, coming: int, now: float) -> bool:
-        """Return True if waiting parcels need another connection, given the number that is being opened."""
+        """Return True if the waiting parcels need another connection.
+
+        ``coming`` connections are already being opened.
+        """
         return coming < min(len(self._waiting), self._room_beside(now))
 
     def first(self, now: float, *, beside: bool) -> Parcel | None:
-        """Return the oldest parcel that may be sent now on the first connection, or ``beside`` it on an additional one.
+        """Return the oldest parcel that may be sent now on the first connection or, if ``beside``, on another one.
 
-        A contender's parcel is not queued on a busy first connection at once: an additional connection answers sooner.
+        If the first connection is busy, an owner in ``_contenders`` waits for an additional connection first, because
+        that answers sooner.
         """
         for at, parcel in enumerate(self._waiting):
             stuck: Container[Hashable] = self._beside
@@ -374,7 +409,7 @@ class Outbox:
         return None
 
     def left(self, parcel: Parcel, now: float, *, beside: bool) -> None:
-        """Record that the request was sent; `ended` follows."""
+        """Record that the request was sent. `ended` must follow."""
         self._waiting.remove(parcel)
         owners = [part.owner for part in parcel.parts]
         _take_away(self._held, owners)
@@ -405,7 +440,7 @@ class Outbox:
         self._under_way -= 1
 
     def forget(self, owner: Hashable) -> None:
-        """Forget a producer that has ended."""
+        """Forget a producer that has stopped."""
         self._contenders.discard(owner)
         self._latest = Places([], None)
 

@@ -1,6 +1,6 @@
-"""The outcome of a batch, and thus of each of its records.
+"""The outcome of a batch, and therefore of each of its records.
 
-Hot: compiled through ``outcome.pxd`` if a compiler is available, else plain Python.
+This code runs for each batch and delivery. If a compiler is available, it is compiled through ``outcome.pxd``.
 """
 
 from __future__ import annotations
@@ -15,29 +15,35 @@ from ...errors import IllegalStateError, KafkaError
 from ...types import RecordMetadata
 
 NO_OFFSET = -1
-"""The offset if the broker returned none: with ``acks=0``, or for a duplicate whose offset it no longer has."""
+"""The offset if the broker returned none: with ``acks=0``, or for a duplicate whose offset it has forgotten."""
 
 
 class Wakeable(Protocol):
-    """The object on which tasks that await an outcome are parked."""
+    """The object on which tasks wait for an outcome."""
 
     def set_result(self, value: None, /) -> None:
-        """Wake them."""
+        """Wake the tasks."""
 
 
 class Park(Protocol):
-    """Waits for outcomes on one event loop. Refers to no outcome, so that a finished outcome may keep it."""
+    """Waits for outcomes on one event loop.
+
+    It does not refer to any outcome, so a finished outcome may keep it.
+    """
 
     def __call__(self, outcome: BatchOutcome, /) -> Awaitable[object]:
-        """Return an awaitable that finishes when the outcome is done or divided. Await it immediately, and once."""
+        """Return an awaitable that finishes when the outcome is done or divided.
+
+        Must be awaited immediately, and once.
+        """
         ...
 
     def soon(self, fn: Callable[..., object], /, *args: Any) -> None:
-        """Have the event loop call ``fn`` soon; errors that it raises are logged."""
+        """Schedule ``fn`` on the event loop. Errors that it raises are logged."""
 
 
 class BatchOutcome:
-    """The outcome of one batch's records: acknowledged, failed, or divided among the batches that it was split into."""
+    """The outcome of a batch's records: acknowledged, failed, or divided among the batches into which it was split."""
 
     __slots__ = (
         "_time",
@@ -62,22 +68,22 @@ class BatchOutcome:
         self.done = False
         self.base_offset = NO_OFFSET
         self.log_append_time_ms = -1
-        """The broker's timestamp on a topic with log-append time, else -1."""
+        """The broker's timestamp if the topic uses log-append time, else -1."""
         self.error: KafkaError | None = None
         self.record_errors: Mapping[int, KafkaError] | None = None
-        """Errors by index in the batch, if the broker identifies the invalid records (KIP-467)."""
+        """The errors of single records by index in the batch, if the broker has identified them (KIP-467)."""
         self.parts: list[Part] | None = None
-        """Locations of the records after a division, in order."""
+        """After a division, the places of the records in order."""
         self.waiter: Wakeable | None = None
-        """Created by ``park`` when a task waits."""
+        """Set by ``park`` when a task waits."""
         self.callbacks: list[Any] | None = None
         """Functions to call when the outcome is done or divided."""
         self._time_ms = -1
         self._time = -1
-        """The latest ``_time_ms`` as an object, which most records of a batch share."""
+        """The last timestamp as an object, which most records of a batch can share."""
 
     def complete(self, base_offset: int, log_append_time_ms: int = -1) -> None:
-        """Record that the broker has the records."""
+        """Record that the broker has stored the records."""
         self.base_offset = base_offset
         self.log_append_time_ms = log_append_time_ms
         self._settle()
@@ -101,7 +107,7 @@ class BatchOutcome:
     def _wake(self) -> None:
         callbacks = self.callbacks
         if callbacks is not None:
-            self.callbacks = None  # they refer to deliveries, which refer to this
+            self.callbacks = None  # the callbacks refer to deliveries, which refer to this outcome
             for callback in callbacks:
                 self.park.soon(callback)
         waiter = self.waiter
@@ -110,7 +116,7 @@ class BatchOutcome:
             waiter.set_result(None)
 
     def locate(self, index: int) -> tuple[BatchOutcome, int]:
-        """Return the undivided outcome that now holds the record, and the record's index in it."""
+        """Return the outcome that now contains the record, and the record's index in it."""
         outcome = self
         while outcome.parts is not None:
             part = outcome.parts[bisect_right(outcome.parts, index, key=_first) - 1]
@@ -127,7 +133,7 @@ class BatchOutcome:
         return self.metadata(index, timestamp_ms)
 
     def metadata(self, index: int, timestamp_ms: int) -> RecordMetadata:
-        """Return the metadata of one record. Only for a completed outcome."""
+        """Return the metadata of one record. Only for an outcome that is complete."""
         offset = self.base_offset + index if self.base_offset >= 0 else NO_OFFSET
         time_ms = self.log_append_time_ms if self.log_append_time_ms >= 0 else timestamp_ms
         if time_ms != self._time_ms:
@@ -136,7 +142,10 @@ class BatchOutcome:
         return tuples.of_four(RecordMetadata, self.topic, self.partition, offset, self._time)
 
     def records(self, first: int, count: int, timestamp_ms: int) -> list[RecordMetadata | KafkaError]:
-        """Return the results of ``count`` consecutive records with one timestamp. Only for a finished outcome."""
+        """Return the results of ``count`` consecutive records that have the same timestamp.
+
+        Only for a finished outcome.
+        """
         found: list[RecordMetadata | KafkaError] = []
         for index in range(first, first + count):
             found.append(self.record(index, timestamp_ms))
@@ -144,13 +153,13 @@ class BatchOutcome:
 
 
 class Part(NamedTuple):
-    """Consecutive records of a divided batch."""
+    """Consecutive records of a batch that was divided."""
 
     first: int
     """Index of the first record before the division."""
     outcome: BatchOutcome
     at: int
-    """Index of the first record after the division."""
+    """Index of the first record in its new batch."""
 
 
 def _first(part: Part) -> int:

@@ -1,10 +1,10 @@
 """Chooses partitions for records without a key (KIP-480, KIP-794, KIP-1123).
 
-Such records go to the same partition until it has ``batch_size`` bytes, then to another, chosen at random. Partitions
-with a short queue are preferred; partitions whose broker has accepted no batch for a while are avoided. Java builds a
-table over all partitions of the topic for this choice. Here a partition is drawn uniformly and accepted with a
-probability that depends on its queue, which gives the same distribution without examining the other partitions. A
-client that prefers its rack accepts only partitions led there, while any of them is usable.
+These records go to one partition until it has received ``batch_size`` bytes, and then to another one, chosen at random.
+Partitions with a short queue are preferred. Partitions whose broker has accepted no batch for a while are avoided. Java
+builds a table of all partitions of the topic for this choice. Here, a partition is drawn uniformly, and is accepted
+with a probability that depends on its queue. The distribution is the same, but the other partitions are not examined. A
+client that prefers its own rack accepts only partitions whose leader is there, as long as any of them is usable.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from ...config.options import Partitioner
 
 _DRAWS = 16
-"""Number of rejected draws before all partitions are examined."""
+"""Number of rejected draws after which all partitions are examined."""
 _MIN_CHOICES_BETWEEN_SURVEYS = 8
 
 
 class NodeAvailability:
-    """Tracks brokers that have not accepted ready batches (``partitioner_availability_timeout_ms``)."""
+    """Tracks brokers that do not accept batches (``partitioner_availability_timeout_ms``)."""
 
     __slots__ = ("_blocked_since", "_timeout_s")
 
     def __init__(self, timeout_s: float) -> None:
-        """Track with this timeout; 0 makes every broker available."""
+        """Start with this timeout. With 0, every broker counts as available."""
         self._timeout_s = timeout_s
         self._blocked_since: dict[int, float] = {}
 
     def blocked(self, node_id: int, now: float) -> None:
-        """Record that batches for the broker cannot be sent now."""
+        """Record that batches are ready for the broker but cannot be sent now."""
         if self._timeout_s > 0:
             self._blocked_since.setdefault(node_id, now)
 
@@ -45,7 +45,7 @@ class NodeAvailability:
         self._blocked_since.pop(node_id, None)
 
     def available(self, node_id: int, now: float) -> bool:
-        """Return True if the broker may be given more records."""
+        """Return True if the broker may get more records."""
         since = self._blocked_since.get(node_id)
         return since is None or now - since <= self._timeout_s
 
@@ -61,14 +61,14 @@ class StickyChooser:
     def __init__(
         self, adaptive: bool, nodes: NodeAvailability, rng: Callable[[], float] = random, rack: str | None = None
     ) -> None:
-        """Begin with no choice; ``rack`` is the preferred location of leaders, or None."""
+        """Start without a choice. ``rack`` is the preferred rack of leaders, or None."""
         self._adaptive = adaptive
         self._nodes = nodes
         self._rng = rng
         self._rack = rack
 
     def choose(self, topic: TopicBuffer, snapshot: ClusterSnapshot, now: float) -> int:
-        """Return a partition of the topic, which must have partitions."""
+        """Return the number of a partition of the topic. The topic must have partitions."""
         if self._adaptive:
             self._survey(topic)
         pool: Sequence[int] = self._near(topic, snapshot) or range(topic.count)
@@ -91,7 +91,7 @@ class StickyChooser:
         return choices[int(self._rng() * len(choices))]
 
     def _near(self, topic: TopicBuffer, snapshot: ClusterSnapshot) -> list[int]:
-        """Return the partitions whose leader is in the preferred rack; empty without a preference."""
+        """Return the partitions whose leader is in the preferred rack. Empty if no rack is preferred."""
         if self._rack is None:
             return []
         if topic.available is None:
@@ -101,7 +101,7 @@ class StickyChooser:
         return topic.available
 
     def _survey(self, topic: TopicBuffer) -> None:
-        """Update the depth of the deepest queue, rarely enough to be cheap compared to the choices."""
+        """Update the depth of the deepest queue. Done rarely, so its cost is small compared with the choices."""
         topic.choices_until_survey -= 1
         if topic.choices_until_survey <= 0:
             topic.deepest = 0
@@ -131,7 +131,7 @@ def _leader(snapshot: ClusterSnapshot, topic: TopicBuffer, partition: int) -> in
 
 
 def call_partitioner(partitioner: Partitioner, key: bytes | None, topic: TopicBuffer, snapshot: ClusterSnapshot) -> int:
-    """Call a custom partitioner, and return its choice after checking it."""
+    """Call a custom partitioner, check its result, and return it."""
     everything: Sequence[int] = range(topic.count)
     if topic.available is None:
         topic.available = [partition for partition in everything if _leader(snapshot, topic, partition) >= 0]

@@ -1,4 +1,4 @@
-"""Builds Produce requests from batches, and reads their answers for each batch."""
+"""Builds Produce requests from batches, and reads the result of each batch from the responses."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ from .produce_codec import FIRST_WITH_IDS, BatchesResponse, new_request
 from .transactional import TransactionalSequencing
 
 FIRST_OF_TRANSACTIONS_V2 = 12
-"""From this version on, a batch adds its partition to the transaction (KIP-890)."""
+"""First version in which a batch adds its partition to the transaction (KIP-890)."""
 _LAST_WITH_NAMES = FIRST_WITH_IDS - 1
 
 _ASIDE_BYTES = 8 * 1024
-"""Size from which on a slow codec takes at least as long as a round trip to another thread, a third of a ms."""
+"""Size in bytes from which on a slow codec takes longer than passing the work to a thread and back."""
 
 
 class SentBatches(NamedTuple):
-    """The batches of one request, with the data needed to read its answer."""
+    """The batches of one request, with the data needed to read its response."""
 
     node_id: int
     label: str
-    """Name of the broker in errors: ``1 (host:9092)``."""
+    """The broker's name in error messages, such as ``1 (host:9092)``."""
     version: int
     batches: Sequence[ProducerBatch]
     topic_ids: Mapping[str, UUID]
-    """Topic ids for which the request was sent."""
+    """The topic ids at the time of the request."""
     wire_names: Mapping[str, bytes]
-    """Names of the topics in the request, in flexible versions: by id or name, without a length."""
+    """The topics' ids or names, encoded without a length, as in a request of a flexible version."""
     sent_at: float = 0.0
 
     @property
     def tells_leaders(self) -> bool:
-        """True if the answer can name new leaders."""
+        """True if the response can name new leaders."""
         return self.version >= FIRST_PRODUCE_WITH_HINTS
 
 
 class PartitionAnswer(NamedTuple):
-    """The answer for one batch."""
+    """The result for one batch."""
 
     batch: ProducerBatch
     error: KafkaError | None
@@ -78,13 +78,13 @@ def produce_version(
             highest = FIRST_OF_TRANSACTIONS_V2 - 1
     for batch in batches:
         if not batch.queue.topic.has_id and highest is None:
-            # Metadata of an old broker, in a cluster that is being upgraded.
+            # In a cluster that is being upgraded, the metadata may come from an old broker.
             highest = _LAST_WITH_NAMES
     return versions.version_for(ProduceRequest, lowest=lowest, highest=highest)
 
 
 def takes_long_to_build(batches: Sequence[ProducerBatch]) -> bool:
-    """Return True if `build_batches` should build these batches, with slow compression, in another thread."""
+    """Return True if `build_batches` should run in a thread for these batches, because their compression is slow."""
     size = 0
     for batch in batches:
         if not batch.builder.closed:
@@ -93,7 +93,7 @@ def takes_long_to_build(batches: Sequence[ProducerBatch]) -> bool:
 
 
 def build_batches(batches: Sequence[ProducerBatch], transactional: bool = False) -> None:
-    """Compress and stamp the batches, so that `produce_request` need not."""
+    """Compress the batches and set their header fields, so that `produce_request` need not do it."""
     for batch in batches:
         _built(batch, transactional)
 
@@ -105,7 +105,7 @@ def _built(batch: ProducerBatch, transactional: bool) -> memoryview:
 def produce_request(
     batches: Sequence[ProducerBatch], version: int, acks: int, timeout_ms: int, transactional_id: str | None = None
 ) -> tuple[ProduceRequest, Mapping[str, UUID], Mapping[str, bytes], int]:
-    """Return the request, the ids and wire names of its topics, and the number of record bytes in it."""
+    """Return the request, the ids and the encoded names of its topics, and the number of record bytes in it."""
     topic_ids: dict[str, UUID] = {}
     wire_names: dict[str, bytes] = {}
     size = 0
@@ -145,9 +145,9 @@ def produce_request(
 
 
 def read_offsets(sent: SentBatches, response: ProduceResponse) -> list[tuple[int, int]] | None:
-    """Return base offset and append time of each batch, in sent order, if the answer contains nothing else.
+    """Return the base offset and the append time of each batch, in the order of the request.
 
-    Otherwise returns None: use `read_answers`.
+    Returns None if the response contains anything else. Use `read_answers` for such a response.
     """
     if type(response) is not BatchesResponse:
         return None
@@ -166,7 +166,7 @@ def read_offsets(sent: SentBatches, response: ProduceResponse) -> list[tuple[int
 
 
 def read_hints(sent: SentBatches, response: ProduceResponse) -> list[LeaderHint]:
-    """Return the leader hints of the answer."""
+    """Return the leader hints in the response."""
     reader = HintReader(sent.tells_leaders, response.node_endpoints)
     by_id = sent.version > _LAST_WITH_NAMES
     names = {topic_id: name for name, topic_id in sent.topic_ids.items()} if by_id else {}
@@ -179,7 +179,7 @@ def read_hints(sent: SentBatches, response: ProduceResponse) -> list[LeaderHint]
 
 
 def read_answers(sent: SentBatches, response: ProduceResponse) -> list[PartitionAnswer]:
-    """Return one answer per batch, in the order in which they were sent."""
+    """Return the result of each batch, in the order of the request."""
     by_id = sent.version > _LAST_WITH_NAMES
     found: dict[tuple[str | UUID, int], PartitionProduceResponse] = {}
     for topic in response.responses:
@@ -219,7 +219,7 @@ def _refusal(sent: SentBatches, batch: ProducerBatch, answer: PartitionProduceRe
     error = kind(f"{where}: {shown(answer.error_message or '') or kind().message}", broker=sent.label)
     record_errors: dict[int, KafkaError] | None = None
     if answer.record_errors:
-        # As in Java: only with a single invalid record does the partition's error code certainly apply to it.
+        # As in Java: the partition's error code certainly applies to a record only if a single record is invalid.
         single = kind if len(answer.record_errors) == 1 else InvalidRecordError
         record_errors = {
             entry.batch_index: single(

@@ -1,8 +1,7 @@
-"""Encodes common Produce requests directly from batches, and decodes common answers directly into offsets.
+"""Encodes Produce requests directly from batches, and decodes responses directly into offsets.
 
-They cover flexible versions, and answers without any error; the schema's codec handles the rest.
-
-Hot: compiled through ``produce_codec.pxd`` if a compiler is available, else plain Python.
+It handles flexible versions, and responses without errors. The schema's codec handles everything else. This code runs
+for each batch. If a compiler is available, it is compiled through ``produce_codec.pxd``.
 """
 
 from __future__ import annotations
@@ -17,25 +16,31 @@ from ..._wire.messages.produce import ProduceRequest, ProduceResponse
 from ..._wire.primitives import COPY_BELOW_BYTES
 
 FIRST_WITH_IDS = 13
-"""The first version that names topics by their ids (KIP-516)."""
+"""First version that identifies topics by id (KIP-516)."""
 
 _COPY_BELOW = COPY_BELOW_BYTES
 _PARTITION_BYTES = 33
-"""Size of an answer for one partition: index, error code, base offset, append time, start offset, no record errors, no
-text, no tagged fields."""
+"""Size in bytes of one partition in a response without errors.
+
+It consists of the index, the error code, the base offset, the append time, the start offset, no record errors, no
+message and no tagged fields.
+"""
 
 
 class BatchesResponse(ProduceResponse):
-    """An answer without errors: the offsets of each batch. The schema's fields stay empty, except the throttle time."""
+    """A response without errors: the offsets of each batch. Of the schema's fields, only the throttle time is set."""
 
     __slots__ = ("acknowledged",)
 
     acknowledged: dict[bytes, dict[int, tuple[int, int]]]
-    """Base offset and append time by topic (its id, or its name in UTF-8) and partition."""
+    """Base offset and append time of each batch, by topic and partition. Topics are ids, or names in UTF-8."""
 
 
 def read_response(version: int, buffer: Buffer, position: int, end: int, view: memoryview) -> tuple[Any, int]:
-    """Decode a response of a flexible version: a `BatchesResponse`, or the schema's class for an unusual answer."""
+    """Decode a response of a flexible version.
+
+    Returns a `BatchesResponse`, or the schema's class if it contains errors.
+    """
     response = read_plain(view, position, end, version >= FIRST_WITH_IDS)
     if response is None:
         return decoder_of(ProduceResponse, version)(buffer, position, end, view)
@@ -43,7 +48,7 @@ def read_response(version: int, buffer: Buffer, position: int, end: int, view: m
 
 
 def read_plain(frame: memoryview, position: int, end: int, by_id: bool) -> BatchesResponse | None:
-    """Return the answer at ``position``, or None if it is unusual in any way."""
+    """Return the response at ``position``, or None if it is unusual in any way."""
     buffer = raw.readable(frame)
     at = position
     if at + 1 > end or not 0 < buffer[at] < 128:
@@ -84,7 +89,8 @@ def read_plain(frame: memoryview, position: int, end: int, by_id: bool) -> Batch
         at += 1
     if at + 5 != end or buffer[at + 4]:
         return None
-    response = BatchesResponse.__new__(BatchesResponse)  # its constructor is a Python function with keywords
+    # Its constructor is a slow Python function with keyword arguments.
+    response = BatchesResponse.__new__(BatchesResponse)
     response.responses = []
     response.throttle_time_ms = raw.int32_at(buffer, at)
     response.node_endpoints = []
@@ -100,12 +106,12 @@ class BatchesRequest(ProduceRequest):
     RESPONSE = BatchesResponse
 
     topics: Sequence[tuple[bytes, list[tuple[int, memoryview]]]]
-    """Topic (its id, or its name in UTF-8), and the partitions' numbers and records."""
+    """Topics, as ids or as names in UTF-8, each with the numbers and the records of its partitions."""
 
 
 def new_request(transactional_id: str | None, acks: int, timeout_ms: int, topics: list[Any]) -> BatchesRequest:
     """Return a request with these ``topics``."""
-    request = BatchesRequest.__new__(BatchesRequest)  # its constructor is a Python function with keywords
+    request = BatchesRequest.__new__(BatchesRequest)  # its constructor is a slow Python function with keyword arguments
     request.transactional_id = transactional_id
     request.acks = acks
     request.timeout_ms = timeout_ms
@@ -138,7 +144,7 @@ def write_request(version: int, request: BatchesRequest, chunks: list[Buffer], o
 
 
 def _write_partition(index: int, records: memoryview, chunks: list[Buffer], out: bytearray) -> bytearray:
-    """Append one partition without tagged fields; large records become separate chunks."""
+    """Append one partition without tagged fields. Large records become separate chunks."""
     size = len(records)
     raw.append_int32(out, index)
     raw.append_uvarint(out, size + 1)

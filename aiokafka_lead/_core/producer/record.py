@@ -1,4 +1,4 @@
-"""Checks and serializes a record's arguments, so that every mistake is reported before anything is sent."""
+"""Checks and serializes the arguments of a record. All mistakes are reported before anything is sent."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ ANY_PARTITION = -1
 
 
 def check_topic(topic: object) -> str:
-    """Return the topic's name, if it is legal."""
+    """Return the topic's name if it is valid."""
     return topic_name("topic", topic)
 
 
 def check_partition(partition: object) -> int:
-    """Return the partition's number, or -1 for None."""
+    """Return the partition's number. None becomes -1."""
     if partition is None:
         return ANY_PARTITION
     if isinstance(partition, bool) or not isinstance(partition, int):
@@ -32,24 +32,24 @@ def check_partition(partition: object) -> int:
 
 
 def check_timestamp(timestamp_ms: object) -> int:
-    """Return a time in milliseconds since 1970."""
+    """Return the timestamp in milliseconds since 1970."""
     if isinstance(timestamp_ms, bool) or not isinstance(timestamp_ms, int):
         raise ConfigTypeError(f"timestamp_ms must be an int or None, not {type(timestamp_ms).__name__}")
     return int(TIME_MS("timestamp_ms", timestamp_ms))
 
 
 def check_headers(headers: object) -> Headers:
-    """Return pairs of a name and a value."""
+    """Return the headers as pairs of a name and a value."""
     return record_headers("headers", headers)
 
 
 def to_bytes(what: str, content: Any) -> bytes | None:
-    """Return a key or a value as bytes; ``what`` names it in the error."""
+    """Return a key or a value as bytes. ``what`` is its name in the error."""
     return byte_string(what, content, hint=f"; is {what}_serializer missing?")
 
 
 def one_for_each(name: str, given: Iterable[Any], count: int) -> list[Any]:
-    """Return the given entries, one per value."""
+    """Return the given entries, which must be as many as the values."""
     found = entries(name, given, "one entry for each value")
     if len(found) != count:
         raise ConfigError(f"{name} must have one entry for each of the {count} values, not {len(found)}")
@@ -57,19 +57,19 @@ def one_for_each(name: str, given: Iterable[Any], count: int) -> list[Any]:
 
 
 def headers_for_each(headers: Any, count: int) -> list[Any]:
-    """Return one entry per value: the same headers for all if they were given once."""
+    """Return the headers for each value. If headers were given once, all values get the same."""
     if headers is None or given_once(headers):
         return [headers] * count
     return one_for_each("headers", headers, count)
 
 
 def given_once(headers: Any) -> bool:
-    """Return True if these are the headers of one record, and not of several."""
+    """Return True if these are the headers of a single record."""
     return isinstance(headers, (list, tuple)) and bool(headers) and _is_pair(headers[0])
 
 
 def _is_pair(header: Any) -> bool:
-    """Return True if this is a single header, and not the headers of a record."""
+    """Return True if this is a single header."""
     return isinstance(header, (list, tuple)) and bool(header) and isinstance(header[0], str)
 
 
@@ -77,14 +77,15 @@ Made = bytes | WithHeaders | None
 """A serialized key or value."""
 
 ToBytes = Callable[[Any, str, Headers], Any]
-"""Converts content, given topic and headers, to `Made`, which has headers only if `Serializers.prepares`.
+"""Converts content to `Made`, given the topic and the headers.
 
-(Without such a serializer it returns bytes or None; the type is Any to spare each record a type check.)
+The result has headers only if `Serializers.prepares` is True. Without such a serializer, it is bytes or None. The type
+is Any, because a type check for each record would take time.
 """
 
 
 class Serializers:
-    """The serializers of the application's keys and values. None stays None."""
+    """The application's serializers of keys and values. None is not serialized."""
 
     __slots__ = ("_key", "_value", "key_bytes", "value_bytes")
 
@@ -92,9 +93,9 @@ class Serializers:
         self._key = None if key is None else inspected("key_serializer", key)
         self._value = None if value is None else inspected("value_serializer", value)
         self.key_bytes = _to_bytes("key", self._key)
-        """Converts a key to bytes, unless its serializer is awaited. Raises `RecordSerializationError`."""
+        """Converts a key to bytes, if its serializer is not asynchronous. Raises `RecordSerializationError`."""
         self.value_bytes = _to_bytes("value", self._value)
-        """Converts a value like ``key_bytes`` a key."""
+        """Converts a value to bytes, if its serializer is not asynchronous. Raises `RecordSerializationError`."""
 
     @property
     def plain(self) -> bool:
@@ -103,21 +104,21 @@ class Serializers:
 
     @property
     def awaited(self) -> str:
-        """Names of the options that are coroutine functions; empty if there are none."""
+        """The names of the options that are coroutine functions, or an empty string."""
         parts = (("key_serializer", self._key), ("value_serializer", self._value))
         return " and ".join(name for name, one in parts if one is not None and one.waits)
 
     @property
     def prepares(self) -> bool:
-        """True if a serializer is `Prepared`: it is awaited before it can be called, and may add headers."""
+        """True if a serializer is `Prepared`: it must be awaited before it can be called, and may add headers."""
         return any(one is not None and one.prepare is not None for one in (self._key, self._value))
 
     async def await_key(self, key: Any, topic: str, headers: Headers) -> Made:
-        """Convert a key like ``key_bytes``, with any kind of serializer."""
+        """Convert a key with any kind of serializer."""
         return await _wait_for_bytes("key", self._key, self.key_bytes, key, topic, headers)
 
     async def await_value(self, value: Any, topic: str, headers: Headers) -> Made:
-        """Convert a value like ``value_bytes``, with any kind of serializer."""
+        """Convert a value with any kind of serializer."""
         return await _wait_for_bytes("value", self._value, self.value_bytes, value, topic, headers)
 
 

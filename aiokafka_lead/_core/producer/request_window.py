@@ -1,48 +1,54 @@
-"""Learns the useful number of simultaneous requests to one broker.
+"""Learns how many simultaneous requests to one broker are useful.
 
-A broker serves the requests of a connection one by one: a Produce request with ``acks=all`` until every replica has its
-records. A request waits for all requests before it. So a record is acknowledged soonest if it waits in the client for
-the next request, together with all records that arrive in the meantime, rather than at the broker in a separate
-request. Only a long network path needs several requests to keep the broker busy. The two cases are distinguished as in
-TCP Vegas: requests that wait at the broker take longer than the quickest request.
+A broker serves the requests of a connection one by one. With ``acks=all``, a Produce request lasts until every replica
+has its records, and all later requests wait for it. A record is therefore acknowledged soonest if it waits in the
+client for the next request, together with all records that arrive meanwhile, instead of waiting at the broker in its
+own request. Several requests are needed only on a long network path, to keep the broker busy. The two cases are
+distinguished as in TCP Vegas: a request that has to wait at the broker takes longer than the quickest request.
 
-A broker with much other work gets one request at a time (rule 15 of leadership). A second request would only save the
-round trip, which is short compared to that work. And after a leader move, both requests have to be refused before a
-batch may be sent to the new leader. This is recognised from several slow answers in a row. A single slow answer
-or a pause of the broker affects one answer only, and if this client itself is late, answers arrive together. A distant
-broker behind a near proxy is slow, too, but serves requests concurrently. If no answer has been quick yet, the broker
-gets two requests at times to find out.
+A broker with much other work gets one request at a time (rule 15 of `_core.leadership`). A second request would only
+save the round trip, which is short compared with that work. Moreover, if a leader moves, all requests in flight must be
+refused before a batch may be sent to the new leader. Several slow responses in a row show that a broker has much other
+work. A single slow response, or a pause of the broker, affects only one response. If this client is late, responses
+arrive together. A distant broker behind a near proxy is also slow, but serves requests concurrently. To find out, a
+broker that has not given any quick response gets two requests from time to time.
 
-Compiled through ``request_window.pxd`` if a compiler is available.
+If a compiler is available, this code is compiled through ``request_window.pxd``.
 """
 
 from __future__ import annotations
 
 ALONE, SHALLOW, DEEP = 1, 2, 100
-"""Sizes of a window: for a broker with much other work, and bounds for other brokers. While one request is served, the
-next should already be at the broker."""
+"""Window sizes: for a broker with much other work, and the bounds for other brokers.
+
+While one request is served, the next should already be at the broker.
+"""
 NONE_WAITS, ONE_WAITS = 0.5, 1.0
-"""Number of requests in flight that wait for others at the broker: below the first value the window may grow, above the
-second it shrinks."""
+"""Number of requests in flight that wait at the broker for other requests.
+
+Below the first value, the window may grow. Above the second, it shrinks.
+"""
 BUSY_S = 0.02
 """Seconds per request from which on a broker may have much other work."""
 SHORT_WAY = 1 / 8
-"""The round trip is short if it takes less than this fraction of the broker's work."""
+"""The round trip is short if it takes less than this fraction of the broker's time for a request."""
 SLOW_IN_A_ROW = 2
-"""Number of consecutive slow answers that show a broker with much other work."""
+"""Number of consecutive slow responses that show that a broker has much other work."""
 TRY_AFTER, TRY_AFTER_MOST = 8, 256
-"""Number of answers after which a broker that may be distant gets two requests again; doubles each time up to
-`TRY_AFTER_MOST`."""
+"""Number of responses after which a broker that may be distant gets two requests again.
+
+It doubles each time, up to the second value.
+"""
 MANY_BYTES = 1 << 18
-"""With fewer bytes in full batches, these wait for the next request, which does not delay them."""
+"""If the full batches contain fewer bytes, they wait for the next request, which does not delay them."""
 LATE = 0.25
-"""Weight of the latest answer in `RequestWindow.served_s`."""
+"""Weight of the latest response in `RequestWindow.served_s`."""
 INSTANT_S = 1e-6
-"""The shortest time that an answer is assumed to take: a coarse clock may show zero."""
+"""Shortest time in seconds that a response is assumed to take, because a coarse clock may show zero."""
 
 
 class RequestWindow:
-    """Limits the requests in flight on one connection, based on the answer times."""
+    """Limits the requests in flight on one connection, based on the response times."""
 
     __slots__ = (
         "_alone_for",
@@ -59,37 +65,40 @@ class RequestWindow:
     )
 
     def __init__(self, opening_s: float = 0.0) -> None:
-        """Begin without answers. ``opening_s`` is the time it took to open the connection: one round trip or more."""
+        """Start without responses.
+
+        ``opening_s`` is the time that it took to open the connection, which is at least one round trip.
+        """
         self._opening_s = opening_s
         self._depth = SHALLOW
         """Maximum number of requests in flight."""
         self._under_way = 0
         self._was_full = False
-        """True if the window was full since the depth was changed."""
+        """True if the window has been full since its size was last changed."""
         self._answered_at = 0.0
-        """Time of the latest answer; since then the broker serves the next request."""
+        """Time of the latest response. Since then, the broker has been serving the next request."""
         self._quickest_s = float("inf")
-        """The shortest time from a request to its answer."""
+        """Shortest time in seconds from a request to its response."""
         self._far = False
-        """True if requests were served concurrently when it was last possible to see."""
+        """True if the broker served requests concurrently when that could last be observed."""
         self._slow_in_a_row = 0
-        """Number of consecutive slow answers, up to the latest."""
+        """Number of consecutive slow responses, including the latest."""
         self._alone_for = 0
-        """Number of answers since the broker gets one request at a time."""
+        """Number of responses since the broker gets one request at a time."""
         self._try_after = TRY_AFTER
         self.served_s = 0.0
-        """Recent mean time that the broker takes for a request before it begins with the next."""
+        """Recent mean time in seconds that the broker takes for a request before it starts with the next."""
 
     def sent(self) -> None:
-        """Count a request that was sent; `answered` or `lost` follows."""
+        """Record a request that was sent. `answered` or `lost` must follow."""
         self._under_way += 1
 
     def lost(self) -> None:
-        """Count a request that will not be answered."""
+        """Record a request that will not be answered."""
         self._under_way -= 1
 
     def answered(self, sent_at: float, now: float) -> None:
-        """Adapt to the answer to a request sent at ``sent_at``; both times are monotonic seconds."""
+        """Adapt to the response to a request that was sent at ``sent_at``. Times are in monotonic seconds."""
         took_s = max(INSTANT_S, now - sent_at)
         self._quickest_s = min(self._quickest_s, took_s)
         wait = self._under_way * (1 - self._quickest_s / took_s)
@@ -98,7 +107,7 @@ class RequestWindow:
         self._answered_at = now
         self.served_s += (served_s - self.served_s) * LATE
         self._under_way -= 1
-        # Opening takes longer than a round trip if a name is looked up, or TLS is done by a busy broker.
+        # Opening takes longer than a round trip if the name is resolved, or if a busy broker does TLS.
         busy_s = max(BUSY_S, min(self._opening_s, self._quickest_s) / SHORT_WAY)
         if self._depth == ALONE:
             self._look_out(served_s < busy_s / 2)
@@ -115,17 +124,17 @@ class RequestWindow:
                 self._set_depth(max(SHALLOW, self._depth - 1))
 
     def _serves_beside(self, beside_s: float, took_s: float) -> bool:
-        """Return True if the broker is distant, so that it serves requests concurrently.
+        """Return True if the broker is distant, because it serves requests concurrently.
 
-        ``beside_s`` is the time for which the request was in flight together with the previous request. A short time
-        proves nothing.
+        ``beside_s`` is the time for which this request and the previous one were both in flight. A short time proves
+        nothing.
         """
         if beside_s > self._quickest_s / 2:
             self._far = took_s - self._quickest_s < beside_s / 2
         return self._far
 
     def _look_out(self, quick: bool) -> None:
-        """Allow two requests if the broker is quick again, or to find out if it is distant."""
+        """Allow two requests, if the broker is quick again or to find out if it is distant."""
         self._alone_for += 1
         may_be_far = self._quickest_s > BUSY_S
         if quick:
@@ -140,10 +149,11 @@ class RequestWindow:
         self._slow_in_a_row = self._alone_for = 0
 
     def is_full(self, filled_bytes: int = 0) -> bool:
-        """Return True if the next request should wait for an answer.
+        """Return True if the next request should wait for a response.
 
-        ``filled_bytes`` is the size of the batches filled since the last call. They are sent immediately, so that a
-        producer under load keeps its brokers busy; to a broker with much other work, only from `MANY_BYTES` on.
+        ``filled_bytes`` is the size of the batches that became full since the last call. They are sent immediately, so
+        a producer under load keeps its brokers busy. For a broker with much other work, this applies only from
+        `MANY_BYTES` on.
         """
         if filled_bytes >= (MANY_BYTES if self._depth == ALONE else 1):
             return False

@@ -1,7 +1,7 @@
-"""Decides when a partition's next batch may be sent, to which broker, and when it expires.
+"""Decides when to send a partition's next batch, and to which broker, and when the batch expires.
 
-Nothing here iterates over all partitions. A partition is examined after an event (a record, an answer, a new leader, a
-timer), and is then in the ready set of its leader, or waits for the next event.
+No method iterates over all partitions. A partition is examined after an event: a record, a response, a new leader or a
+timer. It is then in the ready set of its leader, or waits for its next event.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from .buffer_memory import BufferMemory
 from .idempotence import Sequencing
 
 LINGERING_PARTITIONS = 32
-"""Requests with more partitions than this are sent without lingering."""
+"""A request with more partitions than this is sent without lingering."""
 
 _NO_LEADER = NO_LEADER
 
 
 class Schedule:
-    """Ready sets by broker, and the timers of batches that linger, back off, or expire by ``delivery_timeout_ms``."""
+    """The sets of sendable partitions, and the timers of batches.
+
+    Batches linger, back off after a failure, and expire (``delivery_timeout_ms``).
+    """
 
     def __init__(
         self,
@@ -33,9 +36,9 @@ class Schedule:
         notify: Callable[[], None],
     ) -> None:
         self.ready: dict[int, OrderedDict[PartitionQueue, None]] = {}
-        """Sendable partitions by leader, longest-waiting first."""
+        """The sendable partitions of each leader. The partition that has waited longest comes first."""
         self.leaderless: dict[PartitionQueue, None] = {}
-        """Partitions with records but no known leader."""
+        """Partitions that have records but no known leader."""
         self.flushes = 0
         """Number of pending flushes. While any is pending, batches do not linger."""
         self.delivery_timeout_s = delivery_timeout_s
@@ -43,22 +46,22 @@ class Schedule:
         self._memory = memory
         self._sequencing = sequencing
         self._notify = notify
-        """Called when there is work now, or earlier than `next_at` returned."""
+        """Called when there is work now, or earlier than the last result of `next_at`."""
         self._lingering: deque[tuple[float, PartitionQueue]] = deque()
-        """Send times of open batches, in order; an entry is void once its batch is closed."""
+        """Send times of open batches, in order. If a batch is closed, its entry is ignored."""
         self._timers: list[tuple[float, int, PartitionQueue]] = []
-        """Heap of partitions to examine again; an entry whose time is not the queue's ``wake_at`` is void."""
+        """Heap of partitions to examine again. Entries whose time is not the queue's ``wake_at`` are ignored."""
         self._expiries: list[tuple[float, int, PartitionQueue]] = []
-        """Heap of partitions with batches, with the earliest time at which the oldest batch may expire."""
+        """Heap of partitions with batches, by the earliest time at which the oldest batch may expire."""
         self._timer_count = 0
-        """Distinguishes timers of the same instant."""
+        """Distinguishes timers with the same time."""
 
     def _hurried(self) -> bool:
-        """Return True if open batches are sent without lingering: on a flush, and when memory is short."""
+        """Return True if open batches do not linger, because of a flush or because memory is short."""
         return self.flushes > 0 or bool(self._memory.waiting)
 
     def opened(self, batch: ProducerBatch, now: float) -> None:
-        """Schedule a new batch that accepts records."""
+        """Schedule a new batch, which accepts records."""
         if not batch.queue.expiry_scheduled:
             self._expire_at(batch.queue, batch.created_at + self.delivery_timeout_s)
         if self._linger_s <= 0 or self._hurried():
@@ -71,7 +74,7 @@ class Schedule:
         self._lingering.append((batch.send_at, batch.queue))
 
     def hurry(self, now: float) -> None:
-        """End the lingering of all batches, because a flush or a claim for memory waits."""
+        """End the lingering of all batches, because a flush or a claim for memory is waiting."""
         lingering = self._lingering.copy()
         self._lingering.clear()
         for _, queue in lingering:
@@ -80,7 +83,7 @@ class Schedule:
                 self.evaluate(queue, now)
 
     def poll(self, now: float) -> None:
-        """Handle due timers."""
+        """Process due timers."""
         lingering = self._lingering
         while lingering and lingering[0][0] <= now:
             _, queue = lingering.popleft()
@@ -94,7 +97,7 @@ class Schedule:
                 self.evaluate(queue, now)
 
     def next_at(self) -> float | None:
-        """Return the earliest time at which `poll` or `expired` has work, if no event occurs before; None if never."""
+        """Return the time at which `poll` or `expired` must be called if no event occurs before, or None."""
         timers = self._timers
         while timers and timers[0][2].wake_at != timers[0][0]:
             heapq.heappop(timers)
@@ -106,7 +109,7 @@ class Schedule:
         return due
 
     def expired(self, now: float) -> Iterator[ProducerBatch]:
-        """Yield expired batches. The caller settles the outcome of each before it continues."""
+        """Yield the batches that have expired. The caller settles the outcome of each before it takes the next."""
         while self._expiries and self._expiries[0][0] <= now:
             _, _, queue = heapq.heappop(self._expiries)
             queue.expiry_scheduled = False
@@ -120,7 +123,7 @@ class Schedule:
                 yield batch
 
     def evaluate(self, queue: PartitionQueue, now: float) -> None:
-        """Put the partition into the right set, after any change to it."""
+        """Put the partition into the right set. Must be called after any change to the partition."""
         node_id = self.sendable_to(queue, now)
         if node_id == queue.ready_node:
             return
@@ -131,7 +134,7 @@ class Schedule:
             self._notify()
 
     def first_unsent(self, queue: PartitionQueue) -> ProducerBatch | None:
-        """Return the first batch without a pending answer, the only batch that may be sent next."""
+        """Return the first batch without a pending response, which is the only one that may be sent next."""
         if not queue.in_flight:
             return queue.batches[0] if queue.batches else None
         for batch in queue.batches:
@@ -168,7 +171,7 @@ class Schedule:
         return leader_id
 
     def may_linger(self, node_id: int, now: float) -> bool:
-        """Return True if all batches ready for the broker are full, not due yet, and can still grow."""
+        """Return True if none of the broker's ready batches is due, and all of them can still grow."""
         partitions = self.ready.get(node_id, ())
         if self._hurried() or len(partitions) > LINGERING_PARTITIONS:
             return False
@@ -179,7 +182,7 @@ class Schedule:
         return True
 
     def pop(self, node_id: int) -> PartitionQueue:
-        """Remove the longest-waiting partition from the broker's ready set, and return it."""
+        """Remove and return the partition that has waited longest in the broker's ready set."""
         partitions = self.ready[node_id]
         queue, _ = partitions.popitem(last=False)
         queue.ready_node = _NO_LEADER
@@ -188,7 +191,7 @@ class Schedule:
         return queue
 
     def put_back(self, queue: PartitionQueue, node_id: int) -> None:
-        """Undo `pop`: the partition is first again."""
+        """Undo `pop`. The partition is the first in the ready set again."""
         self._put_in(queue, node_id)
         self.ready[node_id].move_to_end(queue, last=False)
 

@@ -1,4 +1,4 @@
-"""Metrics of a producer for the operators of the cluster (KIP-714)."""
+"""Metrics of a producer that are pushed to the cluster (KIP-714)."""
 
 from __future__ import annotations
 
@@ -12,22 +12,26 @@ from .accumulator import Accumulator
 
 
 class ProducerTelemetry:
-    """Metrics of Java's producer that this producer counts in the same way: fields of its metrics, and some others."""
+    """Those metrics of Java's producer that this producer counts in the same way."""
 
     def __init__(
         self, transactional_id: str | None, accumulator: Accumulator, connections: Callable[[], int] | None
     ) -> None:
-        """Measure ``accumulator``. ``connections`` returns the number opened; None if connections are shared."""
+        """Measure ``accumulator``.
+
+        ``connections`` returns the number of connections opened. It is None if the connections are shared with other
+        clients.
+        """
         self._transactional_id = transactional_id
         self._accumulator = accumulator
         self._connections = connections
 
     def resource(self) -> Attributes:
-        """Return the transactional id, if any."""
+        """Return the transactional id, if there is one."""
         return () if self._transactional_id is None else (("transactional_id", self._transactional_id),)
 
     def measures(self) -> list[Measure]:
-        """Yield the current values."""
+        """Return the current values."""
         return standard_first(self._measures())
 
     def _measures(self) -> Iterator[Measure]:

@@ -1,16 +1,16 @@
-"""Sequences of a transactional producer, and the partitions that its transaction may write to (KIP-98, KIP-890).
+"""Sequence numbers of a transactional producer, and the partitions of its transaction (KIP-98, KIP-890).
 
-All partitions share the producer's epoch, so a partition cannot restart its sequences alone. If a restart becomes
-necessary, the transaction fails, and the epoch ends with it.
+All partitions share the producer's epoch, so a single partition cannot restart its sequence numbers. If that becomes
+necessary, the transaction fails, and the next one gets a new epoch.
 
-Without KIP-890, a partition must be added to the transaction at the coordinator before its first batch is sent. With
-KIP-890, that batch adds the partition: the broker asks the coordinator, and answers with an error if the same producer
-makes it ask again before the coordinator has answered. So a broker gets one such request at a time, with all partitions
-that are ready then. Brokers get them one by one: the coordinator accepts one addition at a time, and a refused broker
-repeats its request only 20 ms later (``add.partitions.to.txn.retry.backoff.ms``). For the same reason, none is sent
-before the coordinator has finished the previous transaction, if that is known.
+Without KIP-890, the coordinator must add a partition to the transaction before its first batch is sent. With KIP-890,
+the first batch adds the partition: the broker asks the coordinator. If the same producer makes the broker ask again
+before the coordinator has answered, the broker returns an error. A broker therefore gets one such request at a time,
+with all partitions that are ready. The brokers also take turns, because the coordinator accepts one addition at a time,
+and a broker that was refused repeats its request only 20 ms later (``add.partitions.to.txn.retry.backoff.ms``). For the
+same reason, no such request is sent until the coordinator has finished the previous transaction, if that is known.
 
-Compiled through ``transactional.pxd`` if a compiler is available.
+If a compiler is available, this code is compiled through ``transactional.pxd``.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ from .batches import NO_SEQUENCE, PartitionQueue, ProducerBatch
 from .idempotence import IdempotentSequencing, is_later, sequence_after
 
 TOUCHES_APART_S = 0.1
-"""Delay after which another broker gets its first request although the previous broker has not answered. It is long
-enough for slow brokers: if two brokers make the coordinator add partitions at the same time, the refused broker repeats
-its request every 20 ms for up to 100 ms, and then refuses the batch."""
+"""Seconds after which the next broker gets its first request, although the previous broker has not answered.
+
+It is long enough for slow brokers. If two brokers asked the coordinator to add partitions at the same time, the refused
+one would repeat its request every 20 ms for up to 100 ms, and then refuse the batch.
+"""
 
 _NO_SEQUENCE = NO_SEQUENCE
 _TOUCHES_APART_S = TOUCHES_APART_S
 
 
 class TransactionalSequencing(IdempotentSequencing):
-    """The identity and sequences of a transactional producer, and the partitions of its open transaction."""
+    """The producer id and sequence numbers of a transactional producer, and the partitions of its open transaction."""
 
     __slots__ = (
         "_touch_at",
@@ -51,34 +53,34 @@ class TransactionalSequencing(IdempotentSequencing):
     def __init__(self) -> None:
         super().__init__()
         self.transaction = 0
-        """Number of the open transaction, or of the latest."""
+        """Number of the open transaction, or of the last one."""
         self.v2 = False
         """True if the transaction follows KIP-890."""
         self.failed = True
-        """True if no more batches of the transaction will be sent, and while no transaction is open."""
+        """True if no more batches of the transaction will be sent, or if no transaction is open."""
         self.written = False
-        """True if a batch of the transaction was sent, so that a partition may contain it."""
+        """True if any batch of the transaction was sent, so a partition may contain it."""
         self.gap = False
-        """True if a batch with a sequence was given up: the epoch cannot continue."""
+        """True if a batch with a sequence number was given up, so the epoch cannot be used again."""
         self.held = False
         """True while partitions wait until the coordinator has finished the previous transaction; see `release`."""
         self.wanted: dict[PartitionQueue, None] = {}
-        """Partitions that have to be added to the transaction at the coordinator."""
+        """Partitions that the coordinator must add to the transaction."""
         self.on_wanted: Callable[[], None] = _ignore
-        """Called when ``wanted`` grows, or more partitions are held."""
+        """Called when ``wanted`` grows, or when a partition starts to wait because of ``held``."""
         self.on_failure: Callable[[KafkaError], None] = _ignore_error
         """Called when records of the transaction are given up."""
         self._touching: dict[int, dict[PartitionQueue, None]] = {}
-        """Each broker's partitions whose first batch of the transaction awaits its answer."""
+        """For each broker, the partitions whose first batch of the transaction was sent and not answered."""
         self._waiting: dict[PartitionQueue, None] = {}
-        """Partitions that wait for the answers to such batches, or are held."""
+        """Partitions that wait for the responses to such batches, or because of ``held``."""
         self._touch_at = 0.0
-        """Time at which the next broker may get a first batch although another broker has not answered."""
+        """Time from which the next broker may get a first batch although another broker has not answered."""
 
     # --- the transaction ----------------------------------------------------------------------------------------------
 
     def begin(self, number: int, producer_id: int, producer_epoch: int, v2: bool, held: bool = False) -> None:
-        """Begin the next transaction, with this producer id and epoch."""
+        """Start the next transaction with this producer id and epoch."""
         self.assign_producer_id(producer_id, producer_epoch)
         self.transaction = number
         self.v2 = v2
@@ -87,7 +89,7 @@ class TransactionalSequencing(IdempotentSequencing):
         self.wanted.clear()
 
     def end(self) -> None:
-        """End the transaction: no more of its batches will be sent."""
+        """End the transaction. No more of its batches will be sent."""
         self.failed = True
         self.wanted.clear()
 
@@ -105,7 +107,10 @@ class TransactionalSequencing(IdempotentSequencing):
         queue.transaction = self.transaction
 
     def release(self) -> list[PartitionQueue]:
-        """Record that the coordinator has finished the previous transaction; return partitions that no longer wait."""
+        """Record that the coordinator has finished the previous transaction.
+
+        Return the partitions that no longer wait.
+        """
         self.held = False
         return self._waited()
 
@@ -120,7 +125,7 @@ class TransactionalSequencing(IdempotentSequencing):
                 self._touch_at = now + _TOUCHES_APART_S
 
     def answered(self, queue: PartitionQueue) -> list[PartitionQueue]:
-        """Handle a change of a partition; return the partitions that no longer wait."""
+        """Handle a change in a partition's batches in flight. Return the partitions that no longer wait."""
         if not self._touching or queue.in_flight > 0:
             return _NONE
         found = self._touching.get(queue.in_flight_node)
@@ -138,7 +143,7 @@ class TransactionalSequencing(IdempotentSequencing):
         return waiting
 
     def forget_producer_id(self) -> None:
-        """Forget a producer id that another cluster assigned."""
+        """Forget a producer id that another cluster has assigned."""
         super().forget_producer_id()
         self.on_failure(ClusterIdMismatchError("the transaction began in another cluster"))
 
@@ -186,7 +191,7 @@ class TransactionalSequencing(IdempotentSequencing):
         return same and super().surely_in_log(batch)
 
     def rejected(self, batch: ProducerBatch) -> None:
-        """Do nothing: where other producers restart their sequences, the caller gives the batch up."""
+        """Do nothing. In other producers, the sequence numbers restart here; this caller gives up the batch instead."""
 
     def given_up(self, batch: ProducerBatch, in_doubt: bool) -> None:
         self.gap = True

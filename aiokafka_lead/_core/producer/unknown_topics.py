@@ -1,7 +1,7 @@
-"""Records of topics that are not in the metadata yet, for a call that does not wait.
+"""Records for topics that are not in the metadata yet, from calls that do not wait.
 
-They are kept with their arguments, in order, and put into batches as soon as metadata has the topic, before a call that
-waited for that metadata continues.
+The records are kept with their arguments, in order. When the metadata contains the topic, they are put into batches
+before any call continues that was waiting for the same metadata.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ UNKNOWN_PARTITION = -1
 
 
 class _Topic:
-    """The records of one topic."""
+    """The records for one topic."""
 
     __slots__ = ("ordinal", "outcome", "records")
 
@@ -29,7 +29,7 @@ class _Topic:
 
 
 class UnknownTopics:
-    """The records of topics that are not in the metadata yet."""
+    """The records for topics that are not in the metadata yet."""
 
     def __init__(self, accumulator: Accumulator) -> None:
         self._accumulator = accumulator
@@ -43,7 +43,7 @@ class UnknownTopics:
         return sum(len(waiting.records) for waiting in self._topics.values())
 
     def append(self, record: Record) -> Delivery | None:
-        """Accept a record; return None if memory is short. Raises `MessageTooLargeError`."""
+        """Accept a record. Return None if memory is short. Raises `MessageTooLargeError`."""
         accumulator = self._accumulator
         if not accumulator.memory.take(accumulator.record_size(record)):
             return None
@@ -55,7 +55,7 @@ class UnknownTopics:
         return Delivery(waiting.outcome, len(waiting.records) - 1, record.timestamp_ms)
 
     def on_snapshot(self, now: float) -> None:
-        """Put the records of topics in the new metadata into batches."""
+        """Put the records for topics that are now in the metadata into batches."""
         for name in list(self._topics):
             topic = self._accumulator.topic(name)
             if topic is None:
@@ -71,9 +71,9 @@ class UnknownTopics:
             self._accumulator.finish(waiting.ordinal)
 
     def drop(self, topic: str, make_error: Callable[[str], KafkaError]) -> int:
-        """Give up a topic's records, and return their number.
+        """Give up the records for a topic, and return their number.
 
-        ``make_error`` takes a text that says whether the records may be in the log.
+        ``make_error`` receives a text that says if the records may be in the log.
         """
         waiting = self._topics.pop(topic, None)
         if waiting is None:

@@ -1,1 +1,1 @@
-"""Policy of `Consumer.run`: the order of records, their progress, and their retries."""
+"""`Consumer.run` without I/O: the order of records, their progress, and their retries."""

@@ -1,4 +1,4 @@
-"""Calls a handler with arguments chosen by its parameters' names and annotations."""
+"""Calls a handler with the arguments that its parameters' names and annotations ask for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Handler = Callable[..., Awaitable[object]]
 Get = Callable[[Any, Any], Any]
 
 PARTS = ("topic", "partition", "offset", "timestamp_ms")
-"""Attributes of a record that parameters of the same name get."""
+"""Attributes of a record that are passed to parameters of the same name."""
 
 _MISSING = inspect.Parameter.empty
 
@@ -28,14 +28,14 @@ _TXN = ("txn", "transaction")
 """Names of a parameter that gets the transaction even without an annotation."""
 
 NAMES = frozenset(("record", "value", "key", "headers", *PARTS, *_TXN))
-"""Names that count without an annotation."""
+"""Names of parameters that are recognised without an annotation."""
 
 
 def bound(handler: Handler, *, transactional: bool, model: Any = None) -> Handler:
-    """Return a function of a record, and of a transaction if ``transactional``, that calls this handler.
+    """Return a function that calls this handler with a record, and with a transaction if ``transactional``.
 
-    It is the handler itself unless it has other parameters, or ``model`` is the type of the value. Raises
-    `ConfigTypeError` for a parameter that no argument fits.
+    It is the handler itself, unless the handler has other parameters or ``model`` is the type of the value. Raises
+    `ConfigTypeError` for a parameter for which there is no argument.
     """
     checked = checked_handler(handler)
     wanted = _parameters(handler, transactional=transactional, model=model)
@@ -64,10 +64,10 @@ def bound(handler: Handler, *, transactional: bool, model: Any = None) -> Handle
 
 
 def bound_to_batch(handler: Handler, *, transactional: bool, model: Any = None) -> tuple[Handler, Callable[[Any], Any]]:
-    """Return a function of a list, and of a transaction if ``transactional``, that calls this handler; and a function
-    that converts a record to an item of the list. Raises `ConfigTypeError`.
+    """Return a function that calls this handler with a list, and a function that converts a record to a list item.
 
-    Parameters with defaults keep them, except one for the transaction: a batch has no parts like a record's.
+    If ``transactional``, the first function also takes a transaction. Parameters with defaults keep these, except for a
+    transaction, because a batch has no parts such as a key. Raises `ConfigTypeError`.
     """
     checked = checked_handler(handler)
     wanted = _parameters(handler, transactional=transactional, model=model)
@@ -92,7 +92,10 @@ def bound_to_batch(handler: Handler, *, transactional: bool, model: Any = None) 
 
 
 def _taking_list(handler: Handler, txn: str | None, *, by_name: bool) -> Handler:
-    """Return a function of a list, and of a transaction, which is passed on as the parameter ``txn``, if any."""
+    """Return a function of a list and a transaction.
+
+    The transaction is passed on as the parameter ``txn``, if there is one.
+    """
     if txn is None:
         return lambda records, *_: handler(records)
     if by_name:
@@ -120,10 +123,10 @@ def _calling(handler: Handler, positional: Sequence[Get], named: Mapping[str, Ge
 
 
 def _parameters(handler: Handler, *, transactional: bool, model: Any) -> list[inspect.Parameter] | None:
-    """Return the parameters that get an argument, with their annotations evaluated; None if unknown.
+    """Return the parameters that get an argument, with evaluated annotations. None if they are unknown.
 
-    One with a default gets an argument if its name or its annotation asks for a part of the record. With any other
-    name, it gets the value if no other parameter gets the record or its value.
+    A parameter with a default gets an argument only if its name or annotation asks for a part of the record. One that
+    has a different name gets the value if no other parameter gets the record or its value.
     """
     try:
         found = list(inspect.signature(handler).parameters.values())
@@ -150,7 +153,7 @@ def _parameters(handler: Handler, *, transactional: bool, model: Any) -> list[in
     wanted: list[inspect.Parameter] = []
     for number, each in enumerate(found):
         if each.name in chosen:
-            # Behind one that keeps its default, arguments have to be named.
+            # After a parameter that keeps its default, arguments must be passed by name.
             kind = each.kind if len(wanted) == number else inspect.Parameter.KEYWORD_ONLY
             if kind is not each.kind and each.kind is inspect.Parameter.POSITIONAL_ONLY:
                 raise ConfigTypeError(
@@ -162,13 +165,13 @@ def _parameters(handler: Handler, *, transactional: bool, model: Any) -> list[in
 
 
 def _given(handler: Handler) -> Collection[str]:
-    """Return the names of the arguments that a partial gives."""
+    """Return the names of the arguments that a partial object already has."""
     partial = inspect.unwrap(handler)
     return partial.keywords if isinstance(partial, functools.partial) else ()
 
 
 def _with_annotation(parameter: inspect.Parameter, function: Any) -> inspect.Parameter:
-    """Evaluate the annotation; one that exists for type checkers alone stays text if the parameter has a default."""
+    """Evaluate the annotation. If it is defined only for type checkers and there is a default, it stays text."""
     try:
         return parameter.replace(annotation=_evaluated(parameter, function))
     except ConfigTypeError:
@@ -182,14 +185,17 @@ def _check_call(handler: Handler, arguments: int) -> None:
     try:
         inspect.signature(handler).bind(*range(arguments))
     except ValueError:
-        pass  # a builtin without a signature
+        pass  # a builtin function without a signature
     except TypeError as error:
         given = "a record and a transaction" if arguments > 1 else "a record"
         raise ConfigTypeError(f"handler {name_of(handler)} cannot be called with {given}: {error}") from None
 
 
 def _evaluated(parameter: inspect.Parameter, function: Any) -> Any:
-    """Return the annotation; its name for a record or a transaction may be defined for type checkers only."""
+    """Return the annotation.
+
+    If it is defined only for type checkers and names a record or transaction, return the name.
+    """
     annotation = parameter.annotation
     if not isinstance(annotation, str):
         return annotation
@@ -200,7 +206,8 @@ def _evaluated(parameter: inspect.Parameter, function: Any) -> Any:
     try:
         scope: dict[str, object] = {name: cell.cell_contents for name, cell in zip(free, closure, strict=False)}
         found: Any = annotation
-        while isinstance(found, str):  # a string within a string, if the module postpones its annotations
+        # A string within a string, because the module postpones the evaluation of annotations.
+        while isinstance(found, str):
             found = eval(found, dict(names), scope)
         return found
     except Exception as error:
@@ -212,7 +219,7 @@ def _evaluated(parameter: inspect.Parameter, function: Any) -> Any:
 
 
 def _in_order(wanted: Sequence[inspect.Parameter]) -> bool:
-    """Return True if the parameters take a record and perhaps a transaction, in this order."""
+    """Return True if the parameters take a record and optionally a transaction, in this order."""
     roles = [_role(each) for each in wanted]
     return all(map(_is_plain, wanted)) and (len(wanted) < 2 or (roles[0] != "txn" and roles[1] != "record"))
 
@@ -239,7 +246,7 @@ def _is_transaction(annotation: Any) -> bool:
 
 
 def _role(parameter: inspect.Parameter) -> str | None:
-    """Return "record", "txn", or the name of a part of the record; None for the value because of the annotation."""
+    """Return "record", "txn", or the name of a part of the record. None if only the annotation asks for the value."""
     kind, name = _kind(parameter.annotation), parameter.name
     if _is_record(kind) or (name == "record" and _is_free(kind)):
         return "record"
@@ -275,7 +282,7 @@ def _getter(parameter: inspect.Parameter, role: str | None, what: str, transacti
 
 
 def _content(part: str, annotation: Any, what: str, default: Any = _MISSING) -> Get:
-    """Return the function that parses this part. A part that is None becomes the default, if there is one."""
+    """Return the function that parses this part of the record. None is replaced by the default, if there is one."""
     get = _raw_part(part) if annotation is _MISSING else _parsed_part(part, annotation, what, or_none=default is None)
     if default is _MISSING:
         return get

@@ -1,4 +1,4 @@
-"""Headers of a dead letter, which describe its record's failure."""
+"""The headers of a dead letter, which describe the failure of its record."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ DEAD_LETTER_HEADERS = tuple(
         "frames",
     )
 )
-"""Headers added to the record's in a dead letter. All are UTF-8 text.
+"""Headers that a dead letter has in addition to the record's own headers. All are UTF-8 text.
 
-They give the record's place and its number of attempts, and the exception's qualified class name, its message (at most
-2,000 characters) and the innermost frames of its traceback, each a line "file:number in function". The message and the
-frames are empty if the dead letter would otherwise be too large for its topic.
+They contain the record's place, the number of attempts, the qualified name of the exception's class, its message (at
+most 2,000 characters), and the innermost frames of its traceback (one line "file:number in function" each). The message
+and the frames are empty if the dead letter would otherwise be too large for its topic.
 """
 
 MESSAGE_CHARACTERS = 2_000
@@ -43,9 +43,10 @@ def dead_letter_headers(
     *,
     brief: bool = False,
 ) -> list[Header]:
-    """Return the record's headers, followed by the failure's. A former dead letter has both failures.
+    """Return the record's headers, followed by those that describe the failure.
 
-    With ``brief``, the message and the frames are empty.
+    If the record is itself a former dead letter, both failures are included. With ``brief``, the message and the frames
+    are empty.
     """
     error = blamed(error)
     cause: tuple[object, ...] = (

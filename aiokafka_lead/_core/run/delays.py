@@ -1,4 +1,4 @@
-"""Delays of retry topics, and the due times of records waiting in them."""
+"""The delays of retry topics, and the times at which the records in them are due."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ...types import TopicPartition
 from ..consumer.position import Position
 
 TOGETHER_S = 0.5
-"""Records due within this number of seconds are taken together."""
+"""Records that are due within this number of seconds are taken together."""
 
 _DELAY = re.compile(r"(\d+)(ms|s|m|h|d)")
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class Delay(NamedTuple):
-    """Waiting time of a retry topic's records."""
+    """The delay of a retry topic."""
 
     text: str
-    """Delay as written in the topic's name."""
+    """The delay, as written in the topic's name."""
     ms: int
 
 
@@ -43,13 +43,16 @@ def delays(name: str, value: Any) -> tuple[Delay, ...]:
 
 
 class Closed:
-    """Partitions of retry topics whose next record is not due. Times are Unix seconds."""
+    """Partitions of retry topics whose next record is not due yet. Times are Unix seconds."""
 
     def __init__(self, due_ms: Callable[[Any, float], float]) -> None:
-        """Begin with all open. ``due_ms`` returns a record's due time, given the present time; both in milliseconds."""
+        """Start with all partitions open.
+
+        ``due_ms`` returns the time at which a record is due, given the current time. Both are in milliseconds.
+        """
         self._due_ms = due_ms
         self._until: dict[TopicPartition, tuple[int, float]] = {}
-        """Offset of a record that is not due, and the time until which it is not examined."""
+        """The offset of a record that is not due, and the time until which it is not examined."""
 
     def is_closed(self, tp: TopicPartition, position: Position | None, now: float) -> bool:
         """Return True if no record of the partition is due from this position on."""
@@ -58,7 +61,7 @@ class Closed:
         return until > now and position is not None and position.offset >= offset
 
     def due(self, tp: TopicPartition, records: Sequence[Any], now: float) -> int:
-        """Return how many of the partition's next records are due. Close the partition if not all are due."""
+        """Return the number of the partition's next records that are due. If not all are due, close the partition."""
         for index, record in enumerate(records):
             due_at = self._due_ms(record, now * 1000) / 1000
             if due_at > now:
@@ -67,7 +70,7 @@ class Closed:
         return len(records)
 
     def opens_in_s(self, now: float) -> float:
-        """Return the seconds until the next partition opens; infinite if all are open."""
-        # Also drop partitions that were revoked or paused, which no later record opens.
+        """Return the seconds until the next partition opens. Infinity if all are open."""
+        # Also forget partitions that were revoked or paused, because no later record opens them.
         self._until = {tp: closed for tp, closed in self._until.items() if closed[1] > now}
         return min((until for _, until in self._until.values()), default=math.inf) - now

@@ -1,4 +1,4 @@
-"""Attempts at the records of aborted transactions: decides which are handled again, and which become dead letters."""
+"""Decides which records of aborted transactions are handled again, and which become dead letters."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Record = ConsumerRecord[Any, Any]
 Place = tuple[str, int, int]
 
 _ALONE = Verdict("retry")
-"""Verdict on records that are handled again one by one."""
+"""Verdict for records that will be handled again one by one."""
 
 
 class TransactionalProducer(Protocol):
-    """Required part of a `Producer` with a ``transactional_id``, or of a `TransactionPipeline`."""
+    """The required methods of a `Producer` with a ``transactional_id``, or of a `TransactionPipeline`."""
 
     @property
     def transactional_id(self) -> str | None: ...
@@ -34,10 +34,10 @@ class TransactionalProducer(Protocol):
     async def partitions_for(self, topic: str) -> frozenset[int]: ...
 
     async def _abort_refused(self) -> None:
-        """Abort a transaction that the coordinator has refused to end, since the records in it wait for that."""
+        """Abort a transaction that the coordinator refuses to end, because the records in it wait for that."""
 
     def _take_failure(self) -> KafkaError | None:
-        """Return the error of a failed transaction that no caller has received yet, and clear it."""
+        """Return and clear the error of a failed transaction that no caller has received."""
         ...
 
 
@@ -63,12 +63,12 @@ def checked_producer(producer: Any, config: RunConfig) -> TransactionalProducer:
 
 
 class CallTransaction:
-    """A transaction as one call of a handler receives it, which shows whether the call may have sent anything."""
+    """The transaction that one call of a handler receives. It knows if the call may have sent anything."""
 
     __slots__ = ("_before", "_outside", "_over", "_txn", "_used")
 
     def __init__(self, txn: Any, outside: Callable[[], int]) -> None:
-        """``outside`` counts uses of the producer other than through the transaction."""
+        """Wrap ``txn``. ``outside`` counts how often the producer was used other than through the transaction."""
         self._txn = txn
         self._outside = outside
         self._before = outside()
@@ -83,18 +83,18 @@ class CallTransaction:
         return getattr(self._txn, name)
 
     def _end(self) -> bool:
-        """End a call that has failed; return True if it may have sent something."""
+        """End a call that has failed. Return True if it may have sent something."""
         self._over = True
         return self._used or self._outside() != self._before
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The transaction's class, for `isinstance`."""
+        """The transaction's class, so that `isinstance` works."""
         return type(self._txn)
 
 
 class HandlerFailure(NamedTuple):
-    """Record whose handler has raised."""
+    """A record whose handler has raised an exception."""
 
     record: Record
     verdict: Verdict
@@ -111,18 +111,18 @@ class Attempts:
         self._retry_topics = retry_topics
         self._backoff = backoff
         self._failed: dict[Place, HandlerFailure] = {}
-        """Latest failure of each record that has not been committed yet."""
+        """The latest failure of each record that is not committed."""
         self._postponed: set[Place] = set()
-        """Records that wait for a schema registry."""
+        """Records that wait until a schema registry is available."""
         self._settled: set[Place] = set()
-        """Failed records that are not handled again."""
+        """Failed records that will not be handled again."""
         self._alone: set[Place] = set()
-        """Records of batches without further retries."""
+        """Records of batches that have no retries left."""
 
     def judged(self, records: Sequence[Record], error: BaseException) -> list[HandlerFailure]:
-        """Judge each record of a failed call, without counting the attempt.
+        """Decide about each record of a failed call, without counting the attempt.
 
-        Once several records have no more retries together, each has to be handled alone.
+        If several records have no retries left together, each is then handled alone.
         """
         failures = [self._judged(record, error) for record in records]
         if len(records) > 1 and any(failure.verdict.fate != "retry" for failure in failures):
@@ -138,7 +138,7 @@ class Attempts:
         return HandlerFailure(record, self._config.verdict(error, attempts, delays), error, attempts)
 
     def count(self, failures: Sequence[HandlerFailure]) -> None:
-        """Count an attempt at these records."""
+        """Count an attempt for these records."""
         for failure in failures:
             place = _place(failure.record)
             self._failed[place] = failure
@@ -148,39 +148,39 @@ class Attempts:
                 self._settled.add(place)
 
     def failed(self, records: Sequence[Record], error: BaseException) -> HandlerFailure:
-        """Judge and count a failed call with these records; return the failure of the first."""
+        """Decide about a failed call with these records, and count it. Return the failure of the first record."""
         failures = self.judged(records, error)
         self.count(failures)
         return failures[0]
 
     def is_alone(self, record: Record) -> bool:
-        """Return True if the record has to be handled alone, since a batch with it has failed for the last time."""
+        """Return True if the record must be handled alone, because a batch that contained it has no retries left."""
         return _place(record) in self._alone
 
     def postponed(self, record: Record, error: BaseException) -> HandlerFailure:
-        """Note that the record has to be handled again, without counting an attempt."""
+        """Record that the record must be handled again, without counting an attempt."""
         self._postponed.add(_place(record))
         return HandlerFailure(record, Verdict("retry"), error, 0)
 
     def waits(self, record: Record) -> bool:
-        """Return True if the record was postponed, and no record behind it has been committed."""
+        """Return True if the record was postponed, and no later record was committed."""
         return _place(record) in self._postponed
 
     def settled(self, record: Record) -> HandlerFailure | None:
-        """Return the failure for which this record is not handled any more, or None if it has to be handled."""
+        """Return the failure because of which the record will not be handled again, else None."""
         if not self._settled:
             return None
         place = _place(record)
         return self._failed[place] if place in self._settled else None
 
     def delay_s(self, failures: list[HandlerFailure]) -> float:
-        """Return the wait in seconds before these failed records are handled again."""
+        """Return the seconds to wait before these failed records are handled again."""
         return self._backoff.delay_s(
             max((each.attempts for each in failures if each.verdict.fate == "retry"), default=0)
         )
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Drop the state of the records before these offsets, which are done."""
+        """Forget the records before these offsets, because they are done."""
         if self._failed or self._postponed:
             ends = {tuple(tp): offset.offset for tp, offset in offsets.items()}
             self._postponed = {place for place in self._postponed if place[2] >= ends.get(place[:2], 0)}

@@ -1,4 +1,4 @@
-"""Descriptions of handlers' errors for logs and dead letters."""
+"""Descriptions of handlers' exceptions for logs and dead letters."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ from ...errors.shown import shown_cause, some_of
 from .options import leaves
 
 FRAMES = 10
-"""Number of innermost frames of a traceback that are kept."""
+"""Number of innermost frames of a traceback to include."""
 
 CHAIN = 20
-"""Maximum number of errors of a chain that are examined."""
+"""Maximum number of exceptions of a chain to examine."""
 
 PYDANTIC, MSGSPEC = "pydantic_core._pydantic_core.ValidationError", "msgspec.ValidationError"
 QUOTING = {PYDANTIC, MSGSPEC}
-"""Errors whose messages repeat their input."""
+"""Exceptions whose messages contain their input."""
 
 _QUOTED = re.compile(r"""(value|field) ('.*'|".*"|`.*`|-?\d+)""", re.DOTALL)
-"""Parts of the input that msgspec repeats: values unknown to an enum, and names of unknown fields."""
+"""Input that msgspec repeats: values that an enum does not have, and names of unknown fields."""
 
 
 def blamed(error: BaseException) -> BaseException:
-    """Return the error to name as the reason: the only error of a group, and the cause of a `PermanentError`."""
+    """Return the exception to name as the reason.
+
+    That is the only exception of a group, or the cause of a `PermanentError`, or else the exception itself.
+    """
     raised = leaves(error)
     if len(raised) == 1:
         error = raised[0]
@@ -34,31 +37,35 @@ def blamed(error: BaseException) -> BaseException:
 
 
 def class_name(error: BaseException) -> str:
-    """Return the qualified name of an error's class, without a module if it is a builtin."""
+    """Return the qualified name of an exception's class. Builtin classes have no module."""
     kind = type(error)
     return kind.__qualname__ if kind.__module__ == "builtins" else _name(error)
 
 
 def quotes_input(error: BaseException) -> bool:
-    """Return True if a message in the error's chain repeats its input, which belongs in no log."""
+    """Return True if a message in the exception's chain contains its input, which must not be logged."""
     return any(map(_quotes, _chain(error)))
 
 
 def described(error: BaseException) -> str:
-    """Return the error's ``repr``, without its input."""
+    """Return the exception's ``repr`` without its input."""
     if not quotes_input(error):
         return shown_cause(error)
     return " from ".join(_without_input(each) for each in _chain(error))
 
 
 def innermost_frames(error: BaseException) -> str:
-    """Return a line "file:number in function" for each of the innermost frames of a traceback, the innermost last."""
-    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]  # without source lines
+    """Return a line "file:number in function" for each of the innermost frames of a traceback.
+
+    The innermost is last.
+    """
+    # Source lines are left out.
+    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     return "\n".join(f"{code.co_filename}:{line} in {code.co_name}" for code, line in frames[-FRAMES:])
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the message of an error of a parser or a schema, without the input that it may quote."""
+    """Return the message of an exception of a parser or a schema, without the input that it may contain."""
     if isinstance(error, SchemaContentError):
         return error.unquoted
     text = shown_cause(error, str)
@@ -78,7 +85,7 @@ def _quotes(error: BaseException) -> bool:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error, its causes, and the errors of groups among them."""
+    """Yield the exception, its causes, and the exceptions of groups among them."""
     left = [error]
     for _ in range(CHAIN):
         if not left:

@@ -1,4 +1,4 @@
-"""Order by key across retry topics: while a record of a key waits there, later records of the key follow it."""
+"""Keeps the order by key across retry topics: while a record waits there, later records of its key follow it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ Undo = Callable[[], object]
 
 
 class Scan:
-    """A read of a retry partition that finds all its records before any of them is handled."""
+    """A read of a whole retry partition, which finds its records before any of them is handled."""
 
     __slots__ = ("end", "start")
 
     def __init__(self) -> None:
         self.start: Position | None = None
-        """Position to which the partition returns afterwards; None until known."""
+        """The position to which the partition returns afterwards, or None until it is known."""
         self.end: int | None = None
-        """Offset at which the scan ends; None until known."""
+        """The offset at which the scan ends, or None until it is known."""
 
     def ends_at(self, end: int) -> None:
         """Set the end of the partition, which was looked up after the scan was created."""
@@ -35,30 +35,30 @@ class Scan:
 
 
 class _Place(NamedTuple):
-    """Retry topic and offset of a copy in a family."""
+    """The retry topic and the offset of one copy of a record."""
 
     topic: str
     offset: int
 
 
 class _Origin(NamedTuple):
-    """Identity of a record in its original partition."""
+    """Identifies a record by its original partition."""
 
     offset: int
     timestamp_ms: int
-    """Distinguishes it from the record at the same offset of a recreated topic."""
+    """Distinguishes the record from another at the same offset, if the topic was recreated."""
 
 
 class _Waiting:
-    """Records of one key in retry topics, with their origins."""
+    """The records of one key that wait in retry topics."""
 
     __slots__ = ("_copies", "_heap")
 
     def __init__(self) -> None:
         self._heap: list[_Origin] = []
-        """Heap of origins; some of them no longer wait."""
+        """Heap of the records' origins. Some of them may not wait any longer."""
         self._copies: dict[_Origin, dict[_Place, None]] = {}
-        """Places of each record's copies, the latest last. A lost member may leave more than one copy."""
+        """The places of each record's copies, the latest last. If a member crashed, there may be more than one copy."""
 
     def add(self, origin: _Origin, place: _Place) -> None:
         copies = self._copies.get(origin)
@@ -69,7 +69,7 @@ class _Waiting:
             copies[place] = None
 
     def remove(self, origin: _Origin, place: _Place) -> bool:
-        """Remove a copy; return True if no record waits any more."""
+        """Remove a copy. Return True if no record of the key is waiting any longer."""
         copies = self._copies.get(origin)
         if copies is not None:
             copies.pop(place, None)
@@ -78,7 +78,7 @@ class _Waiting:
         return not self._copies
 
     def has(self, origin: _Origin, place: _Place) -> bool:
-        """Return True if this copy waits."""
+        """Return True if this copy is waiting."""
         return place in self._copies.get(origin, ())
 
     def latest(self, origin: _Origin) -> _Place | None:
@@ -86,28 +86,28 @@ class _Waiting:
         return next(reversed(self._copies.get(origin, {})), None)
 
     def first(self) -> _Origin:
-        """Return the least origin that waits."""
+        """Return the first origin that is waiting."""
         while self._heap[0] not in self._copies:
             heapq.heappop(self._heap)
         return self._heap[0]
 
 
 class _Family:
-    """A partition, and the same partition of its retry topics."""
+    """A partition, and the same partition of each of its retry topics."""
 
     __slots__ = ("scans", "state", "taken_to", "waiting")
 
     def __init__(self, state: PartitionState, names: Sequence[str]) -> None:
         self.state = state
         self.scans = {TopicPartition(name, state.tp.partition): Scan() for name in names}
-        """Scans that are not complete. No partition of the family is handled meanwhile."""
+        """The scans that are not complete. Until they are, no partition of the family is handled."""
         self.waiting: dict[bytes, _Waiting] = {}
-        """Waiting records by key."""
+        """The waiting records by key."""
         self.taken_to: dict[str, int] = dict.fromkeys(names, 0)
-        """Each retry topic's offset after the last record taken to be handled."""
+        """For each retry topic, the offset after the last record that was taken to be handled."""
 
     def add(self, key: bytes, origin: _Origin, place: _Place) -> Undo:
-        """Note that a record waits at this place; return a function that undoes the note."""
+        """Record that a record waits at this place. Return a function that undoes it."""
         waiting = self.waiting.get(key)
         if waiting is None:
             waiting = self.waiting[key] = _Waiting()
@@ -115,33 +115,32 @@ class _Family:
         return partial(self.remove, key, origin, place)
 
     def remove(self, key: bytes, origin: _Origin, place: _Place) -> None:
-        """Note that a record does not wait at this place."""
+        """Record that a record no longer waits at this place."""
         waiting = self.waiting.get(key)
         if waiting is not None and waiting.remove(origin, place):
             del self.waiting[key]
 
 
 class Following:
-    """Records in retry topics. A record may be handled once no record of its key with a smaller offset waits there.
+    """Tracks the records in retry topics. A record may be handled only if no earlier record of its key waits there.
 
-    A single member has all this information: it has the partition and its retry partitions, and no other member writes
-    there. A member that takes over a partition reads the retry partitions to their ends first.
+    A single member has all the information: it owns the partition and its retry partitions, and no other member writes
+    to them. A member that takes over a partition first reads the retry partitions to their ends.
 
-    A record may be written twice if a member is lost before its commit. It is handled once if the copies are found
-    before that. Otherwise it is handled again, after it was handled for the first time in its order.
-
-    With transactions, the notes of an aborted transaction are undone.
+    If a member crashes before a commit, a record may be written twice. It is handled once if the copies are found in
+    time. Otherwise it is handled a second time, and only the first time was in order. If a transaction is aborted, the
+    changes that it made here are undone.
     """
 
     def __init__(self, topics: RetryTopics) -> None:
         self._topics = topics
         self._families: dict[TopicPartition, _Family] = {}
-        """Families by each of their partitions."""
+        """The family of each partition in it."""
 
     # --- assignment --------------------------------------------------------------------------------------------------
 
     def assigned(self, states: Iterable[PartitionState]) -> dict[TopicPartition, Scan]:
-        """Update the assignment; return the new scans, whose ends have to be looked up."""
+        """Update the assignment. Return the new scans, whose ends must be looked up."""
         found: dict[TopicPartition, Scan] = {}
         families: dict[TopicPartition, _Family] = {}
         for state in states:
@@ -158,17 +157,20 @@ class Following:
         return found
 
     def starts_at(self, tp: TopicPartition, position: Position) -> None:
-        """Set the position at which the scan of a retry partition begins, unless it has begun."""
+        """Set the position at which the scan of a retry partition begins, unless it has already begun."""
         if (scan := self._scan(tp)) is not None and scan.start is None:
             scan.start = position
 
     def reads(self, tp: TopicPartition) -> bool:
-        """Return True if records of this partition are read for a scan."""
+        """Return True if records of this partition are being read for a scan."""
         scan = self._scan(tp)
         return scan is not None and scan.start is not None
 
     def scanned(self, tp: TopicPartition, position: Position | None) -> Position | None:
-        """Return the position to which a retry partition returns, if its scan is complete at this position."""
+        """Return the position to which to return if a retry partition's scan is complete at this position.
+
+        Otherwise, return None.
+        """
         scan = self._scan(tp)
         if scan is None or scan.start is None or scan.end is None or position is None or position.offset < scan.end:
             return None
@@ -187,19 +189,19 @@ class Following:
         return (tp for tp, family in list(self._families.items()) if tp in family.scans)
 
     def starts(self) -> dict[TopicPartition, Position]:
-        """Return the positions to which partitions have to return if their scans do not end."""
+        """Return the positions to which partitions must return if their scans do not end."""
         scans = [(tp, family.scans.get(tp)) for tp, family in self._families.items()]
         return {tp: scan.start for tp, scan in scans if scan is not None and scan.start is not None}
 
     # --- records -----------------------------------------------------------------------------------------------------
 
     def found(self, records: Iterable[Record]) -> None:
-        """Note records of retry topics."""
+        """Process records of retry topics that a scan has read."""
         for record in records:
             self._note(record, _Place(record.topic, record.offset))
 
     def taken(self, records: Sequence[Record]) -> None:
-        """Note records of one partition that are about to be handled."""
+        """Process records of one partition that are about to be handled."""
         last = records[-1]
         family = self._family_of(last)
         if family is not None and last.topic in family.taken_to:
@@ -207,9 +209,9 @@ class Following:
             family.taken_to[last.topic] = last.offset + 1
 
     def written(self, record: Record, topic: str, offset: int) -> Undo | None:
-        """Note that a record was written to a retry topic. It may already be taken there, and even be finished.
+        """Record that a record was written to a retry topic. It may have been taken from there, or even be finished.
 
-        Returns a function that undoes the note, for a transaction that is aborted; None if there is nothing to undo.
+        Returns a function that undoes this if the transaction is aborted, or None if there is nothing to undo.
         """
         family = self._family_of(record)
         if family is None or offset < family.taken_to[topic]:
@@ -217,7 +219,7 @@ class Following:
         return self._note(record, _Place(topic, offset))
 
     def finished(self, record: Record) -> Undo | None:
-        """Note that a record is done, or waits elsewhere; return a function like `written`."""
+        """Record that a record is done or waits elsewhere. Returns the same as `written`."""
         family, key, waiting = self._family_of(record), record.key, self._waiting(record)
         if waiting is None or family is None or key is None:
             return None
@@ -228,20 +230,20 @@ class Following:
         return partial(family.add, key, origin, place)
 
     def concerns(self, record: Record) -> bool:
-        """Return True if this record, or another record of its key, waits."""
+        """Return True if this record, or another record of its key, is waiting."""
         return self._waiting(record) is not None
 
     def is_copy(self, record: Record) -> bool:
-        """Return True if this copy need not be handled, since another copy of the same record waits.
+        """Return True if this copy need not be handled, because another copy of the same record is waiting.
 
-        Only the latest known copy is never left out: an earlier copy may be on its way to that place.
+        Only the latest known copy is always handled, because an earlier copy may be about to be written to that place.
         """
         waiting = self._waiting(record)
         latest = None if waiting is None else waiting.latest(self._origin(record))
         return latest is not None and latest != _Place(record.topic, record.offset)
 
     def ahead_of(self, record: Record) -> str | None:
-        """Return the retry topic in which the first earlier record of its key waits; None without any."""
+        """Return the retry topic in which the first earlier record of the same key waits, or None."""
         while (waiting := self._waiting(record)) is not None:
             first = waiting.first()
             latest = waiting.latest(first)
@@ -249,8 +251,8 @@ class Following:
                 return None
             if latest.topic != record.topic or latest.offset > record.offset:
                 return latest.topic
-            # The records of a key leave their retry topic in order, so this record was deleted, or skipped by a seek.
-            # Records that follow it would wait forever.
+            # The records of a key leave their retry topic in order, so this record was deleted, or a seek has skipped
+            # it. Records that follow it would wait for it without end.
             family = self._family_of(record)
             assert family is not None
             assert record.key is not None

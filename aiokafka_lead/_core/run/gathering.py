@@ -1,4 +1,4 @@
-"""Gathers records into batches for handlers that take several at once."""
+"""Collects records into batches, for handlers that take several records at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .work import HandlerSlot, PartitionWork
 
 
 class _Sized(Protocol):
-    """Handler of batches."""
+    """A handler of batches."""
 
     @property
     def max_records(self) -> int: ...
@@ -21,16 +21,16 @@ B = TypeVar("B", bound=_Sized)
 
 
 class Gathered(NamedTuple, Generic[B]):
-    """Batch that has to be handled now."""
+    """A batch to handle now."""
 
     partition: PartitionWork
     by: B
-    """Handler of the batch."""
+    """The handler of the batch."""
     slots: list[HandlerSlot]
 
 
 class _Line(Generic[B]):
-    """Records of one partition that wait for a batch."""
+    """The records of one partition that wait for a batch."""
 
     __slots__ = ("busy", "by", "due_at", "slots")
 
@@ -38,22 +38,22 @@ class _Line(Generic[B]):
         self.by = by
         self.slots: list[HandlerSlot] = []
         self.due_at = 0.0
-        """Time at which a batch begins even if it is not full."""
+        """Time at which a batch starts even if it is not full."""
         self.busy = False
-        """True while a batch is being handled."""
+        """True while a batch of the partition is being handled."""
 
 
 class Gathering(Generic[B]):
-    """Gathers records in the order of their partition, of which one batch is handled at a time.
+    """Collects records in the order of their partition. One batch of each partition is handled at a time.
 
-    Holds the slots of the waiting records. Times are monotonic seconds.
+    It holds the slots of the waiting records. Times are in monotonic seconds.
     """
 
     def __init__(self) -> None:
         self._lines: dict[PartitionWork, _Line[B]] = {}
 
     def add(self, slot: HandlerSlot, by: B, now: float) -> bool:
-        """Add the slot's record to a batch; return True if that changes when the next batch begins."""
+        """Add the slot's record to a batch. Return True if that changes the time at which the next batch starts."""
         partition = slot.partition
         assert partition is not None
         line = self._lines.get(partition)
@@ -70,11 +70,11 @@ class Gathering(Generic[B]):
         return not line.busy
 
     def next_due(self) -> float | None:
-        """Return the time at which the next batch begins."""
+        """Return the time at which the next batch starts, or None."""
         return min((line.due_at for line in self._lines.values() if line.slots and not line.busy), default=None)
 
     def due(self, now: float) -> Iterator[Gathered[B]]:
-        """Yield the batches that begin now."""
+        """Yield the batches that start now."""
         for partition, line in list(self._lines.items()):
             if line.slots and not line.busy and line.due_at <= now:
                 most = line.by.max_records
@@ -85,14 +85,14 @@ class Gathering(Generic[B]):
                 yield Gathered(partition, line.by, batch)
 
     def ended(self, partition: PartitionWork) -> None:
-        """Note that the batch of this partition has ended."""
+        """Record that the batch of this partition has ended."""
         line = self._lines[partition]
         line.busy = False
         if not line.slots:
             del self._lines[partition]
 
     def give_up(self, partitions: Collection[PartitionWork] | None = None) -> list[HandlerSlot]:
-        """Remove the waiting records, of these partitions or of all, and return their slots."""
+        """Remove the waiting records of these partitions, or of all partitions, and return their slots."""
         found: list[HandlerSlot] = []
         for partition, line in list(self._lines.items()):
             if partitions is None or partition in partitions:

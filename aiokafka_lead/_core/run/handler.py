@@ -1,4 +1,4 @@
-"""Checks that a handler of records is async, as early as possible."""
+"""Checks that handlers are async, as early as possible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Handler = Callable[..., Awaitable[object]]
 
 
 class _Placed(Protocol):
-    """Record of a consumer of either kind."""
+    """A record of either kind of consumer."""
 
     @property
     def topic(self) -> str: ...
@@ -26,7 +26,10 @@ class _Placed(Protocol):
 
 
 def place_of(record: _Placed) -> str:
-    """Return a record's name for logs and errors, without its content, which is private and may be large."""
+    """Return a name for a record, for logs and errors.
+
+    The content is left out, because it is private and may be large.
+    """
     return f"the record at offset {record.offset} of {record.topic}-{record.partition}"
 
 
@@ -37,11 +40,14 @@ def raw_record(record: Any) -> Any:
 
 RESERVE_SHARE = 0.25
 RESERVE_S = 2.0
-"""Part of a stop's time for the last commit and leaving the group: a share, up to a maximum."""
+"""Part of a stop's time that is reserved for the last commit and for leaving the group.
+
+It is a share of the time, up to a maximum.
+"""
 
 
 def time_of_handlers(deadline: float, timeout_s: float) -> tuple[float, float]:
-    """Return the time limits of handlers and of the whole run, for a stop of this length that ends at ``deadline``."""
+    """Return the deadlines of handlers and of the whole run, for a stop of this length that ends at ``deadline``."""
     reserve_s = min(timeout_s * RESERVE_SHARE, RESERVE_S)
     return deadline - reserve_s, deadline - reserve_s / 2
 
@@ -51,9 +57,10 @@ class NoAwaitableError(Exception):
 
 
 def checked_handler(handler: Handler) -> Handler:
-    """Return the handler if it is surely async; otherwise a wrapper that raises `NoAwaitableError` if it is not.
+    """Return the handler if it is certainly async. Otherwise, return a wrapper that may raise `NoAwaitableError`.
 
-    Raises `ConfigTypeError` for an object that can never be an async handler. A plain function may return a coroutine.
+    A plain function may return a coroutine, so it can only be checked when it is called. Raises `ConfigTypeError` for
+    an object that can never be an async handler.
     """
     if not callable(handler):
         raise ConfigTypeError(f"handler must be an async function, not {type(handler).__name__}")
@@ -82,11 +89,11 @@ def checked_handler(handler: Handler) -> Handler:
 
 
 _LOADS = ("LOAD_CONST", "LOAD_COMMON_CONSTANT")
-"""Instructions that load the None of a return; in Python 3.15 it is a common constant."""
+"""Instructions that load the None of a return statement. In Python 3.15, it is a common constant."""
 
 
 def _returns_nothing(function: FunctionType) -> bool:
-    """Return True if a plain function always returns None, like a coroutine function that has lost its ``async``."""
+    """Return True if a plain function always returns None, as a coroutine function does that lacks its ``async``."""
     loads_none = False
     for instruction in dis.get_instructions(function):
         match instruction.opname:

@@ -1,7 +1,7 @@
 """Retry topics, for records whose retries take longer than their partition can wait.
 
-The member of the group that has a partition also reads the same partition of its retry topics (`Positions.accompany`).
-So it finds every waiting record of its partition.
+The group member that owns a partition also reads the same partition of its retry topics (`Positions.accompany`). It
+therefore finds every waiting record of its partition.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ RETRY_HEADERS = tuple(
     PREFIX + name
     for name in ("topic", "partition", "offset", "timestamp_ms", "attempts", "delays", "due_ms", "exception", "message")
 )
-"""Headers added to a record in a retry topic, as UTF-8 text.
+"""Headers that a record in a retry topic has in addition to its own headers. All are UTF-8 text.
 
-They give the place and time of the original record, the number of attempts and of delays because of its failures, the
-time of the next attempt (Unix time in milliseconds), and the first error of its handler: the class and the message (at
-most 2,000 characters). A record that follows an earlier record of its key has no error until it fails itself, and is
-due after that record.
+They contain the place and time of the original record, the number of attempts, the number of delays because of its
+failures, the time of the next attempt (Unix time in milliseconds), and the class and message of the first exception (at
+most 2,000 characters). A record that only follows an earlier record of its key has no exception until it fails itself,
+and is due after that record.
 """
 
 RETRY_TOPIC_CONFIG = {"message.timestamp.type": "LogAppendTime"}
-"""Configuration of new retry topics: delays count from the broker's time, and not from the sender's."""
+"""Configuration of new retry topics. Delays count from the broker's time instead of the sender's."""
 
 _ADDED = frozenset(RETRY_HEADERS)
 _TOPIC, _PARTITION, _OFFSET, _TIMESTAMP, _ATTEMPTS, _DELAYS, _DUE, _EXCEPTION, _MESSAGE = RETRY_HEADERS
@@ -45,36 +45,39 @@ _TOPIC, _PARTITION, _OFFSET, _TIMESTAMP, _ATTEMPTS, _DELAYS, _DUE, _EXCEPTION, _
 MESSAGE_CHARACTERS = 2_000
 
 TOLERANCE_MS = 5_000
-"""Accepted difference between clocks, in milliseconds."""
+"""Accepted difference between clocks in milliseconds."""
 
 
 class Letter(NamedTuple):
-    """Record to be sent to a retry topic."""
+    """A record to send to a retry topic."""
 
     topic: str
     value: Any
     key: Any
     partition: int
     timestamp_ms: None
-    """None, for the time at which it is sent."""
+    """None, which stands for the time at which the record is sent."""
     headers: list[Header]
 
 
 class RetryTopics:
-    """Retry topics of a group: one per topic that it reads and per delay, with as many partitions as the topic."""
+    """The retry topics of a group.
+
+    There is one for each topic that the group reads and each delay, with the same number of partitions as the topic.
+    """
 
     def __init__(self, group_id: str, delays: Sequence[Delay]) -> None:
         self._group_id = group_id
         self._delays = delays
         self._levels: dict[str, int] = {}
-        """Number of each retry topic, from 1 for the first delay."""
+        """Position of each retry topic in the order of the delays, starting with 1."""
         self._origins: dict[str, str] = {}
-        """Original topic of each retry topic."""
+        """The original topic of each retry topic."""
         self.names: dict[str, list[str]] = {}
-        """Retry topics of each topic, in the order of the delays."""
+        """The retry topics of each topic, in the order of the delays."""
 
     def add(self, topics: Iterable[str]) -> None:
-        """Add topics that the group reads. Raises `ConfigError` if the group's name does not fit into topic names."""
+        """Add topics that the group reads. Raises `ConfigError` if the group's name cannot be part of a topic name."""
         for topic in topics:
             names = [self._name(topic, delay) for delay in self._delays]
             for name in names:
@@ -87,11 +90,11 @@ class RetryTopics:
             self._origins.update(dict.fromkeys(names, topic))
 
     def original(self, topic: str) -> str:
-        """Return the topic from which the records of a retry topic come; for another topic, the topic itself."""
+        """Return the original topic of a retry topic. For any other topic, return the topic itself."""
         return self._origins.get(topic, topic)
 
     def level(self, topic: str) -> int:
-        """Return the number of a retry topic in the order of delays, from 1; 0 for any other topic."""
+        """Return the position of a retry topic in the order of the delays, starting with 1. 0 for any other topic."""
         return self._levels.get(topic, 0)
 
     def attempts(self, record: Record) -> int:
@@ -99,15 +102,18 @@ class RetryTopics:
         return self._number(record, _ATTEMPTS, 0)
 
     def delays(self, record: Record) -> int:
-        """Return the number of delays that a record has had because of its failures."""
+        """Return the number of delays that a record has had because of its own failures."""
         return self._number(record, _DELAYS, self.level(record.topic))
 
     def offset(self, record: Record) -> int:
-        """Return the record's offset in its original partition, or in the retry topic if the headers lack it."""
+        """Return the record's offset in its original partition.
+
+        If the headers lack it, return the offset in the retry topic.
+        """
         return self._number(record, _OFFSET, record.offset)
 
     def timestamp_ms(self, record: Record) -> int:
-        """Return the time of the original record; -1 if the headers lack it."""
+        """Return the timestamp of the original record, or -1 if the headers lack it."""
         return self._number(record, _TIMESTAMP, -1 if record.topic in self else record.timestamp_ms)
 
     def _number(self, record: Record, name: str, default: int) -> int:
@@ -122,10 +128,10 @@ class RetryTopics:
         return topic in self._levels
 
     def origin(self, record: Record) -> Record:
-        """Return the original record. Raises `RecordDeserializationError` if its headers do not give its origin.
+        """Return the original record. Raises `RecordDeserializationError` if the headers do not contain its place.
 
-        Raises `DropRecordError` for a record of another group: the topic "a.b" of "c" has the retry topics of the topic
-        "a" of "b.c".
+        Raises `DropRecordError` for a record of another group. For example, the topic "a.b" of the group "c" has the
+        same retry topics as the topic "a" of the group "b.c".
         """
         if record.topic not in self._levels:
             return record
@@ -135,14 +141,14 @@ class RetryTopics:
         return found
 
     def named(self, record: Record) -> Record:
-        """Return the original record, or the record itself if its headers do not give its origin."""
+        """Return the original record. If the headers do not contain its place, return the record itself."""
         try:
             return self.origin(record)
         except RecordDeserializationError:
             return record
 
     def sent(self, record: Record, verdict: Verdict, error: BaseException | None, attempts: int, now: float) -> Letter:
-        """Return the letter for a record that waits in a retry topic, given its verdict; ``now`` is Unix time."""
+        """Return the record to send to a retry topic according to the verdict. ``now`` is Unix time."""
         if verdict.behind is not None:
             return self.follower(record, verdict.behind)
         assert verdict.delay is not None
@@ -150,7 +156,7 @@ class RetryTopics:
         return self.letter(record, error, attempts, verdict.delay, now)
 
     def letter(self, record: Record, error: BaseException, attempts: int, delay: Delay, now: float) -> Letter:
-        """Return the letter to a retry topic for a record that has failed here; ``now`` is Unix time."""
+        """Return the record to send to a retry topic after a failure. ``now`` is Unix time."""
         own, said = self._parted(record)
         if _EXCEPTION in said:
             exception, message = said[_EXCEPTION], said.get(_MESSAGE, b"")
@@ -169,17 +175,17 @@ class RetryTopics:
         return Letter(self._name(record.topic, delay), record.value, record.key, record.partition, None, headers)
 
     def follower(self, record: Record, topic: str) -> Letter:
-        """Return the letter to this retry topic for a record that follows an earlier record of its key there."""
+        """Return the record to send to this retry topic because an earlier record of the same key waits there."""
         own, said = self._parted(record)
         told = {_ATTEMPTS: b"0", _DELAYS: b"0", **said, _DUE: b"0"}
         headers = [*own, *_place(record, said), *((name, told[name]) for name in RETRY_HEADERS[4:] if name in told)]
         return Letter(topic, record.value, record.key, record.partition, None, headers)
 
     def due_ms(self, record: Record, now_ms: float) -> float:
-        """Return the due time of a record in a retry topic (Unix time in milliseconds).
+        """Return the time at which a record in a retry topic is due, in Unix time in milliseconds.
 
-        A time beyond the topic's delay comes from a clock that is ahead of the local clock. The record is due now,
-        since it would delay all records behind it.
+        If the time is later than the topic's delay allows, the sender's clock is ahead of the local clock. Such a
+        record is due now, because it would delay all records behind it.
         """
         said = self._number(record, _DUE, -1)
         if said == 0:
@@ -190,10 +196,10 @@ class RetryTopics:
         return due if due <= now_ms + delay_ms + TOLERANCE_MS else 0.0
 
     def _parted(self, record: Record) -> tuple[Sequence[Header], Mapping[str, bytes]]:
-        """Return the original record's headers, and the headers that were added for its present retry topic.
+        """Return the headers of the original record, and those that were added for its current retry topic.
 
-        The added headers begin with the last "retry.topic"; a tracer's headers may follow. The original record may have
-        headers with these names, too, for example if another program copied it from a retry topic.
+        The added headers begin with the last "retry.topic", and a tracer's headers may follow. The original record may
+        have headers of the same names, for example if another program copied it from a retry topic.
         """
         headers, said = record.headers, dict[str, bytes]()
         if record.topic not in self._levels:
@@ -222,12 +228,12 @@ class RetryTopics:
         return ConsumerRecord(*place, TimestampType.CREATE_TIME, record.key, record.value, tuple(own), None)
 
     def _name(self, topic: str, delay: Delay) -> str:
-        """Return the name of the retry topic of this topic, or of the original topic if it is a retry topic."""
+        """Return the name of a topic's retry topic for this delay. For a retry topic, use its original topic."""
         return f"{self.original(topic)}.{self._group_id}.retry.{delay.text}"
 
 
 def _place(record: Record, said: Mapping[str, bytes]) -> tuple[Header, Header, Header, Header]:
-    """Return headers with the place and time of the original record: from its headers, else from the record itself."""
+    """Return headers with the place and time of the original record, from its own headers if possible."""
     return (
         (_TOPIC, said.get(_TOPIC) or _encoded(record.topic)),
         (_PARTITION, said.get(_PARTITION) or b"%d" % record.partition),

@@ -25,41 +25,51 @@ from ...errors import ConfigError, ConfigTypeError, DropRecordError, PermanentEr
 from .delays import Delay, delays
 
 Fate = Literal["retry", "later", "dead_letter", "skip", "drop", "reject", "raise"]
-"""Fate of a record whose handler has raised: it is handled again, waits in a retry topic, goes to the dead letters,
-counts as done because it cannot be read or because its handler says so, is rejected in a share group, or ends the run.
+"""Possible decisions about a record whose handler has raised an exception.
+
+- "retry": the record is handled again.
+- "later": it waits in a retry topic.
+- "dead_letter": it is sent to the dead-letter topic.
+- "skip": it counts as done, because it cannot be read.
+- "drop": it counts as done, because its handler says so.
+- "reject": it is rejected in a share group.
+- "raise": it ends the run.
 """
 
 
 class Verdict(NamedTuple):
-    """Verdict on a record whose handler has raised."""
+    """The decision about a record whose handler has raised an exception."""
 
     fate: Fate
     delay: Delay | None = None
-    """Delay of the retry topic in which it waits."""
+    """The delay of the retry topic in which the record waits."""
     behind: str | None = None
-    """Retry topic in which it waits, without having been handled, since another one of its key is there."""
+    """The retry topic in which the record waits without having been handled, behind an earlier record of its key."""
     wait_s: float | None = None
-    """Wait before it is handled again because a schema registry is unavailable; None for its backoff."""
+    """Seconds until the record is handled again after an outage of a schema registry. None stands for its backoff."""
     failure: Exception | None = None
-    """Error that ends the run."""
+    """The error that ends the run."""
 
 
 def leaves(error: BaseException) -> list[BaseException]:
-    """Return the errors of a group, or of groups in it, such as those that a task group raises; else the error."""
+    """Return the exceptions of a group and of groups in it, as a task group raises them.
+
+    For others, the exception itself.
+    """
     if not isinstance(error, BaseExceptionGroup):
         return [error]
     return [leaf for each in error.exceptions for leaf in leaves(each)]
 
 
 def dead_letter_producer(name: str, value: Any) -> Any:
-    """Check for the methods of `Producer` that dead letters need."""
+    """Return the object if it has the methods of `Producer` that dead letters need."""
     if not all(callable(getattr(value, method, None)) for method in ("partitions_for", "send")):
         raise ConfigTypeError(f"{name} must be a Producer, not {type(value).__name__}")
     return value
 
 
 def exception_types(name: str, value: Any) -> tuple[type[BaseException], ...]:
-    """Check an exception class, or several."""
+    """Return one or several exception classes as a tuple."""
     found = value if isinstance(value, tuple) else (value,)
     for each in found:
         if not (isinstance(each, type) and issubclass(each, BaseException)):
@@ -68,7 +78,7 @@ def exception_types(name: str, value: Any) -> tuple[type[BaseException], ...]:
 
 
 class HandlingConfig(Checked):
-    """The options of `HandlingOptions`, checked, and two that each kind of consumer describes itself."""
+    """The options of `HandlingOptions` after they were checked, and two that each kind of consumer defines."""
 
     concurrency: int = option(64, integer(1))
     retries: int = option(3, integer(0))
@@ -95,14 +105,14 @@ class HandlingConfig(Checked):
 
     @property
     def attended(self) -> bool:
-        """True if signals or probes have to be answered."""
+        """True if the run must respond to signals or probes."""
         return self.stop_on_signals or self.health_port is not None
 
     def verdict(self, error: BaseException, attempts: int, delays: int = 0) -> Verdict:
-        """Return the verdict on a record whose handler has raised this for the ``attempts``-th time.
+        """Return the decision about a record whose handler has raised this exception for the ``attempts``-th time.
 
-        ``delays`` is the number of retry topics in which it has waited because of its own failures. The ``failure`` of
-        the verdict is the error of ``retry_delay``, if that has raised one.
+        ``delays`` is the number of retry topics in which the record has waited because of its own failures. If
+        ``retry_delay`` raises an exception, it becomes the ``failure``.
         """
         if isinstance(error, RecordDeserializationError):
             return Verdict(self._unreadable)
@@ -122,11 +132,11 @@ class HandlingConfig(Checked):
 
     @property
     def given_up(self) -> Verdict:
-        """The verdict on a record that is not handled again."""
+        """The decision about a record that is not handled again."""
         return Verdict(self._given_up)
 
     def _delay(self, error: BaseException, attempts: int, delays: int) -> Delay | None:
-        """Return the delay of the retry topic in which a record waits next, or None."""
+        """Return the delay of the retry topic in which the record waits next, or None."""
         return None
 
     def _may_help(self, error: BaseException, raised: Sequence[BaseException]) -> bool:
@@ -156,7 +166,7 @@ class HandlingConfig(Checked):
 
 
 class RunConfig(HandlingConfig):
-    """The options of `RunOptions`, checked."""
+    """The options of `RunOptions` after they were checked."""
 
     order: Order = option("key", one_of("key", "partition", "none"))
     max_in_hand: int = option(10_000, integer(1))

@@ -1,4 +1,4 @@
-"""Order of records within one partition: determines which records wait for other records."""
+"""Decides which records of a partition have to wait for others."""
 
 from __future__ import annotations
 
@@ -13,33 +13,31 @@ if TYPE_CHECKING:
 
 
 class Lanes:
-    """Records in hand of one partition, in lanes. The records of a lane are handled one at a time, in order.
+    """The records in hand of one partition, in lanes. The records of a *lane* are handled one at a time, in order.
 
-    In this class each record has a separate lane. `next` removes a record from `line`. Most records are done before the
-    next call of `next`, and need no bookkeeping; `hold` makes the others `pending`.
-
-    A record that has to be handled again stays at the head of its lane, and blocks only that lane.
+    In this base class, each record has its own lane. `next` removes a record from `line`. Most records are done before
+    `next` is called again, and need no bookkeeping. `hold` moves the others to `pending`. A record that must be handled
+    again stays at the head of its lane, and blocks only that lane.
     """
 
     __slots__ = ("aside", "heavy", "line", "parallel", "pending", "ready")
 
     def __init__(self) -> None:
         self.parallel = True
-        """True if two records may be handled at once."""
+        """True if two records may be handled at the same time."""
         self.line: deque[Record] = deque()
         """The partition's next records, in offset order."""
         self.heavy: dict[int, int] = {}
-        """Weights above 1 by offset."""
+        """The weights above 1, by offset."""
         self.ready: deque[Record] = deque()
-        """Pending records that may be handled now. A record that is removed is later put back, or `finished`."""
+        """Pending records that may be handled now. A record that is removed is later put back, or is `finished`."""
         self.aside: deque[Record] = deque()
-        """Like `ready`, for records that are handled again, and for keys that have taken more than their share."""
+        """The same for records that are handled again, and for keys that have taken more than their share of time."""
         self.pending: dict[int, int] = {}
-        """Weights by offset of the records that have left `line` and are not done. Offsets ascend, since a dict
-        keeps the order of insertion."""
+        """Weights of the records that have left `line` and are not done, by offset in ascending order."""
 
     def add(self, records: list[Record], weights: list[int] | None) -> None:
-        """Append the partition's next records. ``weights`` None means that each weighs 1."""
+        """Append the partition's next records. If ``weights`` is None, each weighs 1."""
         if weights is not None:
             for record, weight in zip(records, weights, strict=True):
                 if weight != 1:
@@ -47,27 +45,27 @@ class Lanes:
         self.line.extend(records)
 
     def available(self) -> bool:
-        """Return True if there may be a record to take."""
+        """Return True if there may be a record to handle."""
         return bool(self.ready or self.line)
 
     def next(self) -> Record | None:
-        """Remove the first record of `line` that need not wait, and return it."""
+        """Remove and return the first record of `line` that need not wait."""
         return self.line.popleft() if self.line else None
 
     def hold(self, record: Record) -> None:
-        """Keep the last record from `next` as pending: it is still being handled while others are taken."""
+        """Keep the last record from `next` as pending, because it is still being handled while others are taken."""
         self._remember(record)
 
     def passed(self, record: Record) -> int:
-        """Note that the last record from `next` is done without `hold`; return its weight."""
+        """Record that the last record from `next` is done without `hold`. Return its weight."""
         return self.heavy.pop(record.offset, 1) if self.heavy else 1
 
     def finished(self, record: Record) -> int:
-        """Note that a held record is done; return its weight, or 0 if it was given up meanwhile."""
+        """Record that a held record is done. Return its weight, or 0 if it was given up meanwhile."""
         return self.pending.pop(record.offset, 0)
 
     def spent(self, record: Record, seconds: float, now: float) -> None:
-        """Note the time that the handler of a held record has taken so far."""
+        """Record the time that the handler of a held record has taken so far."""
 
     def _remember(self, record: Record) -> None:
         offset = record.offset
@@ -84,9 +82,9 @@ class Lanes:
         return self.line[0].offset if self.line else -1
 
     def cut(self, end: int) -> tuple[int, int]:
-        """Drop the records after the last started record. ``end`` is the offset after all records.
+        """Drop the records after the last one that was started. ``end`` is the offset after all records.
 
-        Returns the weight of the dropped records, and the offset of the first of them, or ``end``.
+        Returns the weight of the dropped records, and the offset of the first one, or ``end`` if there are none.
         """
         first = self.line[0].offset if self.line else end
         weight = len(self.line) + sum(self.heavy.values()) - len(self.heavy)
@@ -95,14 +93,14 @@ class Lanes:
         return weight, first
 
     def bar(self, first: int) -> None:
-        """Begin no more records from this offset on; the waiting records stay in hand."""
+        """Start no more records from this offset on. Waiting records stay in hand."""
         for waiting in (self.ready, self.aside):
             kept = [record for record in waiting if record.offset < first]
             waiting.clear()
             waiting.extend(kept)
 
     def give_up(self) -> int:
-        """Drop all records; return their weight."""
+        """Drop all records, and return their weight."""
         weight = sum(self.pending.values()) + len(self.line) + sum(self.heavy.values()) - len(self.heavy)
         self.line.clear()
         self.heavy.clear()
@@ -113,34 +111,40 @@ class Lanes:
 
 
 SHARE_S = 0.2
-"""Seconds that the handlers of one key may take within `WINDOW_S`, or two such windows. After that, its records wait
-apart from others. Otherwise they would get a handler in each of their turns, whatever the number of other keys."""
+"""Seconds of handler time that one key may use within `WINDOW_S`, or within two such windows.
+
+After that, its records wait apart from others. Otherwise, they would get a handler in each of their turns, however many
+other keys there are.
+"""
 
 WINDOW_S = 2.0
 
 LEAST_S = 0.001
-"""Shorter times in seconds are not counted, which saves memory: fast handlers do not delay other records."""
+"""Times shorter than this, in seconds, are not counted, which saves memory.
+
+Fast handlers do not delay other records.
+"""
 
 
 class KeyLanes(Lanes):
-    """One lane for each key that is being handled. Records without a key do not wait."""
+    """One lane for each key of which a record is being handled. Records without a key do not wait."""
 
     __slots__ = ("_before", "_begun", "_slow", "_spent", "_until", "_waiting")
 
     def __init__(self) -> None:
         Lanes.__init__(self)
         self._begun = -1
-        """Offset of the last record that left `line` to be handled, or of a later record that is done."""
+        """Offset of the last record that has left `line` to be handled, or of a later record that is done."""
         self._waiting: dict[bytes, deque[Record] | None] = {}
-        """Each key's records that wait behind the held record; None if there are none."""
+        """The records that wait behind the held record of the same key. None if there are none."""
         self._spent: dict[bytes, float] = {}
-        """Seconds that handlers have taken by key, in the present window."""
+        """Seconds of handler time in the current window, by key."""
         self._before: dict[bytes, float] = {}
-        """Seconds that handlers have taken by key, in the last window."""
+        """Seconds of handler time in the previous window, by key."""
         self._until = 0.0
-        """End of the present window."""
+        """End of the current window."""
         self._slow: set[bytes] = set()
-        """Keys that have taken more than their share."""
+        """Keys that have taken more than their share of time."""
 
     def next(self) -> Record | None:
         line, waiting = self.line, self._waiting
@@ -221,7 +225,7 @@ class OneLane(Lanes):
         Lanes.__init__(self)
         self.parallel = False
         self._busy = False
-        """True while a record is held."""
+        """True while there is a held record."""
 
     def available(self) -> bool:
         return bool(self.ready or (self.line and not self._busy))
@@ -242,5 +246,5 @@ _LANES: dict[Order, type[Lanes]] = {"key": KeyLanes, "partition": OneLane, "none
 
 
 def lanes_for(order: Order) -> Lanes:
-    """Return the lanes of one partition."""
+    """Return the lanes for one partition."""
     return _LANES[order]()

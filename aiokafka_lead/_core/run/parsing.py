@@ -1,4 +1,4 @@
-"""Parsers from a record's bytes to the type of a handler's annotation."""
+"""Parses a record's bytes as the type of a handler's annotation."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ Parse = Callable[[Any], Any]
 
 
 def parser_for(kind: Any, what: str, *, of_key: bool = False) -> Parse:
-    """Return the function that parses bytes as this type; raise `ConfigTypeError` for a type that no parser supports.
+    """Return a function that parses bytes as this type. Raises `ConfigTypeError` if no parser supports the type.
 
-    bytes and str are the bytes themselves and their UTF-8 text. Every other type is parsed from JSON: plain dict and
-    list, models of pydantic, Structs of msgspec, and other types that either library supports, such as dataclasses. A
-    value that a deserializer has already converted to an object is checked in the same way. In a union with None, null
-    of JSON is None, as is a missing part of the record. With ``of_key``, bytes that are neither an object, an array nor
-    a string of JSON are parsed as text, for example a UUID or an Enum. ``what`` names the parameter in errors.
+    - bytes are returned as they are, and str is decoded from UTF-8.
+    - All other types are parsed from JSON: plain dict and list, models of pydantic, Structs of msgspec, and further
+      types that either library supports, such as dataclasses.
+    - A value that a deserializer has already converted to an object is checked in the same way.
+    - In a union with None, null in JSON is None, and so is a missing part of the record.
+    - With ``of_key``, bytes are parsed as text unless they are an object, an array or a string in JSON. The text can
+      be, for example, a UUID or the value of an Enum.
+
+    ``what`` is the name of the parameter in errors.
     """
     if kind in (Any, object):
         return _as_it_is
@@ -48,21 +52,24 @@ def parser_for(kind: Any, what: str, *, of_key: bool = False) -> Parse:
             encoding = json.detect_encoding(content)
             if encoding == "utf-8":
                 raise
-            # UTF-16, or a byte order mark: json reads these, and the libraries do not.
+            # The bytes are UTF-16 or have a byte order mark. json reads these, but the libraries do not.
             return from_json(content.decode(encoding).encode())
 
     return parse
 
 
 def without_none(kind: Any) -> Any:
-    """Return the rest of a union with None; any other type unchanged, and Annotated without its metadata."""
+    """Return a union with None without the None, and Annotated without its metadata.
+
+    Other types are returned unchanged.
+    """
     if typing.get_origin(kind) not in (typing.Union, types.UnionType) or type(None) not in typing.get_args(kind):
         return kind
     return typing.Union[tuple(each for each in typing.get_args(kind) if each is not type(None))]  # noqa: UP007
 
 
 def _or_none(parse: Parse, *, is_text: bool) -> Parse:
-    """Return the parser for a type or None: that is a missing part of the record, and null in JSON."""
+    """Return the parser for a type or None. None is a missing part of the record, or null in JSON."""
 
     def parse_or_none(content: Any) -> Any:
         if content is None:
@@ -78,7 +85,10 @@ def _or_none(parse: Parse, *, is_text: bool) -> Parse:
 
 
 def unwrapped(kind: Any) -> Any:
-    """Return the type without the metadata of Annotated, and the type behind a NewType or an alias."""
+    """Return the type without the metadata of Annotated.
+
+    NewTypes and aliases are replaced by the type that they name.
+    """
     while True:
         if typing.get_origin(kind) is typing.Annotated:
             kind = kind.__origin__
@@ -91,11 +101,11 @@ def unwrapped(kind: Any) -> Any:
 
 
 _JSON = (b"{", b"[", b'"')
-"""First bytes of JSON that is not a number or a word."""
+"""First bytes of JSON other than numbers and words."""
 
 
 class _Library(NamedTuple):
-    """Parsers of one type, from pydantic or msgspec."""
+    """The parsers of one type from pydantic or msgspec."""
 
     from_json: Parse
     from_python: Parse
@@ -131,7 +141,7 @@ def _validator(validator: Any) -> _Library:
 def _msgspec(kind: Any, *, strict: bool = True) -> _Library:
     import msgspec
 
-    # msgspec accepts any class here, and only fails later, for each record, if it does not support the class.
+    # msgspec accepts any class here. If it does not support the class, it fails only when it parses a record.
     if isinstance(kind, type) and type(msgspec.inspect.type_info(kind)).__name__ == "CustomType":
         raise TypeError(f"{_shown(kind)} is not supported")
     convert = msgspec.convert
@@ -163,7 +173,7 @@ def _str(content: Any) -> str:
 def _json(kind: type) -> Parse:
     def parse(content: Any) -> Any:
         found = json.loads(content) if isinstance(content, bytes) else content
-        if kind is float and type(found) is int:  # JSON does not distinguish them: many libraries write 5.0 as 5
+        if kind is float and type(found) is int:  # JSON does not distinguish them, and many libraries write 5.0 as 5.
             return float(found)
         if type(found) is not kind:
             raise TypeError(f"expected {kind.__name__}, not {_type_of(found)}")

@@ -1,4 +1,4 @@
-"""Progress of one partition whose records finish in any order."""
+"""Tracks which records of a partition are done if they finish in any order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .order import Lanes
 
 
 class Progress:
-    """Tracks the position before a partition's first unfinished record, up to which it may be committed."""
+    """Finds the position before a partition's first unfinished record. The offset may be committed up to there."""
 
     __slots__ = ("_end", "_epochs", "_lanes")
 
@@ -20,10 +20,10 @@ class Progress:
         self._end = start
         self._lanes = lanes
         self._epochs: deque[tuple[int, int]] = deque([(-1, start.leader_epoch)])
-        """Leader epochs, each with the first offset written in it."""
+        """The leader epochs, each with the first offset that was written in it."""
 
     def began(self, records: Sequence[ConsumerRecord[Any, Any]], end: Position) -> None:
-        """Note that these next records are in hand; the partition continues at ``end``."""
+        """Record that these next records are in hand. The partition continues at ``end``."""
         self._end = end
         if _epoch(records[0]) != self._epochs[-1][1] or _epoch(records[-1]) != self._epochs[-1][1]:
             for record in records:
@@ -31,17 +31,17 @@ class Progress:
                     self._epochs.append((record.offset, _epoch(record)))
 
     def give_up(self) -> int:
-        """Give up the records in hand; return their weight. Finished records still count as done."""
+        """Give up the records in hand, and return their weight. Finished records still count as done."""
         self._end = self.done_to()
         return self._lanes.give_up()
 
     def cut(self, offset: int) -> None:
-        """Note that no record from this offset on is in hand any more."""
+        """Record that no record from this offset on is in hand any longer."""
         self._end = Position(offset, [epoch for first, epoch in self._epochs if first < offset][-1])
 
     @property
     def end(self) -> Position:
-        """Position after all records taken."""
+        """Position after all records that were taken."""
         return self._end
 
     def done_to(self) -> Position:

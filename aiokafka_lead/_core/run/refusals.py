@@ -1,4 +1,4 @@
-"""Limits the time for which `run` continues while brokers refuse requests, or a schema registry is unavailable."""
+"""Limits the time for which `run` tolerates brokers that refuse requests, or a schema registry that is unavailable."""
 
 from __future__ import annotations
 
@@ -31,21 +31,23 @@ REFUSALS = (
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailedError,
 )
-"""Errors that may pass: a broker that has just started may not have loaded its users and permissions yet."""
+"""Errors that may go away: a broker that has just started may not have loaded its users and ACLs yet."""
 
 CALM_S = 10.0
-"""Seconds without a refusal after which the refusals count as past. Refused requests, including heartbeats, are retried
-more often than that."""
+"""Seconds without a refusal after which the refusals are considered past.
+
+Refused requests, including heartbeats, are retried more often than that.
+"""
 
 
 class Refusals:
-    """Tolerates the refusals of one run, from the first until none has come for `CALM_S`.
+    """Tolerates brokers' refusals in one run, from the first until there was none for `CALM_S`.
 
-    Times are monotonic seconds.
+    Times are in monotonic seconds.
     """
 
     def __init__(self, patience_ms: float, config: ClientConfig, log: ClientLog) -> None:
-        """Begin without refusals. They may last for ``patience_ms``; 0 tolerates none."""
+        """Start without refusals. They are tolerated for ``patience_ms``; 0 tolerates none."""
         self._patience_s = patience_ms / 1000
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._log = log
@@ -55,11 +57,11 @@ class Refusals:
         self._text = ""
 
     def concerns(self, error: BaseException) -> bool:
-        """Return True if this is a refusal, and the run tolerates refusals for some time."""
+        """Return True if this error is a refusal that the run may tolerate."""
         return self._patience_s > 0 and isinstance(error, REFUSALS)
 
     def bear(self, error: KafkaError, now: float) -> float:
-        """Return the seconds after which to retry; raise the error if refusals have lasted for too long."""
+        """Return the seconds after which to retry. If the refusals have lasted for too long, raise the error."""
         self.passed(now)
         if not self._count:
             self._since = now
@@ -76,7 +78,7 @@ class Refusals:
         return min(left_s, self._backoff.delay_s(self._count))
 
     def passed(self, now: float) -> None:
-        """Note a success: the refusals have passed if the last refusal is `CALM_S` ago."""
+        """Record a success. If the last refusal was `CALM_S` ago, the refusals are past."""
         if self._count and now >= self._latest + CALM_S:
             lasted_s = self._latest - self._since
             self._log.warning(
@@ -85,28 +87,28 @@ class Refusals:
             self._count = 0
 
     def look_ms(self, most_ms: float, now: float) -> float:
-        """Return the milliseconds to wait for records at most, until the refusals would count as past."""
+        """Return the milliseconds to wait for records. The wait ends at the latest when the refusals count as past."""
         return min(most_ms, max(0.0, self._latest + CALM_S - now) * 1000) if self._count else most_ms
 
     def problem(self, now: float) -> str | None:
-        """Describe the refusals for a probe, or return None."""
+        """Return a description of the refusals for a probe, or None."""
         if not self._count or now >= self._latest + CALM_S:
             return None
         return f"brokers have refused requests of run() for {now - self._since:.1f} s, and it retries: {self._text}"
 
 
 class Outages:
-    """Tolerates an unavailable schema registry: good records wait for it, for any number of tries.
+    """Tolerates a schema registry that is unavailable. Records wait for it, and are retried any number of times.
 
-    Times are monotonic seconds.
+    Times are in monotonic seconds.
     """
 
     def __init__(
         self, patience_ms: float | None, config: ClientConfig, log: ClientLog, waits: Callable[[Any], bool]
     ) -> None:
-        """Begin without an outage. A registry may be unavailable for ``patience_ms``; None sets no limit.
+        """Start without an outage. An outage is tolerated for ``patience_ms``; None sets no limit.
 
-        ``waits`` returns True for a record while it is in hand and not handled.
+        ``waits`` returns True for a record that is in hand and not being handled.
         """
         self._patience_s = math.inf if patience_ms is None else patience_ms / 1000
         self._backoff = Backoff(config.retry_backoff_ms, max(config.retry_backoff_max_ms, TRIES_APART_MS))
@@ -119,7 +121,10 @@ class Outages:
         self._text = ""
 
     def bear(self, record: Any, error: BaseException, now: float) -> float | None:
-        """Return the seconds until this and all other waiting records are retried; None if the patience has ended."""
+        """Return the seconds until all waiting records, including this one, are retried.
+
+        None if the outage lasts for too long.
+        """
         self.passed(now)
         if not self._waiting:
             self._since, self._tries, self._next_at = now, 0, now
@@ -136,13 +141,13 @@ class Outages:
         return min(self._next_at, until) - now
 
     def passed(self, now: float) -> None:
-        """Check if records still wait, and log the end of the outage if none does."""
+        """If no record is waiting any longer, log the end of the outage."""
         if self._waiting and not any(map(self._waits, self._waiting)):
             self._waiting = []
             self._log.warning("records no longer wait for a schema registry, after %.1f s", now - self._since)
 
     def problem(self, now: float) -> str | None:
-        """Describe the outage for a probe, or return None."""
+        """Return a description of the outage for a probe, or None."""
         self.passed(now)
         if not self._waiting:
             return None
@@ -150,13 +155,13 @@ class Outages:
 
 
 TRIES_APART_MS = 5_000.0
-"""Lower bound of the longest backoff between tries, in milliseconds."""
+"""Lower bound in milliseconds for the longest backoff between attempts."""
 
 
 def is_outage(error: BaseException) -> bool:
-    """Return True if a record could not be read, or its handler could not send, because of a registry.
+    """Return True if a record could not be read, or its handler could not send, because of a schema registry.
 
-    The record and its handler may be good then, so the attempt does not count.
+    The record and its handler may be fine, so the attempt does not count.
     """
     if isinstance(error, RecordDeserializationError):
         return not error.lasts

@@ -1,4 +1,4 @@
-"""Records that are handled again after their handler has raised: their delays, and their part of the handlers."""
+"""Records that are handled again after their handler has raised: their delays, and their share of the handlers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..backoff import Backoff
 Record = ConsumerRecord[Any, Any]
 
 TURNS = 10
-"""With a single handler, the number of records within which both kinds get their shares."""
+"""If there is a single handler, the number of records among which both kinds get their shares."""
 
 
 class _Partition(Protocol):
-    """Partition with records in hand; see `PartitionWork`."""
+    """A partition with records in hand; see `PartitionWork`."""
 
     @property
     def attempts(self) -> dict[int, int]:
-        """Number of times that handlers have raised for each record in hand, by offset."""
+        """Number of times that the handler has raised, for each record in hand, by offset."""
         ...
 
 
@@ -28,35 +28,35 @@ P = TypeVar("P", bound=_Partition)
 
 
 class Retries(Generic[P]):
-    """Counts each record's attempts, and keeps it until its backoff has passed.
+    """Counts each record's attempts, and keeps the record until its backoff has ended.
 
-    A waiting record stays in hand, so that no commit passes it, and blocks its lane: its key with order "key", its
-    partition with "partition". It uses no handler meanwhile.
+    A waiting record stays in hand, so no commit passes it. It blocks its lane: its key with the order "key", its
+    partition with the order "partition". It occupies no handler.
     """
 
     def __init__(self, backoff: Backoff) -> None:
         self._backoff = backoff
         self._waiting: list[tuple[float, int, P, Record]] = []
-        """Heap of waiting records by due time."""
+        """Heap of the waiting records by the time at which they are due."""
         self._sequence = count()
 
     def attempt(self, partition: P, record: Record, *, counts: bool) -> int:
-        """Count a handler's failure if ``counts``; return the record's number of attempts."""
+        """Return the number of the record's attempts. If ``counts``, the handler's failure is counted first."""
         attempts = partition.attempts[record.offset] = partition.attempts.get(record.offset, 0) + counts
         return attempts
 
     def wait(self, partition: P, record: Record, now: float, delay_s: float | None) -> None:
-        """Have the record handled again after this delay, or after its backoff if it is None."""
+        """Handle the record again after this delay, or after its backoff if the delay is None."""
         if delay_s is None:
             delay_s = self._backoff.delay_s(partition.attempts[record.offset])
         heapq.heappush(self._waiting, (now + delay_s, next(self._sequence), partition, record))
 
     def next_due(self) -> float | None:
-        """Return the due time of the first waiting record."""
+        """Return the time at which the first waiting record is due, or None."""
         return self._waiting[0][0] if self._waiting else None
 
     def due(self, now: float) -> list[tuple[P, Record]]:
-        """Remove the records whose backoff has passed, and return them."""
+        """Remove and return the records whose backoff has ended."""
         found: list[tuple[P, Record]] = []
         while self._waiting and self._waiting[0][0] <= now:
             _, _, partition, record = heapq.heappop(self._waiting)
@@ -65,14 +65,15 @@ class Retries(Generic[P]):
 
 
 class Shares:
-    """Decides whether the next record is a fresh record or a record waiting aside, while both kinds wait.
+    """Decides which kind of record is next: a fresh one, or one that waits aside.
 
-    Each kind has its part of the handlers, at least one. A kind without waiting records leaves its handlers to the
-    other kind, and gets them back one by one as they finish. A single handler takes both kinds in turn.
+    While both kinds are waiting, each has its part of the handlers, at least one. A kind without waiting records leaves
+    its handlers to the other kind, and gets them back one by one as they finish. A single handler takes both kinds in
+    turn.
     """
 
     def __init__(self, concurrency: int, share: float) -> None:
-        """Begin with idle handlers; ``share`` is the part of them for records that wait aside, from 0 to 1."""
+        """Start with idle handlers. ``share``, from 0 to 1, is the part of them for records that wait aside."""
         self._single = concurrency == 1
         parts = TURNS if self._single else concurrency
         self._most = max(1, min(round(parts * share), parts - 1))
@@ -80,16 +81,16 @@ class Shares:
         self._turn = 0
 
     def aside_is_next(self) -> bool:
-        """Return True if a record that waits aside is next; called for each record while both kinds wait."""
+        """Return True if a record that waits aside is next. Called for each record while both kinds are waiting."""
         if not self._single:
             return self._running < self._most
         self._turn = (self._turn + 1) % TURNS
         return self._turn < self._most
 
     def began(self) -> None:
-        """Note that a record that has waited aside is being handled."""
+        """Record that a record that waited aside is being handled."""
         self._running += 1
 
     def ended(self) -> None:
-        """Note that the handler of a record that had waited aside has ended."""
+        """Record that the handler of a record that waited aside has ended."""
         self._running -= 1

@@ -1,4 +1,4 @@
-"""Routes from topics to handlers, and from handlers' results to records."""
+"""Routes from topics to handlers, and from the results of handlers to records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ...errors import ConfigError, ConfigTypeError
 
 
 class Route(NamedTuple):
-    """Handler with the options of `Handlers.on`."""
+    """A handler with the options of `Handlers.on`."""
 
     handler: Callable[..., Any]
     model: Any = None
@@ -27,7 +27,7 @@ class Route(NamedTuple):
     key: Callable[[Any], str | bytes | None] | None = None
     in_thread: bool = False
     max_records: int | None = None
-    """Maximum number of records in a batch; None for a handler of single records."""
+    """Maximum number of records in a batch. None if the handler takes single records."""
     max_wait_ms: float = 100
 
 
@@ -36,7 +36,7 @@ _WAIT = milliseconds()
 
 
 def checked_route(route: Route) -> Route:
-    """Return the route; raise `ConfigError` or `ConfigTypeError` if it is invalid."""
+    """Check a route and return it. Raises `ConfigError` or `ConfigTypeError`."""
     boolean("in_thread", route.in_thread)
     if not callable(route.handler):
         raise ConfigTypeError(f"a handler must be a function, not {type(route.handler).__name__}")
@@ -53,7 +53,7 @@ def checked_route(route: Route) -> Route:
 
 
 def _is_done_when_called(function: Any) -> bool:
-    """Return False for a function whose call only creates an object that runs later."""
+    """Return False if a call of the function only creates an object that runs later."""
     return not (
         inspect.iscoroutinefunction(function)
         or inspect.isgeneratorfunction(function)
@@ -73,13 +73,16 @@ def check_topics(routes: Mapping[str | None, Route], read: Iterable[str]) -> Non
 
 
 def outgoing(route: Route, result: Any, key: Any, *, as_bytes: bool) -> Iterator[tuple[Any, Any]]:
-    """Yield the value and key of each record to send for a handler's result; ``key`` is the handled record's."""
+    """Yield the value and the key of each record to send for a handler's result.
+
+    ``key`` is the handled record's key.
+    """
     if result is None:
         return
     for each in result if isinstance(result, list) else (result,):
         chosen = key if route.key is None else route.key(each)
         if as_bytes and isinstance(chosen, (uuid.UUID, enum.Enum)):
-            chosen = _plain(chosen)  # as text, and not in quotes as in JSON
+            chosen = _plain(chosen)  # as plain text, without the quotes of JSON
         yield (encoded(each), encoded(chosen)) if as_bytes else (each, chosen)
 
 
@@ -101,7 +104,7 @@ def encoded(content: Any) -> bytes | None:
 
 
 def _plain(content: Any) -> Any:
-    """Return content that json accepts, in a form from which handlers read the same type."""
+    """Return content that the json module accepts, and from which handlers can read the same type."""
     if hasattr(content, "model_dump"):
         return content.model_dump(mode="json", by_alias=True)
     if hasattr(content, "__pydantic_serializer__"):

@@ -1,4 +1,7 @@
-"""Records in hand of one run: selects the next to hand out, limits their number, and finds positions to commit."""
+"""The records in hand of one run: which one to handle next, how many to take, and which positions to commit.
+
+A record is *in hand* from the time at which it is taken from the consumer until it is done.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,14 @@ if TYPE_CHECKING:
     Record = ConsumerRecord[Any, Any]
 
 TAKE_AT_ONCE = 2048
-"""Maximum number of records taken at once: enough to make taking cheap, but few enough if they are large."""
+"""Maximum number of records to take at once. Enough to make taking cheap, but few enough if the records are large."""
 
 RUN = 8
-"""Number of a partition's records that are handed out in one turn."""
+"""Number of records of a partition to handle in one turn."""
 
 
 class PartitionWork:
-    """Records in hand of one assigned partition. Modified only by `Work`."""
+    """The records in hand of one assigned partition. Only `Work` modifies it."""
 
     __slots__ = (
         "attempts",
@@ -48,67 +51,67 @@ class PartitionWork:
 
     def __init__(self, state: PartitionState, start: Position, order: Order, is_retry: bool) -> None:
         self.is_retry = is_retry
-        """True if all its records are retries."""
+        """True if the partition belongs to a retry topic, so all its records are retries."""
         self.state = state
-        """Assignment that the records belong to."""
+        """The assignment to which the records belong."""
         self.lanes: Lanes = lanes_for(order)
         self.progress = Progress(start, self.lanes)
         self.committed = start
-        """The group's committed position, as far as known."""
+        """The position that the group has committed, as far as is known."""
         self.attempts: dict[int, int] = {}
-        """Number of times that handlers have raised for each record in hand, by offset."""
+        """Number of times that the handler has raised, for each record in hand, by offset."""
         self.handled = 0
-        """Number of its records that handlers are working on."""
+        """Number of the partition's records that handlers are processing."""
         self.queued = False
-        """True while it is in `Work.turns`."""
+        """True while the partition is in `Work.turns`."""
         self.queued_aside = False
-        """True while it is in `Work.aside`."""
+        """True while the partition is in `Work.aside`."""
         self.closed = False
-        """True once no more records are taken, and at most the records in hand are handed out."""
+        """True once no more records are taken. Records in hand may still be handled."""
         self.shut = False
-        """True once no more of its records are handed out."""
+        """True once no more of the partition's records are handled."""
         self.cut = False
-        """True if a record that was taken will not be handed out."""
+        """True if a record that was taken will not be handled."""
         self.resume_at = -1
-        """Number of its records in hand at which taking resumes; -1 while it has not stopped."""
+        """If taking has stopped, the number of records in hand at which it continues. Otherwise -1."""
 
 
 class HandlerSlot:
-    """Holds the record that a handler works on. Modified only by `Work`."""
+    """Holds the record that one handler processes. Only `Work` modifies it."""
 
     __slots__ = ("aside", "began_at", "partition", "record")
 
     def __init__(self) -> None:
         self.aside = False
-        """True if the record is a retry, or belongs to a key that has taken more than its share."""
+        """True if the record is a retry, or belongs to a key that has taken more than its share of time."""
         self.began_at = -1.0
-        """Time at which the record was handed out; -1 while it is the last record taken."""
+        """Time at which the record was given to the handler. -1 while it is the last record taken."""
         self.partition: PartitionWork | None = None
-        """Partition of the record, or None without a record."""
+        """The partition of the record, or None without a record."""
         self.record: Record | None = None
-        """Present or last record."""
+        """The current record, or the last one."""
 
     @property
     def busy(self) -> bool:
-        """True while it holds a record."""
+        """True while there is a record in the slot."""
         return self.partition is not None
 
 
 class Work:
-    """Records in hand of a run, over all partitions, which take turns.
+    """The records in hand of a run, over all partitions. The partitions take turns.
 
-    Limits: all records together weigh at most about ``max_in_hand``. A record weighs 1, and 1 more for each
-    ``max_in_hand_bytes / max_in_hand`` bytes, so both limits hold. Each partition has a share of this limit, both for
-    the records in hand and for the offsets from its first unfinished record on. So a partition that is stuck, or with
-    records that wait for a retry, does not block other partitions.
+    Limits: all records together weigh about ``max_in_hand`` at most. A record weighs 1, plus 1 for each
+    ``max_in_hand_bytes / max_in_hand`` bytes, so both options are respected. Each partition has a share of this limit.
+    It applies to the partition's records in hand, and to the offsets from its first unfinished record on. A partition
+    that is stuck, or has records that wait for a retry, therefore does not block other partitions.
 
-    Shares: retries, and records of keys that have taken more than their share of time, wait in separate queues. While
-    both kinds wait, each has its part of the handlers (`Shares`).
+    Shares: retries, and records of keys that have taken more than their share of time, wait in a separate queue. While
+    both queues have records, each has its part of the handlers (see `Shares`).
 
-    A handler that never waits is done before the next record is taken. Until then the last record taken is `_fresh`,
-    and costs next to no bookkeeping. Every method but `take` and `finished` settles it first.
+    A handler that never waits is done before the next record is taken. Until then, the last record taken is ``_fresh``,
+    and needs almost no bookkeeping. Every method except `take` and `finished` first settles it.
 
-    As a container it holds the partitions from which records may be taken now.
+    As a container, it contains the partitions from which records may be taken now.
     """
 
     def __init__(
@@ -121,7 +124,10 @@ class Work:
         order_of: Callable[[str], Order] | None = None,
         retry_topics: Container[str] = (),
     ) -> None:
-        """Begin empty. ``order_of`` returns the order of a topic's records; None applies the run's order to all."""
+        """Start without records.
+
+        ``order_of`` returns the order of a topic's records. If it is None, the run's order applies to all topics.
+        """
         self._retry_topics = retry_topics
         self._clock = clock
         self._shares = Shares(config.concurrency, config.retry_share)
@@ -130,47 +136,50 @@ class Work:
         self._limit = config.max_in_hand
         self._least_half = max(1, min(config.max_in_hand // 2, 2 * config.concurrency))
         self._half = 0
-        """Half of a partition's share. Partitions of retry topics have few records, and do not reduce other shares."""
+        """Half of a partition's share.
+
+        Partitions of retry topics have few records, and do not reduce the shares of others.
+        """
         self._counted: object = None
-        """Assignment for which ``_half`` was calculated."""
+        """The assignment for which ``_half`` was computed."""
         self._unit_bytes = max(1, config.max_in_hand_bytes // config.max_in_hand)
         self._positions = positions
         self._on_room = on_room
         """Called when more records can be taken than before."""
         self._on_calm = on_calm
-        """Called when the last handler of a closed partition's records has ended."""
+        """Called when the last handler of a closed partition has ended."""
         self._wanted_room = -1
-        """Weight in hand at which a waiting task is notified; -1 if no task waits."""
+        """The weight in hand at which a waiting task is notified, or -1 if no task is waiting."""
         self._mean_weight = 8.0
-        """Mean weight of the records taken last; the initial guess keeps the first taking small."""
+        """Mean weight of the records taken last. The initial value makes the first takes small."""
         self.in_hand = 0
         """Weight of all unfinished records."""
         self.turns: deque[PartitionWork] = deque()
-        """Partitions with records to take."""
+        """Partitions that have records to handle."""
         self.aside: deque[PartitionWork] = deque()
-        """Partitions with retries, or records of slow keys, to take."""
+        """Partitions that have retries, or records of slow keys, to handle."""
         self._left = RUN
-        """Number of records that the first partition in ``turns`` may still hand out in its turn."""
+        """Number of records that the first partition in ``turns`` may still handle in its turn."""
         self._fresh: Record | None = None
-        """Record taken last, unless it was settled already."""
+        """The record taken last, or None if it was settled."""
         self._fresh_in: PartitionWork | None = None
-        """Partition of `_fresh`."""
+        """The partition of ``_fresh``."""
         self._fresh_slot: HandlerSlot | None = None
-        """Slot of `_fresh`."""
+        """The slot of ``_fresh``."""
         self._partitions: dict[TopicPartition, PartitionWork] = {}
 
     def __iter__(self) -> Iterator[PartitionWork]:
         return iter(self._partitions.values())
 
     def slot(self) -> HandlerSlot:
-        """Return a slot for another worker."""
+        """Return a slot for one more worker."""
         return HandlerSlot()
 
     def get(self, tp: TopicPartition) -> PartitionWork | None:
-        """Return the partition's work, or None if none of its records was taken."""
+        """Return the partition's records in hand, or None if there are none."""
         return self._partitions.get(tp)
 
-    # --- taking ------------------------------------------------------------------------------------------------------
+    # --- taking records ----------------------------------------------------------------------------------------------
 
     def __contains__(self, tp: object) -> bool:
         """Return True if the partition's records may be taken."""
@@ -178,7 +187,7 @@ class Work:
         if partition is None:
             return True
         if partition.closed:
-            return not self._positions.owns(partition.state)  # True if it has been assigned again
+            return not self._positions.owns(partition.state)  # True if it was assigned again
         self._settle()
         if self._has_share(partition):
             return True
@@ -191,7 +200,7 @@ class Work:
 
     def _half_share(self) -> int:
         by_topic = self._positions.by_topic
-        if by_topic is not self._counted:  # replaced at each change
+        if by_topic is not self._counted:  # the list is replaced at each change
             self._counted = by_topic
             own = sum(len(states) for topic, states in by_topic.items() if topic not in self._retry_topics)
             self._half = max(self._least_half, self._limit // max(1, 2 * own))
@@ -200,24 +209,24 @@ class Work:
     def room(self) -> int:
         """Return the number of records that may be taken now.
 
-        It is half a partition's share at most, since all may belong to one partition. It is at least 1 while no record
-        is in hand, whatever the record weighs: otherwise the run would stop.
+        It is at most half a partition's share, because all of them may belong to one partition. While no record is in
+        hand, it is at least 1, whatever the record weighs. Otherwise, the run would stop.
         """
         room = min(TAKE_AT_ONCE, self._half_share(), int((self._limit - self.in_hand) / self._mean_weight))
         return room if self.in_hand else max(1, room)
 
     def wait_for_room(self) -> None:
-        """Have ``on_room`` called once a quarter of the weight in hand is finished."""
+        """Call ``on_room`` once a quarter of the weight in hand is finished."""
         self._wanted_room = self.in_hand * 3 // 4
 
     def wait_for_all(self) -> bool:
-        """Have ``on_room`` called once no record is in hand; return True if none is now."""
+        """Call ``on_room`` once no record is in hand. Return True if none is in hand now."""
         self._settle()
         self._wanted_room = 0
         return not self.in_hand
 
     def add(self, state: PartitionState, records: list[Record], end: Position) -> None:
-        """Put the partition's next records in hand; it continues at ``end``."""
+        """Take the partition's next records in hand. The partition continues at ``end``."""
         self._settle()
         partition = self._partition_for(state, records[0])
         weights = self._weights(records)
@@ -232,7 +241,7 @@ class Work:
         tp = state.tp
         partition = self._partitions.get(tp)
         if partition is None or partition.state is not state or first.offset < partition.progress.end.offset:
-            # Assigned again, or moved back by a seek.
+            # The partition was assigned again, or moved back by a seek.
             if partition is not None:
                 self.drop(partition)
             order = self._order if self._order_of is None else self._order_of(tp.topic)
@@ -241,22 +250,22 @@ class Work:
         return partition
 
     def _weights(self, records: list[Record]) -> list[int] | None:
-        """Return the weight of each record, or None if every record weighs 1."""
+        """Return the weight of each record, or None if each weighs 1."""
         unit = self._unit_bytes
         for record in records:
             if len(record.key or b"") + len(record.value or b"") >= unit:
                 return [1 + (len(each.key or b"") + len(each.value or b"")) // unit for each in records]
         return None
 
-    # --- handing out -------------------------------------------------------------------------------------------------
+    # --- handling records --------------------------------------------------------------------------------------------
 
     def take(self, slot: HandlerSlot) -> Record | None:
-        """Return the next record to handle, which ``slot`` holds from now on, or None."""
+        """Put the next record to handle into ``slot`` and return it, or return None."""
         turns = self.turns
         if self._fresh is not None:
             self._settle()
             if turns and turns[0] is self._fresh_in:
-                self._end_turn(turns[0])  # handlers take time, so each partition gets its share of handlers
+                self._end_turn(turns[0])  # Handlers take time, so each partition gets its share of them.
         if self.aside and (not turns or self._shares.aside_is_next()) and self._take_aside(slot):
             return slot.record
         while turns:
@@ -283,7 +292,7 @@ class Work:
         return slot.record if self._take_aside(slot) else None
 
     def _take_aside(self, slot: HandlerSlot) -> bool:
-        """Give the slot a retry, or a record of a slow key; return False if there is none."""
+        """Put a retry, or a record of a slow key, into the slot. Return False if there is none."""
         while self.aside:
             partition = self.aside[0]
             lanes = partition.lanes
@@ -312,7 +321,10 @@ class Work:
         return False
 
     def _end_turn(self, partition: PartitionWork) -> None:
-        """End this partition's turn; it gets another turn if more records can be taken before any is finished."""
+        """End this partition's turn.
+
+        It gets another turn if it has a record that can be handled before any other is finished.
+        """
         self._left = RUN
         self.turns.popleft()
         if partition.lanes.parallel and partition.lanes.available():
@@ -323,7 +335,7 @@ class Work:
             self._queue(partition)
 
     def _settle(self) -> None:
-        """Hold the record taken last: its handler waits, since other work happens before it has ended."""
+        """Hold the record taken last, because its handler is waiting and other work happens before it ends."""
         record, partition = self._fresh, self._fresh_in
         if record is not None and partition is not None:
             self._fresh = None
@@ -333,7 +345,7 @@ class Work:
                 self._fresh_slot.began_at = self._clock()
 
     def finished(self, slot: HandlerSlot) -> None:
-        """Note that the record in this slot is done."""
+        """Record that the record in this slot is done."""
         partition, record = slot.partition, slot.record
         assert partition is not None
         assert record is not None
@@ -367,13 +379,13 @@ class Work:
             partition.resume_at = 0  # it is too far ahead of its first record, and waits for that record
 
     def passed_on(self, slot: HandlerSlot) -> None:
-        """Note that the handler in this slot has ended, although its record is not done."""
+        """Record that the handler in this slot has ended, although its record is not done."""
         self._settle()
         if slot.began_at >= 0:
             self._stop_clock(slot)
 
     def _stop_clock(self, slot: HandlerSlot) -> None:
-        """Count the time of the slot's handler, whose end allows another handler of its kind."""
+        """Count the time that the slot's handler took. Another handler of its kind may now start."""
         now, partition, record = self._clock(), slot.partition, slot.record
         assert partition is not None
         assert record is not None
@@ -382,7 +394,7 @@ class Work:
         slot.began_at = -1.0
 
     def given_up(self, slot: HandlerSlot) -> None:
-        """Take back the record in this slot from its handler: it is not done."""
+        """Take the record in this slot back from its handler. It is not done."""
         self._settle()
         partition = slot.partition
         assert partition is not None
@@ -392,7 +404,8 @@ class Work:
         partition.handled -= 1
         if partition.closed:
             assert slot.record is not None
-            partition.lanes.bar(slot.record.offset)  # later records are delivered again, handled or not
+            # Later records will be delivered again, whether they were handled or not.
+            partition.lanes.bar(slot.record.offset)
             self._came_back(partition)
 
     def _ended(self, slot: HandlerSlot) -> None:
@@ -405,17 +418,17 @@ class Work:
             self._on_calm()
 
     def in_line(self, partition: PartitionWork) -> bool:
-        """Return True if a record of a closed partition will be handed out as soon as a handler is free."""
+        """Return True if a record of a closed partition will be handled as soon as a handler is free."""
         return not partition.shut and bool(partition.lanes.available() or partition.lanes.aside)
 
     def again(self, partition: PartitionWork, record: Record) -> None:
-        """Hand out the record again, before other records of its lane."""
+        """Handle the record again, before other records of its lane."""
         if not partition.closed:
             partition.lanes.aside.append(record)
             self._queue(partition)
 
     def _queue(self, partition: PartitionWork) -> None:
-        """Have the partition take turns, if it has records to take."""
+        """Let the partition take turns, if it has records to handle."""
         if partition.shut:
             return
         if not partition.queued and not partition.is_retry and partition.lanes.available():
@@ -430,7 +443,7 @@ class Work:
         return bool(lanes.aside) or (partition.is_retry and lanes.available())
 
     def _unqueue(self, partition: PartitionWork) -> None:
-        """End the turns of a partition that is shut, or without records to take."""
+        """End the turns of a partition that is shut, or has no records to handle."""
         if partition.queued and (partition.shut or not partition.lanes.available()):
             partition.queued = False
             self.turns.remove(partition)
@@ -438,13 +451,13 @@ class Work:
             partition.queued_aside = False
             self.aside.remove(partition)
 
-    # --- giving up ---------------------------------------------------------------------------------------------------
+    # --- giving up partitions ----------------------------------------------------------------------------------------
 
     def wind_up(self, partition: PartitionWork) -> None:
-        """Take no more records of the partition, and hand out only records before the records that were begun.
+        """Take no more records of the partition, and start no record after those that were started.
 
-        A commit never passes an unfinished record: all records after it are delivered again. So it is useful to handle
-        the records before these, but not the records after a failed record.
+        A commit never passes an unfinished record, because all records after it are delivered again. It is therefore
+        useful to handle the records before those that were started, but not the records after one that failed.
         """
         self._settle()
         if partition.closed:
@@ -461,14 +474,14 @@ class Work:
         self._unqueue(partition)
 
     def close(self, partition: PartitionWork) -> None:
-        """Hand out no more records of the partition. Handlers may still finish their records."""
+        """Start no more records of the partition. Handlers may still finish their records."""
         self._settle()
         partition.closed = True
         partition.shut = True
         self._unqueue(partition)
 
     def done(self) -> Iterator[tuple[PartitionWork, Position]]:
-        """Yield each partition with the position before which all its records are done."""
+        """Yield each partition, and the position before which all its records are done."""
         self._settle()
         for partition in self._partitions.values():
             done_to = partition.progress.done_to()
@@ -477,7 +490,7 @@ class Work:
                 yield partition, done_to
                 continue
             if read_to.offset > done_to.offset:
-                done_to = read_to  # no records in between, only the ends of transactions and the like
+                done_to = read_to  # There are no records in between, only markers such as the ends of transactions.
             yield partition, done_to
 
     def drop(self, partition: PartitionWork) -> None:

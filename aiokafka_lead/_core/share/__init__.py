@@ -1,6 +1,6 @@
-"""Share groups (KIP-932): records are locked, handled and acknowledged one by one, as on a queue.
+"""Share groups (KIP-932), in which records are locked, processed and acknowledged one by one, as in a queue.
 
-A member has no positions. It fetches from the leaders of the partitions that its group has assigned to it, together
-with other members. Each record it gets is *acquired*: locked for it until the acquisition lock expires. The record has
-to be acknowledged to the same broker, in the share session with that broker.
+A member has no positions. Its group assigns it partitions, often the same as to other members, and it fetches from
+their leaders. Each record that it receives is *acquired*: locked for this member until the acquisition lock expires.
+The member has to acknowledge the record to the same broker, in its share session with that broker.
 """

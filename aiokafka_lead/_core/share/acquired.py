@@ -1,20 +1,19 @@
-"""Records of one partition that one answer has acquired, and the application's decision about each record.
+"""The records of one partition that one response has acquired, and the application's decisions about them.
 
-A record's state is one byte of `Acquired.marks`, so that runs of records change their state together. This table has
-the states and the events that change them; an event without an entry leaves a mark unchanged.
+The state of each record is one byte of `Acquired.marks`, so a run of records can change its state in one operation. The
+table shows the states, and the events that change them. An event without an entry leaves a mark unchanged.
 
-    mark              decide        sent           answered          tried again    refused, or lost
-    ----------------  ------------  -------------  ----------------  -------------  ----------------
-    OPEN              kind or GAP                                                   LOST
-    kind, GAP                       kind | SENT                                     LOST
-    kind | SENT                                    SETTLED           kind           LOST
-    RENEW             kind          RENEW | SENT                                    LOST
-    RENEW | SENT      kind          .              OPEN              RENEW          LOST
-    SETTLED, LOST     (nothing)
+  mark              decide        sent           answered          tried again    refused, or lost
+  ----------------  ------------  -------------  ----------------  -------------  ----------------
+  OPEN              kind or GAP                                                   LOST
+  kind, GAP                       kind | SENT                                     LOST
+  kind | SENT                                    SETTLED           kind           LOST
+  RENEW             kind          RENEW | SENT                                    LOST
+  RENEW | SENT      kind          .              OPEN              RENEW          LOST
+  SETTLED, LOST     (nothing)
 
-``kind`` is ACCEPT, RELEASE or REJECT.
-
-Hot: compiled through ``acquired.pxd`` if a compiler is available, else plain Python.
+``kind`` is ACCEPT, RELEASE or REJECT. This code runs for each record. If a compiler is available, it is compiled
+through ``acquired.pxd``.
 """
 
 from __future__ import annotations
@@ -29,14 +28,17 @@ from ...errors.base import own_copy
 from ...types import AcknowledgeType, TopicPartition
 
 OPEN = 0
-"""Acquired, without a decision."""
+"""Acquired, and without a decision."""
 GAP = 5
-"""Offset without a record for the application: removed by compaction, or a control record. The protocol's type 0."""
+"""Acquired offset without a record for the application: a compacted record or a control record.
+
+Type 0 of the protocol.
+"""
 SENT = 8
 SETTLED = 16
 """The broker has accepted the acknowledgement."""
 LOST = 17
-"""The lock is gone, or the broker refused the acknowledgement."""
+"""The lock was lost, or the broker refused the acknowledgement."""
 
 RENEW = int(AcknowledgeType.RENEW)
 DECISIONS = (int(AcknowledgeType.ACCEPT), int(AcknowledgeType.RELEASE), int(AcknowledgeType.REJECT), GAP)
@@ -60,7 +62,7 @@ TABLES = _table(
     refused=[(mark | SENT, LOST) for mark in UNSENT],
     lost=[(mark, LOST) for mark in (OPEN, *UNSENT, *(mark | SENT for mark in UNSENT))],
 )
-"""Each event's table for ``bytes.translate``."""
+"""The translation table of each event, for ``bytes.translate``."""
 
 _UNSENT_RUN = re.compile(b"[" + bytes(UNSENT) + b"]+")
 _HELD_RUN = re.compile(b"[" + bytes((OPEN, *UNSENT)) + b"]+")
@@ -79,14 +81,17 @@ class AcquiredRange(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Indices of consecutive marks; the end is exclusive."""
+    """A range of consecutive marks. The end is exclusive."""
 
     start: int
     end: int
 
 
 class AckBatch(NamedTuple):
-    """Acknowledgements of consecutive offsets in the protocol's format: a type for each offset, or one type for all."""
+    """The acknowledgements of consecutive offsets in the protocol's format.
+
+    They have one type for each offset, or one type for all.
+    """
 
     first: int
     last: int
@@ -94,7 +99,7 @@ class AckBatch(NamedTuple):
 
 
 class Acquired:
-    """Records of one partition acquired by one answer, kept until all of them are settled or lost."""
+    """The records of one partition that one response has acquired. Kept until each record is settled or lost."""
 
     __slots__ = (
         "bases",
@@ -121,24 +126,30 @@ class Acquired:
         self.tp = tp
         self.topic_id = topic_id
         self.ranges = ranges
-        """Acquired ranges in offset order."""
+        """The acquired ranges in offset order."""
         self.bases: list[int] = []
-        """Index of each range's first mark."""
+        """The index of each range's first mark."""
         count = 0
         for entry in ranges:
             self.bases.append(count)
             count += entry.last - entry.first + 1
         self.marks = bytearray(count)
         self.expires_at = expires_at
-        """Time until which the locks certainly hold: counted from the request, since the broker took them later."""
+        """Time until which the locks certainly exist.
+
+        It is counted from the request, because the broker locked the records later.
+        """
         self.gone_at = gone_at
-        """Time from which the locks certainly do not hold, unless renewed: counted from the answer."""
+        """Time from which the locks certainly do not exist, unless they are renewed.
+
+        It is counted from the response.
+        """
         self.renewed: dict[int, tuple[float, float]] = {}
-        """``expires_at`` and ``gone_at`` by index, of records with a renewed lock."""
+        """``expires_at`` and ``gone_at`` of the records with a renewed lock, by index."""
         self.dirty = False
-        """True while `Exchange` lists it as having acknowledgements to send."""
+        """True while `Exchange` lists this object because it has acknowledgements to send."""
         self.error: KafkaError | None = None
-        """Latest reason that records were lost."""
+        """The latest error because of which records were lost, or None."""
 
     def __len__(self) -> int:
         return len(self.marks)
@@ -146,7 +157,7 @@ class Acquired:
     # --- offsets ---
 
     def index_of(self, offset: int) -> int | None:
-        """Return the mark of an offset; None if it was not acquired."""
+        """Return the index of an offset's mark, or None if the offset was not acquired."""
         for base, entry in zip(self.bases, self.ranges, strict=True):
             if entry.first <= offset <= entry.last:
                 return base + offset - entry.first
@@ -157,14 +168,14 @@ class Acquired:
         return sum(max(0, min(entry.last, offset) - entry.first + 1) for entry in self.ranges)
 
     def offset_of(self, index: int) -> int:
-        """Return the offset of a mark."""
+        """Return the offset of the mark with this index."""
         at = len(self.bases) - 1
         while self.bases[at] > index:
             at -= 1
         return self.ranges[at].first + index - self.bases[at]
 
     def lock_expires_at(self, index: int) -> float:
-        """Return the time until which the record's lock certainly holds; 0 once it is settled or lost."""
+        """Return the time until which the record's lock certainly exists. 0 if the record is settled or lost."""
         if self.marks[index] >= SETTLED:
             return 0.0
         renewed = self.renewed.get(index)
@@ -173,12 +184,15 @@ class Acquired:
     # --- decisions ---
 
     def may_decide(self, index: int) -> bool:
-        """Return True if the record is undecided, or the only decision is to renew its lock."""
+        """Return True if there is no decision about the record, or only the decision to renew its lock."""
         mark = self.marks[index]
         return mark in (_OPEN, _RENEW, _RENEW_SENT)
 
     def decide(self, index: int, kind: int) -> bool:
-        """Acknowledge a record or have its lock renewed; return False if it was decided before, or is lost."""
+        """Acknowledge a record, or renew its lock.
+
+        Return False if there is already a decision, or if the lock is lost.
+        """
         mark = self.marks[index]
         if mark == _OPEN or (kind != _RENEW and mark in (_RENEW, _RENEW_SENT)):
             self.marks[index] = kind
@@ -186,15 +200,15 @@ class Acquired:
         return mark in (_RENEW, _RENEW_SENT)
 
     def is_open(self, index: int) -> bool:
-        """Return True if the record is undecided, and its lock is not lost."""
+        """Return True if there is no decision about the record, and its lock is not lost."""
         return self.marks[index] == _OPEN
 
     def decide_all(self, kind: int) -> bool:
-        """Acknowledge all undecided records; return True if there were any."""
+        """Acknowledge all records without a decision. Return True if there were any."""
         return self._over(_OPEN_RUN, 0, len(self.marks), kind)
 
     def decide_span(self, span: Span, kind: int) -> bool:
-        """Acknowledge the undecided records of this span; return True if there were any."""
+        """Acknowledge the records of this span that have no decision. Return True if there were any."""
         if span.end - span.start == 1:
             is_open = self.marks[span.start] == OPEN
             if is_open:
@@ -211,7 +225,10 @@ class Acquired:
     # --- sending ---
 
     def unsent(self, limit: int, *, renewals: bool) -> list[tuple[Span, AckBatch]]:
-        """Return the acknowledgements to send, in offset order, for up to ``limit`` offsets; renewals are optional."""
+        """Return the acknowledgements to send, in offset order, for at most ``limit`` offsets.
+
+        ``renewals`` says if renewals are included.
+        """
         found: list[tuple[Span, AckBatch]] = []
         for match in _UNSENT_RUN.finditer(self.marks):
             for span in self._contiguous(*match.span(), renewals=renewals):
@@ -228,7 +245,7 @@ class Acquired:
         return found
 
     def _contiguous(self, start: int, end: int, *, renewals: bool) -> Iterator[Span]:
-        """Split a run of marks at offsets missing between two ranges, and at renewals if these are left out."""
+        """Split a run of marks where offsets are missing between ranges, and at renewals unless they are included."""
         cuts = [base for base in self.bases if start < base < end] + [end]
         for cut in cuts:
             if renewals:
@@ -247,7 +264,7 @@ class Acquired:
         return _UNSENT_RUN.search(self.marks) is not None
 
     def has(self, kind: int) -> bool:
-        """Return True if a record has this mark."""
+        """Return True if any record has this mark."""
         return kind in self.marks
 
     def sent(self, span: Span) -> None:
@@ -255,7 +272,10 @@ class Acquired:
         self._change(span, "sent")
 
     def answered(self, span: Span, expires_at: float, gone_at: float) -> None:
-        """Mark this span's acknowledgements as accepted by the broker; the times apply to locks renewed now."""
+        """Mark the acknowledgements of this span as accepted by the broker.
+
+        The times apply to locks that were renewed.
+        """
         start, end = span
         at = self.marks.find(RENEW | SENT, start, end)
         while at >= 0:
@@ -264,16 +284,16 @@ class Acquired:
         self._change(span, "answered")
 
     def send_again(self, span: Span) -> None:
-        """Mark this span's acknowledgements as unsent: the broker has not accepted them, but may."""
+        """Mark the acknowledgements of this span as unsent, because the broker may accept them later."""
         self._change(span, "again")
 
     def refused(self, span: Span, error: KafkaError) -> None:
-        """Mark this span's records as lost: the broker refuses the acknowledgements."""
+        """Mark the records of this span as lost, because the broker has refused their acknowledgements."""
         self.error = error
         self._change(span, "refused")
 
     def lose(self, error: KafkaError) -> bool:
-        """Lose all locks; return True if any was left."""
+        """Mark all records as lost. Return True if any lock was left."""
         before = bytes(self.marks)
         self.marks[:] = before.translate(TABLES["lost"])
         if before != self.marks:
@@ -282,7 +302,10 @@ class Acquired:
         return False
 
     def lose_to(self, newer: Acquired, error: KafkaError) -> bool:
-        """Lose the records that a newer answer has acquired, too; return True if any of them had been decided."""
+        """Mark the records as lost that a newer response has acquired again.
+
+        Return True if any of them had a decision.
+        """
         decided = False
         for base, held in zip(self.bases, self.ranges, strict=True):
             for entry in newer.ranges:
@@ -293,7 +316,7 @@ class Acquired:
         return decided
 
     def lose_expired(self, now: float, error: KafkaError) -> bool:
-        """Lose the records that were not acknowledged in time; return True if any of them had been decided."""
+        """Mark the records as lost whose locks have expired. Return True if there was a decision about any of them."""
         decided = False
         for match in list(_HELD_RUN.finditer(self.marks)):
             for index in range(*match.span()):
@@ -302,7 +325,7 @@ class Acquired:
         return decided
 
     def _lose_at(self, index: int, error: KafkaError) -> bool:
-        """Lose one record; return True if it had been decided."""
+        """Mark one record as lost. Return True if there was a decision about it."""
         decided = self.marks[index] != OPEN
         self.marks[index] = LOST
         self.error = error
@@ -316,16 +339,16 @@ class Acquired:
 
     @property
     def over(self) -> bool:
-        """True if all records are settled or lost."""
+        """True if each record is settled or lost."""
         return not self.marks.strip(_ENDED)
 
     @property
     def unsettled(self) -> bool:
-        """True if the outcome of any decision is unknown."""
+        """True if the outcome of any decision is still unknown."""
         return bool(self.marks.translate(None, _NOT_PENDING))
 
     def pending(self) -> list[int]:
-        """Return the records with a decision whose outcome is unknown."""
+        """Return the indices of the records with a decision whose outcome is unknown."""
         return [index for index, mark in enumerate(self.marks) if mark not in _NOT_PENDING]
 
     @property
@@ -334,11 +357,11 @@ class Acquired:
         return self.marks.count(LOST)
 
     def is_settled(self, index: int) -> bool:
-        """Return True if the outcome of the record's acknowledgement is known; a renewed lock counts."""
+        """Return True if the outcome of the record's acknowledgement is known. A renewed lock counts as an outcome."""
         return self.marks[index] in (OPEN, SETTLED, LOST)
 
     def failure(self, index: int) -> KafkaError | None:
-        """Return the reason that the record was lost; None if it was not."""
+        """Return the error because of which the record was lost, or None if it was not lost."""
         if self.marks[index] != LOST or self.error is None:
             return None
         return own_copy(self.error)

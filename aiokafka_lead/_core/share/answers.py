@@ -1,4 +1,4 @@
-"""Reads the answers to ShareFetch and ShareAcknowledge."""
+"""Reads ShareFetch and ShareAcknowledge responses."""
 
 from __future__ import annotations
 
@@ -29,16 +29,19 @@ from .planner import Asked, PlacedPartition, Planned, SharePlanner
 from .session import SharedPartition
 
 SHORTEST_LOCK_S = 1.0
-"""Shortest lock that brokers allow, in seconds; a shorter lock in an answer is read as this."""
+"""Shortest lock duration in seconds that brokers allow. Shorter durations in responses are replaced by it."""
 
 MOST_OFFSETS = 1 << 20
-"""More offsets than a broker acquires at once. An upper bound, since each takes a byte here."""
+"""Maximum number of acquired offsets in a response.
+
+Brokers acquire fewer, and each offset takes a byte of memory here.
+"""
 
 MOVED = frozenset((NotLeaderOrFollowerError.code, FencedLeaderEpochError.code))
-"""Errors of a partition with a new leader, which does not have the old leader's locks."""
+"""Errors of a partition with a new leader. The new leader does not know the locks of the old one."""
 
 STALE = MOVED | {KafkaStorageError.code}
-"""Errors of a partition that has a new leader, or will get a new leader."""
+"""Errors of a partition that has a new leader, or will have one soon."""
 
 
 class Arrived(NamedTuple):
@@ -50,7 +53,7 @@ class Arrived(NamedTuple):
 
 
 class ShareOutcome:
-    """Consequences of an answer."""
+    """The consequences of a response."""
 
     __slots__ = ("arrived", "doubt", "errors", "hints", "lock_s", "refresh", "refused")
 
@@ -58,15 +61,15 @@ class ShareOutcome:
         self.arrived: list[Arrived] = []
         self.hints = hints
         self.errors: list[KafkaError] = []
-        """Errors for the application, which do not pass with time."""
+        """Errors for the application, because they will not go away."""
         self.refresh = False
-        """True if metadata is stale."""
+        """True if the metadata is outdated."""
         self.doubt = False
-        """True if the broker may not lead a partition any longer."""
+        """True if the broker keeps refusing, so it may no longer lead a partition."""
         self.lock_s: float | None = None
-        """Length of locks, if the answer contains it."""
+        """Lock duration in seconds, if the response contains it."""
         self.refused: KafkaError | None = None
-        """Reason that some or all acknowledgements were not accepted."""
+        """The error because of which acknowledgements were not accepted, or None."""
 
 
 class _CurrentLeader(Protocol):
@@ -75,7 +78,7 @@ class _CurrentLeader(Protocol):
 
 
 def read_failure(planned: Planned, error: KafkaError, now: float) -> None:
-    """Handle a request without an answer: the connection has ended, and with it the session."""
+    """Handle a request without a response. The connection has closed, and the session has ended with it."""
     exchange = planned.exchange
     for sent in planned.acks.values():
         exchange.give_up(sent, error)
@@ -85,7 +88,7 @@ def read_failure(planned: Planned, error: KafkaError, now: float) -> None:
 
 
 def read_fetched(planner: SharePlanner, planned: Planned, response: ShareFetchResponse, now: float) -> ShareOutcome:
-    """Process the answer to a fetch."""
+    """Process a ShareFetch response."""
     reading = _Reading(planner, planned, HintReader(True, response.node_endpoints), now)
     reading.lock(response.acquisition_lock_timeout_ms)
     if reading.refused_as_a_whole(response.error_code, response.error_message):
@@ -99,8 +102,8 @@ def read_fetched(planner: SharePlanner, planned: Planned, response: ShareFetchRe
                 reading.fetched(asked, data)
     for placed, _ in planned.fetched.values():
         if placed not in reading.named:
-            # Brokers leave out partitions without news. They may also leave out a partition while they look up its
-            # start, but not twice.
+            # Brokers omit partitions without news. They may also omit a partition while they look up the group's start
+            # offset, but they do not do so twice.
             placed.begun |= placed.left_out
             placed.left_out = True
     count = sum(len(arrived.acquired) for arrived in reading.outcome.arrived)
@@ -112,7 +115,7 @@ def read_fetched(planner: SharePlanner, planned: Planned, response: ShareFetchRe
 def read_acknowledged(
     planner: SharePlanner, planned: Planned, response: ShareAcknowledgeResponse, now: float
 ) -> ShareOutcome:
-    """Process the answer to acknowledgements."""
+    """Process a ShareAcknowledge response."""
     reading = _Reading(planner, planned, HintReader(True, response.node_endpoints), now)
     reading.lock(response.acquisition_lock_timeout_ms)
     if reading.refused_as_a_whole(response.error_code, response.error_message):
@@ -126,7 +129,7 @@ def read_acknowledged(
 
 
 class _Reading:
-    """Reads one answer."""
+    """Reads one response."""
 
     def __init__(self, planner: SharePlanner, planned: Planned, hints: HintReader, now: float) -> None:
         self._planner = planner
@@ -136,26 +139,26 @@ class _Reading:
         self._hints = hints
         self._now = now
         self._acks = dict(planned.acks)
-        """Acknowledgements whose outcome has not been read."""
+        """Acknowledgements whose outcome was not read yet."""
         self._lock_s = SHORTEST_LOCK_S
         self._put_off: type[KafkaError] | None = None
-        """Reason that acknowledgements have to be sent again."""
+        """The error because of which acknowledgements must be sent again, or None."""
         self.named: set[PlacedPartition] = set()
-        """Partitions with records or an error in the answer."""
+        """Partitions for which the response contains records or an error."""
         self.outcome = ShareOutcome(hints.hints)
 
     def lock(self, timeout_ms: int) -> None:
-        """Process the length of locks that the request took or renewed."""
+        """Process the duration of the locks that the request took or renewed."""
         if timeout_ms > 0:
             self._lock_s = self.outcome.lock_s = max(SHORTEST_LOCK_S, timeout_ms / 1000)
 
     def refused_as_a_whole(self, code: int, message: str | None) -> bool:
-        """Return True, and handle the error, if the broker has refused the whole request."""
+        """If the broker has refused the whole request, handle the error and return True."""
         exchange = self._exchange
         if not exchange.session.answered(code) or code:
             kind = error_for_code(code)
             error = kind(shown(message or ""))
-            # Brokers answer this while a session has a deleted topic, so the next session leaves it out.
+            # Brokers return this error if a session contains a deleted topic. The next session will not contain it.
             unknown = kind is UnknownServerError
             if unknown:
                 exchange.session.begin_anew()
@@ -170,14 +173,14 @@ class _Reading:
             if not may_pass(kind):
                 self.outcome.errors.append(error)
                 for asked in self._planned.fetched.values():
-                    asked.partition.begun = True  # as far as it ever will
+                    asked.partition.begun = True  # nothing better will come
             self.outcome.refresh = kind.refreshes_metadata or unknown
             self._useless(kind)
             return True
         return False
 
     def _useless(self, kind: type[KafkaError]) -> None:
-        """Back off from a broker that did not execute the request."""
+        """Back off, because the broker did not execute the request."""
         self._exchange.back_off(self._now, kind)
         self.outcome.doubt |= self._exchange.in_doubt(self._now)
 
@@ -200,7 +203,7 @@ class _Reading:
         return self._planned.sent_at + self._lock_s, self._now + self._lock_s
 
     def fetched(self, asked: Asked, data: PartitionData) -> None:
-        """Process a partition's records, or its error."""
+        """Process the records or the error of a partition."""
         placed, leader_epoch = asked
         self.named.add(placed)
         placed.patience.skipped(self._planned.sent_at, leader_epoch)
@@ -219,7 +222,7 @@ class _Reading:
             self._exchange.lose(kind("the partition has another leader, and the record is delivered again"), placed.tp)
         elif not may_pass(kind):
             self.outcome.errors.append(kind(f"{placed.tp} cannot be read: {shown(data.error_message or '')}"))
-            placed.begun = True  # as far as it ever will
+            placed.begun = True  # nothing better will come
         placed.failure, retry = kind, self._planner.retry
         if not placed.patience.knows_failure(self._now, leader_epoch):
             placed.patience.failed(self._now, leader_epoch, retry, code in STALE, False)
@@ -240,7 +243,7 @@ class _Reading:
         self.outcome.arrived.append(Arrived(self._exchange, acquired, records))
 
     def end(self) -> None:
-        """Give up the acknowledgements missing from the answer, since their outcome is unknown."""
+        """Give up the acknowledgements that the response does not mention, because their outcome is unknown."""
         for sent in self._acks.values():
             self._exchange.give_up(sent)
         if self._put_off is not None:

@@ -1,6 +1,6 @@
-"""Decoded records that are handed out next.
+"""Decoded records that will be handed out next.
 
-Hot: compiled through ``at_hand.pxd`` if a compiler is available, else plain Python.
+This code runs for each record. If a compiler is available, it is compiled through ``at_hand.pxd``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Record = ShareRecord[Any, Any]
 
 
 class AtHand:
-    """Decoded records of one answer, in offset order; taken from the front."""
+    """Decoded records of one response, in offset order. They are taken from the front."""
 
     __slots__ = ("_at", "_records", "quick_until")
 
@@ -22,10 +22,10 @@ class AtHand:
         self._records: list[Record] = []
         self._at = 0
         self.quick_until = 0.0
-        """Time (``time.monotonic()``) until which an iteration may take the next record without further checks."""
+        """Time (``time.monotonic()``) until which an iteration may take records without further checks."""
 
     def put(self, records: list[Record]) -> None:
-        """Set the next records, after all former records were taken."""
+        """Set the next records. All earlier records must have been taken."""
         self._records = records
         self._at = 0
         self.quick_until = 0.0
@@ -35,11 +35,11 @@ class AtHand:
 
     @property
     def first(self) -> Record:
-        """The next record; do not use if there is none."""
+        """The next record. Must not be used if there is none."""
         return self._records[self._at]
 
     def take(self, limit: int) -> list[Record]:
-        """Remove the next records, and return them."""
+        """Remove and return up to ``limit`` records."""
         at = self._at
         end = min(at + limit, len(self._records))
         taken = self._records if at == 0 and end == len(self._records) else self._records[at:end]
@@ -50,14 +50,14 @@ class AtHand:
         return taken
 
     def is_quick(self) -> bool:
-        """Return True if the next record may be taken by `take_one`."""
+        """Return True if the next record may be taken with `take_one`."""
         if self._at >= len(self._records):
             return False
         record = self._records[self._at]
         return record._acquired.is_open(record._index) and clock.monotonic_s() < self.quick_until
 
     def take_one(self) -> Record | None:
-        """Remove the next record, and return it; None if there is none."""
+        """Remove and return the next record, or return None if there is none."""
         if self._at >= len(self._records):
             return None
         record = self._records[self._at]

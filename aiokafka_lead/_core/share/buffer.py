@@ -1,4 +1,4 @@
-"""Buffer of acquired records that were not handed out yet, and the limit on their number."""
+"""Buffer for acquired records that were not handed out yet, and the limit on their number."""
 
 from __future__ import annotations
 
@@ -16,63 +16,63 @@ from .exchange import Exchange
 from .record import ShareRecord
 
 FIRST = 64
-"""Initial limit, until the application has waited."""
+"""Initial limit, before the application has waited for records."""
 
 LATE = 0.25
-"""Fraction of a record's lock after which a waiting record is late, which lowers the limit."""
+"""Fraction of the lock duration after which a buffered record is late, which lowers the limit."""
 
 LOCK_S = 30.0
-"""Assumed length of a lock in seconds, until a broker reports it."""
+"""Assumed lock duration in seconds until a broker has reported it."""
 
 
 class Allowance:
-    """Limit that grows while the application waits for records, and shrinks while records wait for the application.
+    """The limit on buffered records.
 
-    Other members cannot handle a record that is acquired by this member and waits. So the limit begins low. Each wait
-    of the application doubles it, and each late record halves it.
+    While this member holds an acquired record, no other member can process it. The limit is therefore low at first. It
+    doubles whenever the application waits for records, and halves whenever a record is late for the application.
     """
 
     def __init__(self, most: int, *, of_each_broker: bool = False) -> None:
         self._most = most
         self._of_each_broker = of_each_broker
-        """True if the limit grows with the number of brokers: fetches of few records would be frequent."""
+        """True if the limit grows with the number of brokers, because fetches of few records would be frequent."""
         self.brokers = 1
-        """Number of brokers with records for the application."""
+        """Number of brokers that lead partitions to read."""
         self.limit = min(FIRST, most)
-        """Limit over all brokers."""
+        """The limit over all brokers."""
         self.lock_s = LOCK_S
-        """Length of a lock in seconds."""
+        """Lock duration in seconds."""
 
     @property
     def share(self) -> int:
-        """Limit for one broker, which never exceeds the ``most`` given at the start."""
+        """The limit for one broker. It never exceeds ``most``."""
         return min(self._most, max(1, self.limit // self.brokers))
 
     def starved(self) -> None:
-        """Raise the limit, because the application waits and there is no record."""
+        """Raise the limit, because the application is waiting and the buffer is empty."""
         most = self._most * self.brokers if self._of_each_broker else self._most
         self.limit = min(most, 2 * self.limit)
 
     def waited(self, lock_left_s: float) -> None:
-        """Lower the limit if the record about to be handed out is late."""
+        """Lower the limit if the record that is about to be handed out is late."""
         if lock_left_s < (1 - LATE) * self.lock_s:
             self.limit = max(1, self.limit // 2)
 
     def late_at(self, expires_at: float) -> float:
-        """Return the time at which a record is late if its lock ends at ``expires_at``."""
+        """Return the time from which a record is late, if its lock ends at ``expires_at``."""
         return expires_at - (1 - LATE) * self.lock_s
 
 
 Record = ShareRecord[Any, Any]
 
 TOO_LATE = 0.2
-"""Fraction of its lock below which a record is released, since its handler would hardly finish in time."""
+"""Fraction of the lock duration below which a record is released, because it would hardly be processed in time."""
 
 RELEASE = int(AcknowledgeType.RELEASE)
 
 
 class NotLoaded(Exception):
-    """Raised for a large next batch: call its ``load`` in a thread before the next attempt."""
+    """Raised if the next batch is large. Call its ``load`` in a thread, and then try again."""
 
     def __init__(self, view: BatchView | MessageSet) -> None:
         super().__init__()
@@ -80,25 +80,28 @@ class NotLoaded(Exception):
 
 
 class ShareBuffer:
-    """Holds answers in their order of arrival; the first answer's records are decoded as they are handed out."""
+    """Buffers responses in their order of arrival.
+
+    The records of the first response are decoded as they are handed out.
+    """
 
     def __init__(self, allowance: Allowance, failed: Callable[[AcquiredData], None], counters: ShareCounters) -> None:
         self._allowance = allowance
         self._failed = failed
-        """Called with an answer that could not be read to its end."""
+        """Called with a response that could not be read completely."""
         self._counters = counters
         self._answers: deque[AcquiredData] = deque()
         self.at_hand = AtHand()
-        """Decoded records; changed only here, and by an iteration that takes them one by one."""
+        """Decoded records. Changed only here, and by an iteration that takes them one by one."""
         self._returned: deque[list[Record]] = deque()
-        """Records taken and put back, grouped by answer."""
+        """Records that were taken and put back, grouped by response."""
         self._view: BatchView | MessageSet | None = None
-        """Next batch of the first answer, while it is decompressed."""
+        """The next batch of the first response, while a thread decompresses it."""
         self._topics: Collection[str] | None = None
-        """Topics whose records are held; None: of all topics."""
+        """Topics whose records are buffered, or None for all topics."""
 
     def add(self, data: AcquiredData, now: float) -> None:
-        """Append the records of an answer, or release them: a fetch may be answered after its topic has been left."""
+        """Add the records of a response, or release them if their topic is no longer subscribed."""
         if self._holds(data.acquired):
             self._answers.append(data)
         else:
@@ -108,18 +111,18 @@ class ShareBuffer:
         return self._topics is None or acquired.tp.topic in self._topics
 
     def count(self, exchange: Exchange) -> int:
-        """Return the approximate number of a broker's records."""
+        """Return the approximate number of buffered records from one broker."""
         waiting = sum(data.left for data in self._answers if data.exchange is exchange)
         returned = sum(len(records) for records in self._returned if records[0]._exchange is exchange)
         at_hand = len(self.at_hand) if self.at_hand and self.at_hand.first._exchange is exchange else 0
         return waiting + returned + at_hand
 
     def buffered(self) -> int:
-        """Return the approximate number of all records."""
+        """Return the approximate number of buffered records."""
         return sum(data.left for data in self._answers) + sum(map(len, self._returned)) + len(self.at_hand)
 
     def handed_out(self) -> dict[str, int]:
-        """Return each topic's number of records that the application got."""
+        """Return the number of records handed out, by topic."""
         waiting = Counter[str]()
         for records in self._returned:
             waiting[records[0].topic] += len(records)
@@ -130,7 +133,7 @@ class ShareBuffer:
     # --- handing out -------------------------------------------------------------------------------------------------
 
     def take(self, limit: int, now: float) -> list[Record]:
-        """Return the next records, all of the same answer, or an empty list. Raises `NotLoaded`."""
+        """Return the next records, all from the same response, or an empty list. Raises `NotLoaded`."""
         while True:
             if self._returned:
                 returned = self._returned.popleft()
@@ -145,12 +148,12 @@ class ShareBuffer:
                 return taken
 
     def _not_handed_out(self, records: Sequence[Record]) -> None:
-        """Do not count these decoded records as handed out."""
+        """Subtract these decoded records from the number handed out."""
         if records:
             self._counters.of(records[0].topic).decoded -= len(records)
 
     def _in_time(self, records: list[Record], now: float) -> list[Record]:
-        """Return the records whose locks last long enough; release the others."""
+        """Return the records whose locks last long enough, and release the others."""
         acquired = records[0]._acquired
         left_s = acquired.expires_at - now
         self._allowance.waited(left_s)
@@ -167,7 +170,7 @@ class ShareBuffer:
         return []
 
     def _decode(self, now: float) -> bool:
-        """Decode the next records; return True if any are at hand."""
+        """Decode the next records. Return True if there are any."""
         while self._answers:
             data = self._answers[0]
             if data.acquired.over:
@@ -192,18 +195,21 @@ class ShareBuffer:
         return False
 
     def put_back(self, records: list[Record]) -> None:
-        """Put back records of one answer that were taken last; they are handed out next."""
+        """Put back the records that were taken last, all from one response. They are handed out next."""
         if records:
             self._returned.appendleft(records)
             self.at_hand.quick_until = 0.0
 
     def go_on(self, record: Record, until: float) -> None:
-        """Let the iteration that got this record take the next at hand until then, unless their locks are old."""
+        """Allow the iteration that received this record to take the next records without checks until this time.
+
+        It may do so only while their locks are recent.
+        """
         if not self._returned:
             self.at_hand.quick_until = min(until, self._allowance.late_at(record._acquired.expires_at))
 
     def hold_only(self, topics: Collection[str], now: float) -> None:
-        """Hold records of these topics alone, and release all others to the group, also those that arrive later."""
+        """Buffer only records of these topics. Release all others, including those that arrive later."""
         self._topics = topics
         left = [records for records in self._returned if not self._holds(records[0]._acquired)]
         self._returned = deque(records for records in self._returned if self._holds(records[0]._acquired))

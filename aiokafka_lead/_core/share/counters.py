@@ -16,7 +16,7 @@ ACCEPT, RELEASE, REJECT, RENEW = (int(kind) | SENT for kind in AcknowledgeType)
 
 
 class TopicCounts:
-    """Counts of one topic; see `ShareTopicMetrics` for their meaning."""
+    """Counts of one topic. `ShareTopicMetrics` describes them."""
 
     __slots__ = (
         "bytes_fetched",
@@ -30,7 +30,7 @@ class TopicCounts:
 
     def __init__(self) -> None:
         self.decoded = 0
-        """Number of records decoded to be handed out, including some that still wait."""
+        """Number of records that were decoded to be handed out. Some of them may still be buffered."""
         self.bytes_fetched = 0
         self.records_accepted = 0
         self.records_released = 0
@@ -40,7 +40,7 @@ class TopicCounts:
 
 
 class ShareCounters(LeaderMoveCounters):
-    """Running counts since the consumer started, updated once per answer rather than per record."""
+    """Running counts since the consumer started. They are updated per response and not per record."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class ShareCounters(LeaderMoveCounters):
         self.fetches = 0
         self.failed_fetches = 0
         self.answered_at: float | None = None
-        """Time of the last answer to a fetch (monotonic seconds)."""
+        """Time of the last ShareFetch response in monotonic seconds, or None."""
         self.fetch_latency = Latencies()
         self.request_latency = LatenciesByNode()
         self.throttle_time = Latencies()
@@ -62,7 +62,7 @@ class ShareCounters(LeaderMoveCounters):
         return found
 
     def taken(self, acquired: Acquired, span: Span) -> None:
-        """Count acknowledgements that a broker has accepted, before their marks change from "sent"."""
+        """Count acknowledgements that a broker has accepted. Must be called while their marks still say "sent"."""
         counts, marks = self.of(acquired.tp.topic), acquired.marks[span.start : span.end]
         counts.records_accepted += marks.count(ACCEPT)
         counts.records_released += marks.count(RELEASE)
@@ -70,11 +70,11 @@ class ShareCounters(LeaderMoveCounters):
         counts.locks_renewed += marks.count(RENEW)
 
     def lost(self, acquired: Acquired, before: int) -> None:
-        """Count lost records, except the ``before`` that were already counted."""
+        """Count the lost records of ``acquired``, except the ``before`` that were counted earlier."""
         self.of(acquired.tp.topic).records_lost += acquired.lost - before
 
     def fetched(self, node_id: int, sent_at: float, now: float, *, answered: bool) -> None:
-        """Count a finished request for records."""
+        """Count a ShareFetch request that has ended."""
         self.fetches += 1
         if answered:
             self.answered_at = now
@@ -84,7 +84,7 @@ class ShareCounters(LeaderMoveCounters):
             self.failed_fetches += 1
 
     def counted(self, consumed: Mapping[str, int]) -> dict[str, Any]:
-        """Return the counts of `ShareConsumerMetrics`; ``consumed`` is the number of records handed out, by topic."""
+        """Return the counts of `ShareConsumerMetrics`. ``consumed`` is the number of records handed out, by topic."""
         topics = {
             topic: ShareTopicMetrics(**counts_of(ShareTopicMetrics, counts, records_consumed=consumed.get(topic, 0)))
             for topic, counts in list(self.topics.items())
@@ -105,6 +105,6 @@ class ShareCounters(LeaderMoveCounters):
     def snapshot(
         self, consumed: Mapping[str, int], buffered_records: int, metadata: MetadataMetrics
     ) -> ShareConsumerMetrics:
-        """Return the present counts, given the records handed out by topic, and the number of waiting records."""
+        """Return the current counts. ``consumed`` is the number of records handed out, by topic."""
         values = {**self.counted(consumed), "buffered_records": buffered_records, "metadata": metadata}
         return snapshot(ShareConsumerMetrics, values)

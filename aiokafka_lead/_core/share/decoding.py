@@ -1,4 +1,4 @@
-"""Decodes the acquired records from the bytes of an answer."""
+"""Decodes the acquired records of a ShareFetch response."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ LOADED_AT_ONCE_BYTES = 512 * 1024
 
 
 class AcquiredData:
-    """Batches of one partition from one answer, which contain the acquired records and perhaps other records.
+    """The batches of one partition from one response. They contain the acquired records, and perhaps others.
 
-    Acquired offsets without a record are acknowledged as gaps, as the protocol requires. Unreadable records are
-    released, in case the bytes were damaged in transit. If the log itself is damaged, the group's limit of deliveries
-    ends the attempts.
+    Acquired offsets without a record are acknowledged as gaps, as the protocol requires. Records that cannot be read
+    are released, because their bytes may have been damaged in transit. If the log itself is damaged, the group's
+    delivery limit ends the attempts.
     """
 
     __slots__ = ("_parts", "_passed", "acquired", "exchange", "failure")
@@ -43,17 +43,17 @@ class AcquiredData:
             records, check_crcs=check_crcs, max_decompressed_bytes=max_decompressed_batch_bytes
         )
         self._passed = 0
-        """Number of marks that have been passed."""
+        """Number of acquired offsets that were processed."""
         self.failure: CorruptRecordError | BatchTooLargeError | None = None
-        """Reason that the remaining records were released."""
+        """The error because of which the remaining records were released, or None."""
 
     @property
     def left(self) -> int:
-        """Number of acquired offsets that have not been read."""
+        """Number of acquired offsets that were not processed."""
         return len(self.acquired) - self._passed
 
     def next_view(self) -> BatchView | MessageSet | None:
-        """Return the next batch, to be loaded and then given to `records`; None at the end."""
+        """Return the next batch, or None at the end. It must be loaded and then passed to `records`."""
         try:
             part = next(self._parts, None)
         except (CorruptRecordError, BatchTooLargeError) as error:
@@ -64,7 +64,7 @@ class AcquiredData:
         return part
 
     def load(self, view: BatchView | MessageSet, max_bytes: int) -> bool:
-        """Decompress a batch; return False, and leave it, if its content would exceed ``max_bytes``."""
+        """Decompress a batch. If its content would exceed ``max_bytes``, leave it as it is and return False."""
         try:
             return view.load_within(max_bytes)
         except (CorruptRecordError, BatchTooLargeError) as error:
@@ -72,7 +72,7 @@ class AcquiredData:
             return True
 
     def records(self, view: BatchView | MessageSet) -> list[ShareRecord[Any, Any]]:
-        """Return the acquired records of a batch, all without a decision."""
+        """Return the acquired records of a batch, which are not acknowledged yet."""
         acquired = self.acquired
         if self._passed == len(acquired):
             return []
@@ -89,7 +89,7 @@ class AcquiredData:
         return made
 
     def _read(self, batch: BatchView) -> list[ShareRecord[Any, Any]]:
-        """Return records of a batch that may have been acquired; their marks are not set yet."""
+        """Return the records of a batch that may have been acquired. Their marks are not set yet."""
         acquired = self.acquired
         epoch = None if batch.leader_epoch < 0 else batch.leader_epoch
         like: Record = ConsumerRecord(*acquired.tp, 0, 0, batch.timestamp_type, None, None, (), epoch)
@@ -97,7 +97,7 @@ class AcquiredData:
         return batch.records_like(sample, acquired.offset_of(self._passed), acquired.ranges[-1].last)
 
     def _gap(self, end: int) -> None:
-        """Acknowledge the marks before ``end`` as gaps, since they have no records."""
+        """Acknowledge the acquired offsets before ``end`` as gaps, because they have no records."""
         if end > self._passed:
             self.acquired.decide_span(Span(self._passed, end), GAP)
             self._passed = end
@@ -108,7 +108,7 @@ class AcquiredData:
         self.release()
 
     def release(self) -> None:
-        """Release the acquired records that were not read, and return no more records."""
+        """Release the acquired records that were not processed, and return no more records."""
         self.acquired.decide_span(Span(self._passed, len(self.acquired)), int(AcknowledgeType.RELEASE))
         self._passed = len(self.acquired)
         self._parts = iter(())

@@ -1,6 +1,6 @@
-"""Records that the application has got and not acknowledged, and the outcomes of its acknowledgements.
+"""Records that the application has received and not acknowledged, and the outcomes of acknowledgements.
 
-Hot: compiled through ``delivered.pxd`` if a compiler is available, else plain Python.
+This code runs for each record. If a compiler is available, it is compiled through ``delivered.pxd``.
 """
 
 from __future__ import annotations
@@ -23,36 +23,45 @@ _ACCEPT = ACCEPT
 
 
 class _Handed(NamedTuple):
-    """Consecutive records of one answer that were handed out together."""
+    """Consecutive records of one response that were handed out together."""
 
     exchange: Exchange
     acquired: Acquired
     span: Span
     kind: int
-    """Default decision at the application's next read."""
+    """The decision about them when the application reads again."""
 
 
 class Delivered:
-    """Records of one consumer. With ``implicit``, they count as accepted when the application reads again."""
+    """The records in hand of one consumer.
+
+    With ``implicit`` acknowledgement, they count as accepted when the application reads again.
+    """
 
     def __init__(self, *, implicit: bool) -> None:
         self.implicit = implicit
         self._handed: list[_Handed] = []
         self._given: Record | None = None
-        """Latest record, if it was handed out by itself."""
+        """The latest record, if it was handed out by itself."""
         self._outcomes: dict[TopicPartition, KafkaError | None] = {}
 
     def handed_out(self, records: Sequence[Record]) -> None:
-        """Note records of one answer, in offset order, that the application gets."""
+        """Record that the application receives these records, which are from one response and in offset order."""
         if self.implicit:
             self._handed.append(_handed(records, ACCEPT))
 
     def unreadable(self, record: Record) -> None:
-        """Note a record whose error is raised to the application; it is released unless the application decides."""
+        """Record that reading this record raises an error.
+
+        The record is released unless the application decides otherwise.
+        """
         self._handed.append(_handed((record,), RELEASE))
 
     def go_on(self, record: Record) -> bool:
-        """Hand out this record alone; return True if `come_back`, and then this method again, must be called first."""
+        """Hand out this record by itself.
+
+        Returns True if the caller must first call `come_back`, and then this method again.
+        """
         given = self._given
         if given is None:
             if self._handed:
@@ -66,7 +75,7 @@ class Delivered:
         return False
 
     def come_back(self, now: float) -> None:
-        """Apply the default decision to the records handed out before, because the application is done with them."""
+        """Make the default decision about the records handed out before, because the application is done with them."""
         self._keep_given()
         if not self._handed:
             return
@@ -76,7 +85,7 @@ class Delivered:
                 exchange.decided(acquired, now)
 
     def give_back(self, now: float) -> None:
-        """Release the undecided records that the application has got."""
+        """Release the records that the application has received and not decided about."""
         self._keep_given()
         self._handed = [handed._replace(kind=RELEASE) for handed in self._handed]
         self.come_back(now)
@@ -87,12 +96,12 @@ class Delivered:
             self._given = None
 
     def settled(self, tp: TopicPartition, error: KafkaError | None) -> None:
-        """Note the outcome of a partition's acknowledgements."""
+        """Record the outcome of a partition's acknowledgements."""
         if error is not None or tp not in self._outcomes:
             self._outcomes[tp] = error
 
     def outcomes(self) -> dict[TopicPartition, KafkaError | None]:
-        """Return the outcomes since the last call: an error or None for each partition."""
+        """Return the outcome for each partition since the last call: an error, or None for success."""
         outcomes, self._outcomes = self._outcomes, {}
         return outcomes
 

@@ -1,4 +1,4 @@
-"""State shared with one broker: the records acquired from it, and their acknowledgements."""
+"""The state shared with one broker: the records acquired from it, and their acknowledgements."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from .counters import ShareCounters
 from .session import SharedPartition, ShareSession
 
 ACK_LINGER_S = 0.01
-"""Seconds for which acknowledgements wait for more, or for a fetch to carry them, if no caller awaits their outcome.
-Each request with acknowledgements makes the broker write the group's state."""
+"""Seconds for which acknowledgements wait for others, or for a fetch that can carry them.
+
+They do not wait if a caller awaits their outcome. Each request with acknowledgements makes the broker write the group's
+state.
+"""
 
 NO_LIMIT = 1 << 30
 
@@ -28,32 +31,32 @@ Settled = Callable[[TopicPartition, KafkaError | None], None]
 
 
 class Sent(NamedTuple):
-    """Acknowledgements sent in one request."""
+    """Acknowledgements that were sent in one request."""
 
     acquired: Acquired
     span: Span
 
 
 class Exchange:
-    """Exchange with one broker. At most one request is in flight, since the session numbers them."""
+    """The exchange with one broker. Because the share session numbers the requests, at most one is in flight."""
 
     def __init__(self, node_id: int, retry: RetryPolicy, settled: Settled, counters: ShareCounters) -> None:
         self.node_id = node_id
         self.session = ShareSession()
         self.version = 0
-        """Version of the latest requests to the broker."""
+        """Version of the latest requests to this broker."""
         self.busy = False
         """True while a request is in flight."""
         self.moving = False
-        """True while its session moves to another connection, so that no other request may be sent."""
+        """True while the session moves to another connection, during which no other request may be sent."""
         self.asked_at = 0.0
         """Time of the latest request."""
         self.retry_at = 0.0
         """Earliest time of the next request."""
         self.unsent_since = math.inf
-        """Time since which there have been acknowledgements to send."""
+        """Time since which there are acknowledgements to send. Infinity if there are none."""
         self.has_more = False
-        """True if the last fetch reached its record limit, so that there may be more."""
+        """True if the last fetch reached its record limit, so there may be more records."""
         self.urgent = False
         """True if a caller awaits the outcome of the unsent acknowledgements."""
         self.waited_for = False
@@ -61,32 +64,33 @@ class Exchange:
         self._retry = retry
         self.trust = Trust()
         self.failure: type[KafkaError] | None = None
-        """Error of the last failed request."""
+        """Error of the last request if it failed, else None."""
         self._settled = settled
-        """Called when acknowledgements of a partition have an outcome."""
+        """Called when the acknowledgements of a partition have an outcome."""
         self._counters = counters
         self._acquired: list[Acquired] = []
-        """Each answer's acquired records, unless all are settled or lost."""
+        """The acquired records of each response, without those that are all settled or lost."""
         self._dirty: list[Acquired] = []
-        """Each answer's acquired records with acknowledgements to send."""
+        """The acquired records of the responses that have acknowledgements to send."""
         self._limits: dict[TopicPartition, int] = {}
-        """Each partition's maximum number of acknowledgements in a request, after the broker refused several."""
+        """Maximum number of acknowledgements in a request for a partition, after the broker has refused several."""
 
     # --- acquired records ---------------------------------------------------------------------------------------------
 
     @property
     def holds(self) -> bool:
-        """True if records from this broker are acquired and not settled."""
+        """True if this consumer holds locks of records from this broker."""
         return bool(self._acquired)
 
     def __iter__(self) -> Iterator[Acquired]:
         return iter(self._acquired)
 
     def add(self, acquired: Acquired) -> None:
-        """Add the acquired records of an answer.
+        """Add the acquired records of a response.
 
-        Records that were already held count as lost in their earlier delivery: that lock has ended, for example when
-        the leader changed. The broker would accept an acknowledgement of the earlier delivery for the new delivery.
+        If a record was already held, its earlier delivery counts as lost, because that lock has ended, for example
+        after a change of leader. Otherwise, the broker would accept an acknowledgement of the earlier delivery for the
+        new one.
         """
         same = [earlier for earlier in self._acquired if earlier.tp == acquired.tp]
         if self._lose_each(same, lambda earlier, error: earlier.lose_to(acquired, error)):
@@ -94,9 +98,9 @@ class Exchange:
         self._acquired.append(acquired)
 
     def _lose_each(self, held: Iterable[Acquired], lose: Callable[[Acquired, KafkaError], bool]) -> bool:
-        """Lose records whose locks have ended; return True if there are any.
+        """Call ``lose`` for each of ``held``. Return True if any lock was lost.
 
-        ``lose`` returns True if any of them had been decided.
+        ``lose`` returns True if there was a decision about a lost record.
         """
         any_lost = False
         for acquired in held:
@@ -111,14 +115,14 @@ class Exchange:
         return any(acquired is one for one in self._acquired)
 
     def decided(self, acquired: Acquired, now: float) -> None:
-        """Note that these records have acknowledgements to send."""
+        """Record that these records have acknowledgements to send."""
         if not acquired.dirty:
             acquired.dirty = True
             self._dirty.append(acquired)
             self.unsent_since = min(self.unsent_since, now)
 
     def lose(self, error: KafkaError, tp: TopicPartition | None = None) -> None:
-        """Lose the records that the broker has released, of one partition or of all partitions."""
+        """Mark the records as lost that the broker has released, of one partition or of all partitions."""
         for acquired in self._acquired:
             if tp is None or acquired.tp == tp:
                 pending, before = acquired.unsettled, acquired.lost
@@ -149,11 +153,11 @@ class Exchange:
 
     @property
     def has_renewals(self) -> bool:
-        """True if locks have to be renewed, which a fetch cannot do."""
+        """True if locks must be renewed, which a ShareFetch cannot do."""
         return any(acquired.has(RENEW) for acquired in self._dirty)
 
     def drop_expired(self, now: float) -> None:
-        """Lose the records whose lock expired before they were acknowledged. Not while a request is in flight."""
+        """Mark the records as lost whose lock has expired. Must not be called while a request is in flight."""
         expired = [acquired for acquired in self._acquired if now >= acquired.gone_at]
         if self._lose_each(expired, lambda acquired, error: acquired.lose_expired(now, error)):
             self._tidy()
@@ -161,7 +165,7 @@ class Exchange:
     def take(
         self, *, renewals: bool
     ) -> tuple[dict[SharedPartition, list[AckBatch]], dict[SharedPartition, list[Sent]]]:
-        """Return the acknowledgements of the next request, and mark them as sent."""
+        """Return the acknowledgements for the next request, and mark them as sent."""
         batches: dict[SharedPartition, list[AckBatch]] = {}
         sent: dict[SharedPartition, list[Sent]] = {}
         room: dict[TopicPartition, int] = {}
@@ -177,14 +181,14 @@ class Exchange:
         if sent:
             self.waited_for = self.urgent
         for found in batches.values():
-            found.sort()  # a record acquired twice may lie within an earlier range
+            found.sort()  # a record that was acquired twice may lie within an earlier range
         self._tidy()
         return batches, sent
 
     # --- outcomes ----------------------------------------------------------------------------------------------------
 
     def taken(self, tp: TopicPartition, sent: Iterable[Sent], expires_at: float, gone_at: float) -> None:
-        """Settle acknowledgements of one partition that the broker has accepted."""
+        """Settle the acknowledgements of one partition, because the broker has accepted them."""
         for acquired, span in sent:
             self._counters.taken(acquired, span)
             acquired.answered(span, expires_at, gone_at)
@@ -195,15 +199,15 @@ class Exchange:
             self._limits[tp] = 2 * limit
 
     def refused(self, sent: list[Sent], code: int, message: str | None, now: float) -> bool:
-        """Handle acknowledgements of one partition that the broker has refused, which it does as a whole.
+        """Handle the broker's refusal of a partition's acknowledgements, which concerns all of them.
 
-        Return True if they have to be sent again later.
+        Returns True if they must be sent again later.
         """
         kind = error_for_code(code)
         error = kind(shown(message or ""))
         count = sum(span.end - span.start for _, span in sent)
         if code == InvalidRecordStateError.code and count > 1:
-            # One record is no longer this member's. Halving the requests finds out which.
+            # At least one record no longer belongs to this member. Halving the requests finds out which.
             self._limits[sent[0].acquired.tp] = count // 2
             self.again(sent, now)
         elif may_pass(kind) and not kind.refreshes_metadata:
@@ -216,7 +220,7 @@ class Exchange:
         return False
 
     def again(self, sent: Iterable[Sent], now: float) -> None:
-        """Mark these as unsent: the broker has not accepted them, but may."""
+        """Mark these acknowledgements as unsent, because the broker has not accepted them but may do so later."""
         for acquired, span in sent:
             acquired.send_again(span)
             if acquired.has_unsent:
@@ -235,21 +239,21 @@ class Exchange:
     # --- state --------------------------------------------------------------------------------------------------------
 
     def answered(self) -> None:
-        """Note a proper answer."""
+        """Record a valid response."""
         self.trust.confirmed()
 
     def back_off(self, now: float, failure: type[KafkaError]) -> None:
-        """Delay the next request after a useless or missing answer."""
+        """Delay the next request, because the response was useless or missing."""
         self.failure = failure
         self.trust.refused(now, now, self._retry.patience_s)
         self.retry_at = max(self.retry_at, now + self._retry.normal.delay_s(self.trust.refusals))
 
     def in_doubt(self, now: float) -> bool:
-        """Return True if another broker should be asked for the leaders, since this broker's answers are useless."""
+        """Return True if this broker's responses are useless, so the leaders should be looked up at other brokers."""
         return self.trust.in_doubt(now, self._retry.patience_s)
 
     def disconnected(self, error: KafkaError) -> None:
-        """Handle the end of the connection, which also ends the session and all locks."""
+        """Handle the end of the connection, which also ends the session and all its locks."""
         self.session.begin_anew()
         self.busy = False
         self.lose(error)
@@ -259,7 +263,7 @@ class Exchange:
 
 
 def may_pass(kind: type[KafkaError]) -> bool:
-    """Return True if a retry may help. It may after an unknown error: a broken broker gives no reason."""
+    """Return True if a retry may help. Unknown errors count, because a broken broker gives no reason."""
     return kind.retriable or kind is UnknownServerError
 
 

@@ -1,6 +1,7 @@
-"""Records in hand of a run: they wait for a handler, are being handled, or wait after a failure.
+"""The records in hand of one `ShareConsumer.run`.
 
-Hot: compiled through ``jobs.pxd`` if a compiler is available, else plain Python.
+Each record waits for a handler, is being handled, or waits after a failure. This code runs for each record. If a
+compiler is available, it is compiled through ``jobs.pxd``.
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ Record = ShareRecord[Any, Any]
 ACCEPT, RELEASE, REJECT = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT
 
 KEPT_BACK_AT_MOST = 500
-"""Maximum number of records kept back after a failure; beyond it the record that is due first is released early."""
+"""Maximum number of failed records that wait to be released.
+
+Beyond it, the record that is due first is released early.
+"""
 
 
 class JobSlot:
-    """Holds the record that a handler works on. Modified only by `Jobs`."""
+    """Holds the record that one handler processes. Only `Jobs` modifies it."""
 
     __slots__ = ("record",)
 
@@ -33,12 +37,12 @@ class JobSlot:
 
     @property
     def busy(self) -> bool:
-        """True while it holds a record."""
+        """True while there is a record in the slot."""
         return self.record is not None
 
 
 class Jobs:
-    """Records in hand of one run. No record waits for another: each goes to the next free handler."""
+    """The records in hand of one run. They need no order, so each goes to the next free handler."""
 
     def __init__(
         self,
@@ -47,7 +51,7 @@ class Jobs:
         decide: Callable[[Record, AcknowledgeType], None],
         at_hand: AtHand,
     ) -> None:
-        """Begin empty. ``at_hand`` has further records for a free handler if no taken record waits."""
+        """Start without records. ``at_hand`` contains the records for a free handler if no taken record is waiting."""
         self._at_hand = at_hand
         self._concurrency = concurrency
         self._backoff = backoff
@@ -56,27 +60,27 @@ class Jobs:
         self.turns: deque[Record] = deque()
         """Taken records that wait for a handler."""
         self.aside: tuple[()] = ()
-        """Always empty: no record waits apart from others."""
+        """Always empty, because no record waits for another."""
         self._slots: set[JobSlot] = set()
-        """Slots with a record."""
+        """The slots that hold a record."""
         self._kept_back: list[tuple[float, int, Record]] = []
-        """Heap of records to be released, with their due times."""
+        """Heap of records to release, with their due times."""
         self._postponed: list[tuple[float, int, Record]] = []
-        """Heap of records to be handed out again, with their due times."""
+        """Heap of records to hand out again, with their due times."""
         self._sequence = count()
 
     # --- handing out ---
 
     def slot(self) -> JobSlot:
-        """Return a slot for another worker."""
+        """Return a slot for one more worker."""
         return JobSlot()
 
     def room(self) -> int:
-        """Return the number of further records for which there are free handlers."""
+        """Return the number of records that free handlers could take."""
         return self._concurrency - len(self._slots) - len(self.turns) - len(self._postponed)
 
     def take(self, slot: JobSlot) -> Record | None:
-        """Return the next record to handle, which the slot holds from now on; None if there is none."""
+        """Put the next record into the slot and return it, or return None if there is none."""
         record = None
         while self.turns and record is None:
             first = self.turns.popleft()
@@ -91,15 +95,15 @@ class Jobs:
 
     @property
     def working(self) -> int:
-        """Number of handlers at work."""
+        """Number of handlers that are running."""
         return len(self._slots)
 
     def finished(self, slot: JobSlot) -> None:
-        """Accept the slot's record, whose handler has returned."""
+        """Accept the slot's record, because its handler has returned."""
         self._decide(self._let_go(slot), ACCEPT)
 
     def given_up(self, slot: JobSlot) -> None:
-        """Release the slot's record, which its handler has not finished."""
+        """Release the slot's record, because its handler has not finished it."""
         self._decide(self._let_go(slot), RELEASE)
 
     def rejected(self, slot: JobSlot) -> None:
@@ -116,17 +120,23 @@ class Jobs:
     # --- failures ---
 
     def keep_back(self, slot: JobSlot, now: float) -> None:
-        """Release the slot's record after its backoff, since brokers would deliver it again at once."""
+        """Release the slot's record after a backoff.
+
+        If it were released now, the broker would deliver it again at once.
+        """
         record = self._let_go(slot)
         due_at = now + self._backoff.delay_s(record.delivery_count)
         heapq.heappush(self._kept_back, (due_at, next(self._sequence), record))
 
     def postpone(self, slot: JobSlot, due_at: float) -> None:
-        """Hand the slot's record out again at this time. It stays in hand, since each delivery counts."""
+        """Hand out the slot's record again at this time.
+
+        It stays locked, because each delivery counts towards the limit.
+        """
         heapq.heappush(self._postponed, (due_at, next(self._sequence), self._let_go(slot)))
 
     def next_due(self) -> float | None:
-        """Return the time at which the first record has to be released, or handed out again."""
+        """Return the time at which the first record must be released or handed out again, or None."""
         return min((heap[0][0] for heap in (self._kept_back, self._postponed) if heap), default=None)
 
     def let_go_due(self, now: float) -> None:
@@ -139,7 +149,7 @@ class Jobs:
     # --- locks ---
 
     def running_out(self, now: float, within_s: float) -> list[Record]:
-        """Return the records in hand whose locks expire within this time and are not lost yet."""
+        """Return the records in hand whose locks will expire within this time. Lost locks are not included."""
         waiting = self._kept_back + self._postponed
         held = [*(slot.record for slot in self._slots), *(record for _, _, record in waiting)]
         return [
@@ -151,7 +161,7 @@ class Jobs:
     # --- the end ---
 
     def release_waiting(self) -> None:
-        """Release the records that no handler works on."""
+        """Release the records that no handler is processing."""
         found = [*self.turns, *(record for _, _, record in self._kept_back + self._postponed)]
         self.turns.clear()
         self._kept_back.clear()

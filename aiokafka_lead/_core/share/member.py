@@ -1,8 +1,8 @@
-"""Member of a share group (KIP-932; Java: ``ShareMembershipManager``, ``ShareHeartbeatRequestManager``).
+"""Membership in a share group (KIP-932; Java: ``ShareMembershipManager``, ``ShareHeartbeatRequestManager``).
 
-Its heartbeats (`HeartbeatMember`) carry the subscription; their answers carry the member's epoch and the partitions to
-fetch. Several members may have the same partition, so partitions are neither given up in order nor acknowledged.
-`SHARING` is the table of its phases.
+The heartbeats (see `HeartbeatMember`) contain the subscription. Their responses contain the member epoch and the
+partitions to fetch. Several members may fetch the same partition, so a member does not give up partitions step by step,
+and does not acknowledge an assignment. `SHARING` is the table of the phases.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from ..metadata.types import ClusterSnapshot
 
 
 class ShareMember(HeartbeatMember):
-    """Member of a share group. Its id never changes: brokers identify locks by it, and locks outlast a membership."""
+    """A member of a share group.
+
+    The member id never changes, because brokers identify locks by it, and a lock may outlast the membership.
+    """
 
     _unserved = "the brokers do not serve share groups (Apache Kafka 4.2)"
 
@@ -32,48 +35,54 @@ class ShareMember(HeartbeatMember):
         self._rack = config.client_rack
         self._topics: tuple[str, ...] = ()
         self._sent_topics: tuple[str, ...] | None = None
-        """Topics last sent to the coordinator; None if the next heartbeat has to carry all fields."""
+        """The topics sent last to the coordinator, or None if the next heartbeat must contain all fields."""
         self._answered_topics: tuple[str, ...] = ()
-        """Topics last acknowledged by the coordinator."""
+        """The topics that the coordinator acknowledged last."""
         self._new_topics: frozenset[str] = frozenset()
-        """Topics that were added to the subscription last, since the member has joined."""
+        """The topics that the last change added to the subscription, if the member had joined before."""
         self._snapshot = ClusterSnapshot(0)
 
     # --- state --------------------------------------------------------------------------------------------------------
 
     @property
     def joined(self) -> bool:
-        """True while it is a member."""
+        """True while the member is in the group."""
         return self._phase is Phase.JOINED
 
     @property
     def out(self) -> bool:
-        """True if it is not a member and has no more requests to send."""
+        """True if the member is not in the group and has no more requests to send."""
         return self._phase is Phase.OUT
 
     @property
     def assigned(self) -> bool:
-        """True if it is a member and has received its partitions, or its topics have no partitions."""
+        """True if the member has joined and received its partitions, or its topics have no partitions."""
         given = self._target.known and not self._target.unnamed and not self._awaits_target()
         return self.joined and given and not self._schedule.probing and self._answered_topics == self._topics
 
     def _awaits_target(self) -> bool:
-        """Return True if partitions exist but none is assigned: the coordinator may have to initialize them first."""
+        """Return True if no partition is assigned although the topics have some.
+
+        The coordinator may have to initialize the state of the partitions first.
+        """
         return self._target.empty and any(self._snapshot.partition_count(topic) for topic in self._topics)
 
     def _has_target(self) -> bool:
-        """Return False while new topics have no partitions, whose state the coordinator may have to initialize."""
+        """Return False while new topics have no partitions.
+
+        The coordinator may have to initialize the state of their partitions.
+        """
         lacking = self._new_topics - self._target.topics
         return super()._has_target() and not any(self._snapshot.partition_count(topic) for topic in lacking)
 
     def assignment(self) -> Mapping[TopicPartition, UUID]:
-        """Return the partitions to fetch."""
+        """The partitions to fetch, with their topic ids."""
         return self._target.resolved(internal=True) if self.joined else {}
 
     # --- calls of the application -------------------------------------------------------------------------------------
 
     def subscribe(self, topics: tuple[str, ...], now: float) -> None:
-        """Join with these topics, or continue with them."""
+        """Join with these topics, or change the subscription to them."""
         changed, self._topics = topics != self._topics, topics
         if self._phase in (Phase.OUT, Phase.PARTING):
             self.join(now)
@@ -81,7 +90,7 @@ class ShareMember(HeartbeatMember):
             self._schedule.hurry(now)
 
     def join(self, now: float) -> None:
-        """Join again, after `leave` or an error that may have passed."""
+        """Join again, after `leave` or after an error that may have passed."""
         if self._phase is Phase.PARTING:
             self._come_back = True
         elif self._phase is Phase.OUT and self._topics:
@@ -91,13 +100,13 @@ class ShareMember(HeartbeatMember):
             self._schedule.begin(now)
 
     def leave(self, now: float) -> None:
-        """Leave, and inform the coordinator if it may have this member."""
+        """Leave the group. If the coordinator may know the member, inform it."""
         self._come_back = False
         if self._phase in (Phase.JOINING, Phase.JOINED):
             self._part(now)
 
     def topics_changed(self, snapshot: ClusterSnapshot) -> None:
-        """Process newer metadata, which may name more topic ids."""
+        """Process newer metadata, which may contain more topic ids."""
         self._snapshot = snapshot
         self._target.learn(snapshot, ())
 

@@ -1,4 +1,4 @@
-"""Plans the requests of a share group's member: their brokers, times and content."""
+"""Plans the requests of a share group member: when to send which request to which broker."""
 
 from __future__ import annotations
 
@@ -26,16 +26,21 @@ from .session import (
 )
 
 HELD_BACK_MS = 50
-"""Maximum time for which a broker may hold a fetch of a member with records from it: their acknowledgements wait for
-the fetch, since a session has one request at a time."""
+"""Longest time in milliseconds for which a broker may hold a fetch while this member holds records from it.
+
+The acknowledgements of these records have to wait for the fetch, because a session has only one request at a time.
+"""
 
 AT_ONCE_MS = 5
-"""Like `HELD_BACK_MS`, after an answer that reached its record limit, since more records are there already. A short
-limit also helps if the partition gets another leader: a held fetch is then answered only at its end (4.3)."""
+"""The same limit after a response that reached its record limit, because more records are already there.
+
+A short limit also helps if the partition gets another leader, because brokers (4.3) then keep a held fetch until its
+time limit.
+"""
 
 
 class PlacedPartition:
-    """Assigned partition, with the state of its fetches."""
+    """An assigned partition, and the state of fetching it."""
 
     __slots__ = ("begun", "failure", "leader_epoch", "leader_id", "left_out", "move", "patience", "topic_id", "tp")
 
@@ -46,28 +51,28 @@ class PlacedPartition:
         self.leader_epoch = -1
         self.patience = Patience()
         self.failure: type[KafkaError] | None = None
-        """Error with which the last fetch was refused."""
+        """The error of the last fetch, or None."""
         self.move = MoveClock()
         self.begun = False
-        """True once its leader has answered a fetch, which fixes the starting offset of the group ("latest")."""
+        """True once the partition's leader has answered a fetch. This fixes the group's start offset with "latest"."""
         self.left_out = False
-        """True if an answer has left it out: it had no news, or the leader has not examined it yet."""
+        """True if a response has omitted the partition: there was no news, or the leader has not looked at it yet."""
 
     @property
     def key(self) -> SharedPartition:
-        """The partition in the form that sessions use."""
+        """The partition, as share sessions identify it."""
         return SharedPartition(self.topic_id, self.tp.partition)
 
 
 class Asked(NamedTuple):
-    """Partition as it was requested."""
+    """A partition, as it was requested."""
 
     partition: PlacedPartition
     leader_epoch: int
 
 
 class Planned(NamedTuple):
-    """Request, with the facts needed to read its answer."""
+    """A request, with the data needed to read its response."""
 
     exchange: Exchange
     request: ShareFetchRequest | ShareAcknowledgeRequest
@@ -75,12 +80,12 @@ class Planned(NamedTuple):
     sent_at: float
     acks: Mapping[SharedPartition, list[Sent]]
     fetched: Mapping[SharedPartition, Asked]
-    """Partitions fetched by the session; empty for a ShareAcknowledge."""
+    """The partitions that the request fetches. Empty for a ShareAcknowledge."""
     max_records: int
 
 
 class PlannerOptions(NamedTuple):
-    """Contents of requests, from the options with these names."""
+    """Options that are part of the requests, under their own names."""
 
     group_id: str
     fetch_max_wait_ms: int
@@ -92,7 +97,7 @@ class PlannerOptions(NamedTuple):
 
 
 class SharePlanner:
-    """Owns the exchanges with all brokers, and the choice of broker for each assigned partition."""
+    """Owns the exchanges with all brokers, and decides from which broker to fetch each assigned partition."""
 
     def __init__(self, options: PlannerOptions, member_id: str, settled: Settled) -> None:
         self._options = options
@@ -106,11 +111,11 @@ class SharePlanner:
         self.leaderless: frozenset[TopicPartition] = frozenset()
         """Partitions without a leader at a known address."""
 
-    # --- sources of fetches -------------------------------------------------------------------------------------------
+    # --- the assignment -----------------------------------------------------------------------------------------------
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """Partitions that the group has assigned."""
+        """The partitions that the group has assigned to this member."""
         return frozenset(self._partitions)
 
     def assign(self, target: Mapping[TopicPartition, UUID]) -> None:
@@ -122,7 +127,7 @@ class SharePlanner:
         }
 
     def place(self, snapshot: ClusterSnapshot) -> None:
-        """Find the leader of each partition."""
+        """Look up the leader of each partition."""
         leaderless = []
         for tp, partition in self._partitions.items():
             partition.leader_id, partition.leader_epoch = snapshot.leader(*tp)
@@ -138,11 +143,11 @@ class SharePlanner:
 
     @property
     def sources(self) -> int:
-        """Number of brokers that lead assigned partitions."""
+        """The number of brokers that lead assigned partitions."""
         return len({partition.leader_id for partition in self._partitions.values()})
 
     def leader(self, tp: TopicPartition) -> int | None:
-        """Return the broker that a partition is fetched from; None if it is not assigned now."""
+        """Return the broker from which a partition is fetched, or None if the partition is not assigned."""
         found = self._partitions.get(tp)
         return None if found is None else found.leader_id
 
@@ -150,11 +155,11 @@ class SharePlanner:
         return (partition for partition in self._partitions.values() if partition.leader_id == node_id)
 
     def not_begun(self, assigned: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Return the partitions whose leader may not have fixed the group's start yet."""
+        """Return the partitions whose start offset may not be fixed yet."""
         return [tp for tp in assigned if tp not in self._partitions or not self._partitions[tp].begun]
 
     def in_doubt(self, tp: TopicPartition, now: float) -> bool:
-        """Return True if the partition's leader keeps refusing, and will probably continue to do so."""
+        """Return True if the partition's leader keeps refusing, and will probably not recover."""
         partition = self._partitions.get(tp)
         if partition is None:
             return False
@@ -164,7 +169,7 @@ class SharePlanner:
         )
 
     def stuck(self, now: float, limit_s: float) -> dict[TopicPartition, str]:
-        """Describe the partitions that leaders have refused for at least ``limit_s``."""
+        """Return a description of each partition that its leader has refused for at least ``limit_s`` seconds."""
         found = {}
         for tp, partition in self._partitions.items():
             trust: Trust = partition.patience
@@ -180,7 +185,10 @@ class SharePlanner:
         return found
 
     def _wanted(self, exchange: Exchange, now: float, *, fetching: bool) -> dict[SharedPartition, PlacedPartition]:
-        """Return the partitions to fetch from a broker now; only those not begun unless ``fetching``."""
+        """Return the partitions to fetch from a broker now.
+
+        If ``fetching`` is False, only partitions whose start offset is not fixed yet.
+        """
         return {
             partition.key: partition
             for partition in self._placed(exchange.node_id)
@@ -190,7 +198,10 @@ class SharePlanner:
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def waiting(self, now: float, *, fetching: bool) -> list[Exchange]:
-        """Return the brokers to which a request could be sent now. ``fetching``: more records may be buffered."""
+        """Return the exchanges with the brokers to which a request could be sent now.
+
+        ``fetching`` is True if more records may be buffered.
+        """
         return [
             exchange
             for exchange in self.exchanges.values()
@@ -210,7 +221,10 @@ class SharePlanner:
         )
 
     def _quiet_at(self, exchange: Exchange) -> float:
-        """Return the time to send a request only to keep the connection, since its end would lose the held locks."""
+        """Return the time at which a request must be sent to keep the connection open.
+
+        If an idle connection was closed, all locks would be lost.
+        """
         if not exchange.holds or not exchange.session.is_open:
             return math.inf
         return exchange.asked_at + self._options.connections_max_idle_ms / 2000
@@ -225,16 +239,16 @@ class SharePlanner:
         strict: bool,
         moves_at: float = math.inf,
     ) -> Planned | None:
-        """Return the next request to a broker, or None if there is none to send.
+        """Return the next request to a broker, or None if there is nothing to send.
 
-        ``max_records`` is 0 if no more records may be buffered. At ``moves_at`` the session has to move to another
+        ``max_records`` is 0 if no more records may be buffered. At ``moves_at``, the session must move to another
         connection, which is impossible while a request is in flight.
         """
         exchange.version = version
         exchange.drop_expired(now)
         wanted = self._wanted(exchange, now, fetching=max_records > 0)
         session = exchange.session
-        # A fetch may be held for long, unless its records are there already, and it cannot carry renewals.
+        # A broker may hold a fetch for long, unless the records are already there. A fetch also cannot renew locks.
         alone = (exchange.urgent and not exchange.has_more) or exchange.has_renewals or not wanted
         if exchange.has_unsent and session.is_open and alone:
             if not self._acks_due(exchange, now):
@@ -242,7 +256,8 @@ class SharePlanner:
             return self._acknowledge(exchange, version, now)
         if not wanted and not exchange.has_unsent:
             return self._acknowledge(exchange, version, now) if self._quiet_at(exchange) <= now else None
-        wait_ms = self._wait_ms(exchange, moves_at - now) if wanted else 0  # it only opens the session that acks need
+        # Without partitions, it only opens the session that the acknowledgements need.
+        wait_ms = self._wait_ms(exchange, moves_at - now) if wanted else 0
         return self._fetch(exchange, version, now, wanted, max_records, wait_ms, strict=strict)
 
     def _acknowledge(self, exchange: Exchange, version: int, now: float) -> Planned:
@@ -266,7 +281,7 @@ class SharePlanner:
         batches, sent = exchange.take(renewals=False) if session.is_open else ({}, {})
         limits = FetchLimits(max_records, wait_ms, options.fetch_min_bytes, options.fetch_max_bytes, strict)
         if max_records <= 0:
-            # Brokers answer this as soon as one partition has begun, with one record at most.
+            # Brokers answer this as soon as the start offset of one partition is fixed, with at most one record.
             limits = limits._replace(max_records=1, min_bytes=0, strict=version >= FIRST_VERSION_WITH_RENEWALS)
         change = session.fetch(wanted, batches)
         request = fetch_request(options.group_id, self._member_id, change, batches, limits, version)
@@ -275,7 +290,10 @@ class SharePlanner:
         return Planned(exchange, request, version, now, sent, asked, limits.max_records if wanted else 0)
 
     def _wait_ms(self, exchange: Exchange, left_s: float) -> int:
-        """Return the milliseconds for which the broker may hold a fetch, given the seconds until its session moves."""
+        """Return the milliseconds for which the broker may hold a fetch.
+
+        ``left_s`` are the seconds until the session moves.
+        """
         most = self._options.fetch_max_wait_ms
         if left_s * 1000 < most:
             most = min(most, max(HELD_BACK_MS, int(left_s * 1000)))
@@ -292,15 +310,15 @@ class SharePlanner:
     def reopen(self, exchange: Exchange, version: int, now: float) -> Planned:
         """Return the request that moves a session to another connection.
 
-        The broker then keeps the acquired records when the old connection ends, and accepts their acknowledgements on
-        the new connection.
+        When the old connection closes, the broker keeps the acquired records, and accepts their acknowledgements on the
+        new connection.
         """
         exchange.version = version
         exchange.session.begin_anew()
         return self._fetch(exchange, version, now, {}, 0, 0, strict=False)
 
     def close(self, exchange: Exchange, version: int, now: float) -> Planned | None:
-        """Return the request that ends a session, with the last acknowledgements; None if there is no session."""
+        """Return the request that closes a session, with the last acknowledgements. None if there is no session."""
         if not exchange.session.is_open:
             return None
         batches, sent = exchange.take(renewals=False)
@@ -309,7 +327,7 @@ class SharePlanner:
         return Planned(exchange, request, version, now, sent, {}, 0)
 
     def next_time(self, now: float) -> float:
-        """Return the next time at which a request may be due without another event; infinity if never."""
+        """Return the time at which a request may be due if no event occurs before. Infinity if there is none."""
         times = [math.inf]
         for exchange in self.exchanges.values():
             if not exchange.busy:

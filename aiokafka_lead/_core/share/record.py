@@ -1,10 +1,10 @@
 """Records of a share consumer.
 
-Hot: compiled through ``record.pxd`` if a compiler is available, else plain Python.
+This code runs for each record. If a compiler is available, it is compiled through ``record.pxd``.
 """
 
 # pyright: reportAttributeAccessIssue=false, reportArgumentType=false
-# To all others a record is frozen, as the stubs say; here it is made.
+# The stubs declare records as frozen for all other code. This module creates them.
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from .acquired import Acquired
 
 
 class ShareRecord(AnyRecord):
-    """Record that is locked for this consumer until it is acknowledged or the lock expires. Treat it as frozen.
+    """A record that is locked for this consumer until it is acknowledged or the lock expires. Treat it as frozen.
 
-    It has the attributes of `ConsumerRecord`. ``delivery_count`` is the number of its deliveries to any member of the
-    group, including this delivery. Records compare by identity: the same record delivered again is another object.
+    It has the attributes of `ConsumerRecord`. In addition, ``delivery_count`` is the number of times that the record
+    was delivered to any member of the group, including this time. Records compare by identity, so a record that is
+    delivered again is a different object.
     """
 
     __slots__ = ("_acquired", "_exchange", "_index", "delivery_count")
@@ -29,7 +30,7 @@ class ShareRecord(AnyRecord):
     __class_getitem__ = classmethod(GenericAlias)
 
     def __init__(self, record, delivery_count, exchange, acquired, index):
-        """Called by `ShareConsumer` only."""
+        """Create a record. Called by `ShareConsumer` only."""
         self.topic = record.topic
         self.partition = record.partition
         self.offset = record.offset
@@ -51,14 +52,14 @@ class ShareRecord(AnyRecord):
 
     @property
     def lock_expires_at(self):
-        """Time (``time.monotonic()``) before which no other member gets the record; renewals extend it.
+        """Time (``time.monotonic()``) before which no other member gets the record. Renewing the lock extends it.
 
-        0 once the record is acknowledged, or its lock was lost.
+        0 if the record is acknowledged or its lock is lost.
         """
         return self._acquired.lock_expires_at(self._index)
 
     def consumer_record(self):
-        """Return a `ConsumerRecord`, without the attributes of the delivery."""
+        """Return the record as a `ConsumerRecord`, without the attributes of the delivery."""
         return ConsumerRecord(
             self.topic,
             self.partition,
@@ -84,7 +85,7 @@ class ShareRecord(AnyRecord):
         return slots.like(self)
 
     def _is_open(self):
-        """Return True if it has to be acknowledged, and its lock was not lost."""
+        """Return True if the record must still be acknowledged and its lock is not lost."""
         return self._acquired.may_decide(self._index)
 
     def __repr__(self):
@@ -96,10 +97,10 @@ class ShareRecord(AnyRecord):
 
 
 def place(found, acquired, passed):
-    """Set the marks and delivery counts of records, which are in offset order. Marks below ``passed`` are before them.
+    """Find the acquired records, and set their marks and delivery counts.
 
-    Returns the records that were acquired; the marks between them without a record, as pairs of start and end; and the
-    mark after the last record.
+    ``found`` are records in offset order. Marks below ``passed`` belong to earlier records. Returns the acquired
+    records, the marks between them that have no record (as pairs of start and end), and the mark after the last record.
     """
     ranges = acquired.ranges
     made = []

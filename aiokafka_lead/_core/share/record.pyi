@@ -14,7 +14,7 @@ _V2 = TypeVar("_V2")
 
 @final
 class ShareRecord(AnyRecord[_K, _V], Generic[_K, _V]):
-    """Record that is locked for this consumer. It is frozen if compiled; treat it as frozen otherwise, too."""
+    """A record that is locked for this consumer. Treat it as frozen, even if it is not compiled."""
 
     def __init__(
         self, record: AnyRecord[_K, _V], delivery_count: int, exchange: Exchange, acquired: Acquired, index: int

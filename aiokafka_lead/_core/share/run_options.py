@@ -7,7 +7,7 @@ from ..run.options import Fate, HandlingConfig
 
 
 class ShareRunConfig(HandlingConfig):
-    """Checked options of `ShareRunOptions`."""
+    """The options of `ShareRunOptions` after they were checked."""
 
     renew_locks: bool = option(True, boolean)
 

@@ -1,16 +1,16 @@
 """Share sessions, in which a broker remembers a member's partitions (KIP-932; Java: ``ShareSessionHandler``).
 
-Both kinds of request carry the session's epoch, which increases by 1 each time, so only one request is in flight. A
-session begins with a ShareFetch of epoch 0, which cannot carry acknowledgements, and ends with a ShareAcknowledge of
-epoch -1. Unlike a fetch session it belongs to a connection: when the connection ends, the broker drops the session and
-releases the session's acquired records.
+Both ShareFetch and ShareAcknowledge contain the session epoch, which increases by 1 with each request. Only one request
+can therefore be in flight. A session begins with a ShareFetch of epoch 0, which cannot contain acknowledgements, and
+ends with a ShareAcknowledge of epoch -1. Unlike a fetch session, a share session belongs to a connection. When the
+connection closes, the broker drops the session and releases the records acquired in it.
 
-    request sent        answer                         next request
-    ------------------  -----------------------------  -----------------------------------------
-    epoch n             no error                       epoch n + 1 (1 after 2**31 - 1)
-    epoch n             a session error                epoch 0; acquired records stay acquired
-    epoch n             another error                  epoch n + 1
-    any                 the connection was lost        epoch 0; all acquired records are lost
+  request sent        response                       next request
+  ------------------  -----------------------------  -----------------------------------------
+  epoch n             no error                       epoch n + 1 (1 after 2**31 - 1)
+  epoch n             a session error                epoch 0; acquired records stay acquired
+  epoch n             another error                  epoch n + 1
+  any                 the connection was lost        epoch 0; all acquired records are lost
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _MAX_EPOCH = 2**31 - 1
 SESSION_ERRORS = frozenset(
     (ShareSessionNotFoundError.code, InvalidShareSessionEpochError.code, ShareSessionLimitReachedError.code)
 )
-"""Errors after which a new session has to be opened."""
+"""Errors after which a new session must be opened."""
 
 
 class SharedPartition(NamedTuple):
-    """Partition in the form that share sessions use."""
+    """A partition, as share sessions identify it."""
 
     topic_id: UUID
     partition: int
 
 
 class SessionChange(NamedTuple):
-    """Session part of a ShareFetch."""
+    """The part of a ShareFetch that changes the session."""
 
     epoch: int
     add: list[SharedPartition]
@@ -51,24 +51,24 @@ class SessionChange(NamedTuple):
 
 
 class ShareSession:
-    """The member's side of the session with one broker."""
+    """The member's side of the share session with one broker."""
 
     def __init__(self) -> None:
         self.epoch = INITIAL_EPOCH
-        """Epoch of the next request."""
+        """The epoch of the next request."""
         self.known: set[SharedPartition] = set()
-        """Partitions that the broker fetches from once the request in flight has arrived."""
+        """The partitions in the broker's session after it has received the request in flight."""
 
     @property
     def is_open(self) -> bool:
-        """True if the broker has the session, so that acknowledgements may be sent."""
+        """True if the broker has the session, so acknowledgements may be sent."""
         return self.epoch != INITIAL_EPOCH
 
     def fetch(self, wanted: Iterable[SharedPartition], named: Iterable[SharedPartition] = ()) -> SessionChange:
         """Return the change for a ShareFetch that reads the partitions in ``wanted``.
 
-        ``named`` are the partitions of its acknowledgements: a broker adds every partition that a request names to the
-        session.
+        ``named`` are the partitions whose acknowledgements it contains. A broker adds every partition that a request
+        names to the session.
         """
         wanted = list(wanted)
         if not self.is_open:
@@ -81,7 +81,7 @@ class ShareSession:
         return SessionChange(self.epoch, add, forget)
 
     def answered(self, error_code: int) -> bool:
-        """Process an answer; return True if the session continues."""
+        """Process a response. Return True if the session continues."""
         if error_code in SESSION_ERRORS:
             self.begin_anew()
             return False
@@ -89,7 +89,7 @@ class ShareSession:
         return True
 
     def begin_anew(self) -> None:
-        """Start over, because the broker has no session any longer, or a different session."""
+        """Start a new session, because the broker has no session or a different one."""
         self.epoch = INITIAL_EPOCH
         self.known = set()
 
@@ -98,7 +98,7 @@ class ShareSession:
 
 
 FIRST_VERSION_WITH_RENEWALS = 2
-"""First version of both requests with renewals (KIP-1222) and the acquire mode (KIP-1206): Apache Kafka 4.2."""
+"""First version of both requests with renewals (KIP-1222) and the acquire mode (KIP-1206), from Apache Kafka 4.2 on."""
 
 Acks = Mapping[SharedPartition, Sequence[AckBatch]]
 
@@ -107,18 +107,18 @@ class FetchLimits(NamedTuple):
     """Limits of a ShareFetch."""
 
     max_records: int
-    """Maximum number of records in the answer; also the number that the broker tracks as one batch."""
+    """Maximum number of records in the response. The broker also tracks at most this number as one batch."""
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
     strict: bool
-    """Never exceed ``max_records``, even if the broker has to split a batch for that (KIP-1206: record_limit)."""
+    """If True, the broker never exceeds ``max_records``, even if it has to split a batch (KIP-1206: record_limit)."""
 
 
 def fetch_request(
     group_id: str, member_id: str, change: SessionChange, acks: Acks, limits: FetchLimits, version: int
 ) -> ShareFetchRequest:
-    """Return the next fetch of a session, with the acknowledgements it carries."""
+    """Return the next ShareFetch of a session, with the acknowledgements that it carries."""
     topics: dict[UUID, FetchTopic] = {}
     added = set(change.add)
     for entry in sorted(added | acks.keys(), key=lambda each: (each.topic_id.int, each.partition)):
@@ -146,7 +146,7 @@ def fetch_request(
 
 
 def acknowledge_request(group_id: str, member_id: str, epoch: int, acks: Acks, version: int) -> ShareAcknowledgeRequest:
-    """Return a request with acknowledgements only; with epoch -1 it ends the session."""
+    """Return a ShareAcknowledge request. With epoch -1, it closes the session."""
     topics: dict[UUID, AcknowledgeTopic] = {}
     for entry in sorted(acks, key=lambda each: (each.topic_id.int, each.partition)):
         topic = topics.setdefault(entry.topic_id, AcknowledgeTopic(topic_id=entry.topic_id))

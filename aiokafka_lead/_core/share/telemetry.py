@@ -1,4 +1,4 @@
-"""Metrics of a share consumer for the operators of the cluster (KIP-714)."""
+"""Metrics of a share consumer that are pushed to the cluster (KIP-714)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .member import ShareMember
 
 
 class ShareTelemetry:
-    """Metrics with Java's names for share consumers."""
+    """The metrics that Java defines for share consumers."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class ShareTelemetry:
         idle_s: Callable[[], float],
         connections: Callable[[], int] | None,
     ) -> None:
-        """See `ConsumerTelemetry`."""
+        """Measure a share consumer. See `ConsumerTelemetry` for the arguments."""
         rack: Attributes = () if client_rack is None else (("client_rack", client_rack),)
         self._attributes: Attributes = (*rack, ("group_id", group_id), ("group_member_id", member.member_id))
         self._member = member
@@ -38,7 +38,7 @@ class ShareTelemetry:
         return self._attributes
 
     def measures(self) -> list[Measure]:
-        """Return the present measures."""
+        """Return the current measures."""
         return standard_first(self._measures())
 
     def _measures(self) -> Iterator[Measure]:

@@ -1,1 +1,1 @@
-"""Metrics requested from clients by clusters (KIP-714), without I/O."""
+"""Client metrics that are pushed to the cluster (KIP-714), without I/O."""

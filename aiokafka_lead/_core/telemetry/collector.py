@@ -1,4 +1,4 @@
-"""Computes the metrics since the last push from clients' measures since their start."""
+"""Computes the metrics of each push interval from measures that count since the client's start."""
 
 from __future__ import annotations
 
@@ -10,26 +10,29 @@ from .otlp import Metric, Point, ResourceMetrics
 from .state import Subscription
 
 _SHORTEST_S = 1.0
-"""Shortest period in seconds for a rate: a connection just before a push must not count as a thousand per second."""
+"""Shortest period in seconds for computing a rate.
+
+Otherwise a connection that opens just before a push could count as a thousand connections per second.
+"""
 
 _MOST_ENDED = 100
-"""Largest number of ended clients whose last counts are kept although no other client has their attributes."""
+"""Maximum number of ended clients whose last counts are kept although no other client has their attributes."""
 
 Key = tuple[Kind, str, Attributes]
 
 _OF_THE_MOMENT = (Kind.LEVEL, Kind.HIGHEST)
-"""Kinds that are only pushed with a current value."""
+"""Kinds of measures that are pushed only while they have a current value."""
 
 
 class Instant(NamedTuple):
-    """A point in time on both clocks."""
+    """A moment on both clocks, the monotonic and the real-time clock."""
 
     monotonic_s: float
     unix_ns: int
 
 
 class _Amount:
-    """Sum, number and maximum of values."""
+    """The sum, the number and the maximum of values."""
 
     __slots__ = ("count", "peak", "total")
 
@@ -48,7 +51,7 @@ class _Amount:
 
 
 class _Series:
-    """One measure of one source."""
+    """The values of one measure of one source."""
 
     __slots__ = ("collected", "last_count", "last_total", "level", "new", "total")
 
@@ -57,16 +60,16 @@ class _Series:
         self.last_count = 0
         self.level: float = 0
         self.total: float = 0
-        """Total since the start of the source, including ended sources with the same attributes."""
+        """Total since the source started. Includes ended sources with the same attributes."""
         self.new = _Amount()
-        """Amount since the last `Collector.collect`."""
+        """Amount since the last call of `Collector.collect`."""
         self.collected = _Amount()
-        """Earlier amount that no broker has accepted yet."""
+        """Amount that was collected earlier and that no broker has accepted yet."""
 
     def read(self, measure: Measure) -> None:
-        """Take the source's current value."""
+        """Update from the source's current value."""
         self.level = measure.total
-        # Records that were handed out may be returned for a moment, but a sum must not decrease.
+        # A source may take back records that it has handed out, but a sum must never decrease.
         more = max(0, measure.total - self.last_total)
         self.total += more
         self.new.add(more, measure.times - self.last_count, measure.peak)
@@ -78,20 +81,20 @@ class _Series:
         self.new = _Amount()
 
     def absorb(self, other: _Series) -> None:
-        """Continue the counts of an ended source."""
+        """Add the counts of an ended source."""
         self.total += other.total
         self.new.absorb(other.new)
         self.collected.absorb(other.collected)
 
 
 class _Client:
-    """A source and its measures."""
+    """A source with its measures."""
 
     def __init__(self, source: Source, began: Instant) -> None:
         self.source: Source | None = source
-        """None once it has ended."""
+        """The source, or None once it has ended."""
         self.over = False
-        """True if it had ended at the last collection."""
+        """True if the source had ended at the last collection."""
         self.began = began
         self.resource = source.resource()
         self.series: dict[Key, _Series] = {}
@@ -109,7 +112,7 @@ class _Client:
             self.series.pop(key, None)
 
     def end(self) -> None:
-        """Freeze its sums, and drop its current values."""
+        """Keep the sums of the ended source, and drop its current values."""
         self.read()
         self.source = None
         self.series = {key: series for key, series in self.series.items() if key[0] not in _OF_THE_MOMENT}
@@ -137,7 +140,7 @@ class _Client:
 
 
 class _Sum:
-    """One measure of all clients with the same attributes."""
+    """One measure, combined over all clients with the same attributes."""
 
     __slots__ = ("began_ns", "highest", "interval", "level", "rate", "seconds", "since_ns", "total")
 
@@ -161,9 +164,9 @@ class _Sum:
 
 
 class Collector:
-    """Owns the latest values of the sources, and the values to push.
+    """Owns the latest values of all sources, and the values to push.
 
-    Collected values are kept until a broker has accepted them: if a push fails, the next push covers its interval, too.
+    Collected values are kept until a broker has accepted them. If a push fails, the next push also covers its interval.
     """
 
     def __init__(self) -> None:
@@ -174,15 +177,18 @@ class Collector:
 
     @property
     def empty(self) -> bool:
-        """True if there is no source."""
+        """True if there are no sources."""
         return not self._clients
 
     def add(self, source: Source, began: Instant) -> None:
-        """Add a source that began to count at this time."""
+        """Add a source that started to count at this time."""
         self._clients.append(_Client(source, began))
 
     def remove(self, source: Source, *, keep: bool) -> None:
-        """Remove an ended source. ``keep`` its counts for the next push, or drop them because there will be none."""
+        """Remove a source that has ended.
+
+        If ``keep`` is True, its counts are included in the next push. Pass False if there will be none.
+        """
         for client in self._clients:
             if client.source is source:
                 if keep:
@@ -192,11 +198,14 @@ class Collector:
                     self._clients.remove(client)
                 break
         ended = [client for client in self._clients if client.source is None]
-        if len(ended) > _MOST_ENDED:  # brokers have not accepted a push for a long time
+        if len(ended) > _MOST_ENDED:  # Brokers have accepted no push for a long time, so drop the oldest counts.
             self._clients.remove(ended[0])
 
     def _fold(self, ended: _Client) -> None:
-        """Let another source with the same attributes and measures continue its sums, which must not decrease."""
+        """Add the sums of an ended source to another source with the same attributes.
+
+        The sum of all sources must not decrease.
+        """
         for client in self._clients:
             if client.source is None or client.resource != ended.resource:
                 continue
@@ -208,9 +217,9 @@ class Collector:
                 return
 
     def collect(self, now: Instant, subscription: Subscription) -> list[ResourceMetrics]:
-        """Return the current values of subscribed metrics. Clients with the same attributes count as one."""
+        """Return the current values of the subscribed metrics. Clients with the same attributes are combined."""
         self._collected = now
-        for client in list(self._clients):  # the application may add or remove metrics meanwhile
+        for client in list(self._clients):  # The application may add or remove metrics while this loop runs.
             client.collect()
         by_resource: dict[Attributes, list[_Client]] = {}
         for client in self._clients:
@@ -222,7 +231,7 @@ class Collector:
         return [resource for resource in collected if resource.metrics]
 
     def accepted(self) -> None:
-        """Record that a broker has accepted the last collection."""
+        """Record that a broker has accepted the values of the last collection."""
         self._since = self._collected
         self._clients = [client for client in self._clients if not client.over]
         for client in self._clients:
@@ -255,7 +264,7 @@ class Collector:
 
 
 def _values(kind: Kind, each: _Sum, delta: bool) -> Iterator[tuple[str, bool, float]]:
-    """Yield the name's suffix, True for a sum, and the value."""
+    """Yield each metric of a measure: the suffix of its name, True if it is a sum, and its value."""
     so_far = each.interval.total if delta else each.total
     if kind is Kind.TOTAL:
         yield "", True, so_far

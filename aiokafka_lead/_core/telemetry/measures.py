@@ -1,6 +1,6 @@
-"""Clients' measures, with Java's names, which the KIP adopts.
+"""The measures of clients, under the names that Java uses and KIP-714 adopts.
 
-A source returns totals since its start. `Collector` computes the values of an interval.
+A source returns totals since its start. `Collector` computes the values of each push interval from them.
 """
 
 from __future__ import annotations
@@ -21,63 +21,63 @@ from ...metrics import figures
 from ..latencies import Latencies, LatenciesByNode
 
 PREFIX = "org.apache.kafka."
-"""Common beginning of all metrics' names."""
+"""Common prefix of all metric names."""
 
 Attributes = tuple[tuple[str, str | int], ...]
 
 
 class Kind(Enum):
-    """Kind of a measure, which determines its metrics."""
+    """Kinds of measures. The kind determines the metrics that are pushed for a measure."""
 
     TOTAL = "total"
     """A sum with the measure's name."""
     METER = "meter"
-    """A sum NAME.total, and a gauge NAME.rate, per second of the interval."""
+    """A sum NAME.total, and a gauge NAME.rate in events per second of the interval."""
     SPREAD = "spread"
-    """Gauges NAME.avg and NAME.max of the events in the interval; none without events."""
+    """Gauges NAME.avg and NAME.max over the events of the interval. Omitted if there were no events."""
     SHARE = "share"
-    """A gauge with the measure's name: the fraction of the interval's seconds."""
+    """A gauge with the measure's name: the fraction of the interval in which the client was in this state."""
     LEVEL = "level"
-    """A gauge with the measure's name: the current value, added over clients."""
+    """A gauge with the measure's name: the current value, summed over clients."""
     HIGHEST = "highest"
-    """A gauge with the measure's name: the current value, the maximum over clients."""
+    """A gauge with the measure's name: the highest current value of all clients."""
 
 
 class Measure(NamedTuple):
-    """A measure at one moment."""
+    """The value of a measure at one moment."""
 
     kind: Kind
     name: str
-    """Name without `PREFIX`."""
+    """The name without `PREFIX`."""
     total: float
-    """Total since the start of the source; for LEVEL and HIGHEST the current value."""
+    """The total since the source started. For LEVEL and HIGHEST, the current value."""
     times: int = 0
     """For SPREAD: the number of events."""
     peak: float = 0
-    """For SPREAD: the maximum since the last call."""
+    """For SPREAD: the highest value since the last call."""
     attributes: Attributes = ()
 
 
 class Source(Protocol):
-    """A client that measures itself."""
+    """A client, or a part of a client, that provides measures."""
 
     def resource(self) -> Attributes:
-        """Return the known attributes that distinguish it, for example the group or the transactional id."""
+        """Return the known attributes that distinguish this client, such as its group or transactional id."""
         ...
 
     def measures(self) -> Iterable[Measure]:
-        """Return its measures. If a broker accepts few bytes, the last measures are left out."""
+        """Return the current measures. If a broker accepts only small pushes, the last measures are left out."""
         ...
 
 
 def spread(name: str, latencies: Latencies, attributes: Attributes = ()) -> Measure:
-    """Return a measure of durations, in milliseconds."""
+    """Return a measure of durations in milliseconds."""
     so_far = latencies.snapshot()
     return Measure(Kind.SPREAD, name, so_far.sum_ms, so_far.count, latencies.take_peak_ms(), attributes)
 
 
 def measured(metrics: type, values: Mapping[str, Any]) -> Iterator[Measure]:
-    """Yield the measures of a class of metrics, given their values (`counts_of`), under Java's names."""
+    """Yield the measures of a class of metrics under Java's names, given the values from `counts_of`."""
     for name, figure in figures(metrics).items():
         if figure.rows is not None:
             yield from _by_topic(figure.rows, values.get(name, {}))
@@ -111,12 +111,14 @@ _STANDARD = (
     "coordinator.rebalance.latency.total",
     "fetch.manager.fetch.latency",
 )
-"""Suffixes of the names that KIP-714 requires of every client."""
+"""Suffixes of the metric names that KIP-714 requires of every client."""
 
 
 def standard_first(measures: Iterable[Measure]) -> list[Measure]:
-    """Sort KIP-714's standard metrics first, then other metrics, then metrics by topic, for brokers that accept few
-    bytes."""
+    """Sort the measures by importance, for brokers that accept only small pushes.
+
+    KIP-714's standard metrics come first, and metrics of single topics come last.
+    """
     return sorted(
         measures,
         key=lambda measure: (
@@ -127,13 +129,16 @@ def standard_first(measures: Iterable[Measure]) -> list[Measure]:
 
 
 class SharedConnections:
-    """The connections of a `Client`, as a separate source: in the KIP each client has its connections."""
+    """The connections of a `Client`, as a source of their own.
+
+    KIP-714 assumes that each client has its own connections, but here several clients share them.
+    """
 
     def __init__(self, connections: Callable[[], int]) -> None:
         self._connections = connections
 
     def resource(self) -> Attributes:
-        """Return no attributes, since brokers identify the client."""
+        """Return no attributes, because brokers identify the client by its id."""
         return ()
 
     def measures(self) -> Iterator[Measure]:
@@ -142,19 +147,19 @@ class SharedConnections:
 
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.\-/]{0,237}")
-"""OpenTelemetry's syntax of names; together with `PREFIX` 255 characters."""
+"""OpenTelemetry's syntax of metric names. With `PREFIX`, a name has at most 255 characters."""
 
 _OWN = ("admin.", "client.", "consumer.", "producer.")
-"""Beginnings of the names of clients' built-in metrics."""
+"""Prefixes that are reserved for the clients' built-in metrics."""
 
 _EXACT = 2**53
-"""Value from which on an int is pushed as a float, so that sums fit into 64 bits."""
+"""An int of this size or more is pushed as a float, so that sums fit into 64 bits."""
 
 _NUMBER: Check = integer(-INT64_MAX, INT64_MAX)
 
 
 def metric_name(name: str, value: Any) -> str:
-    """Check the name of an application's metric, without `PREFIX`."""
+    """Check the name of an application's metric. The name does not include `PREFIX`."""
     if not isinstance(value, str):
         raise ConfigTypeError(f"{name} must be a str, not {type(value).__name__}")
     if _NAME.fullmatch(value) is None:
@@ -167,7 +172,7 @@ def metric_name(name: str, value: Any) -> str:
 
 
 def metric_attributes(name: str, value: Any) -> Attributes:
-    """Check attributes, which distinguish metrics of the same name: texts or ints by name, or None."""
+    """Check the attributes of an application's metric: a mapping from names to strings or ints, or None."""
     if value is None:
         return ()
     if not isinstance(value, Mapping):
@@ -182,14 +187,14 @@ def metric_attributes(name: str, value: Any) -> Attributes:
 
 
 def metric_measure(name: str, value: Any) -> Any:
-    """Check a function that returns a value; it must not be a coroutine function."""
+    """Check the function that returns the value of an application's metric. Coroutine functions are refused."""
     if iscoroutinefunction(function_of(function(name, value))):
         raise ConfigTypeError(f"{name} must not be a coroutine function: a push does not await it")
     return value
 
 
 class ApplicationSource:
-    """A metric of the application, whose function is called when a push is due."""
+    """A metric of the application. Its function is called when a push is due."""
 
     def __init__(
         self,
@@ -201,10 +206,10 @@ class ApplicationSource:
         *,
         is_sum: bool,
     ) -> None:
-        """Begin with the arguments of the application.
+        """Create the metric with the application's arguments.
 
-        ``resource`` belongs to the client that pushes the metric. ``on_failure`` is called for the first of consecutive
-        failures.
+        ``resource`` is the resource of the client that pushes the metric. ``on_failure`` is called for the first of
+        several consecutive failures.
         """
         self._name = name
         self._measure = measure
@@ -213,17 +218,17 @@ class ApplicationSource:
         self._resource = resource
         self._on_failure = on_failure
         self._failed = False
-        """True if the last call returned no value."""
+        """True if the last call failed."""
 
     def resource(self) -> Attributes:
         """Return the client's resource."""
         return self._resource()
 
     def measures(self) -> Iterator[Measure]:
-        """Yield the current value, if any."""
+        """Yield the current value, unless the function fails."""
         try:
             value = _finite(self._measure())
-        except Exception as error:  # of the application's code
+        except Exception as error:  # raised by the application's function
             if not self._failed:
                 self._failed = True
                 self._on_failure(self._name, error)

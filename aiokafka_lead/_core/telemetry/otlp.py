@@ -1,7 +1,7 @@
-"""Metrics in OpenTelemetry's protocol: the message ``MetricsData`` of opentelemetry-proto 1.x, as protobuf.
+"""Encodes metrics as OpenTelemetry's protobuf message ``MetricsData`` (opentelemetry-proto 1.x).
 
-It covers only the metrics that clients push: gauges and sums of numbers. Field numbers are from ``metrics.proto``,
-``common.proto`` and ``resource.proto``.
+Only the metrics that clients push are covered: gauges and sums of numbers. The field numbers are from
+``metrics.proto``, ``common.proto`` and ``resource.proto``.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from ..._values import NamedTuple
 from .measures import Attributes
 
 _DELTA, _CUMULATIVE = 1, 2
-"""``AggregationTemporality``."""
+"""Values of ``AggregationTemporality``."""
 
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
 """Wire types of protobuf."""
 
 
 class Point(NamedTuple):
-    """A value at a time; ints are sent as ints, floats as doubles."""
+    """A value at a moment. An int is encoded as an int, and a float as a double."""
 
     value: float
     time_ns: int
-    """Since 1970."""
+    """Time in nanoseconds since 1970."""
     start_ns: int = 0
-    """Beginning of the value's interval; 0 for a current value."""
+    """Start of the interval that the value covers, in nanoseconds since 1970. 0 for a current value."""
     attributes: Attributes = ()
 
 
 class Metric(NamedTuple):
-    """The points with one name: a sum that never decreases, or a gauge."""
+    """The points of one metric. It is a sum that never decreases, or a gauge."""
 
     name: str
     points: Sequence[Point]
     is_sum: bool = False
     delta: bool = False
-    """For sums: True if it covers the interval, and not the time since ``start_ns``."""
+    """For sums: True if the value covers one interval, False if it covers the time since ``start_ns``."""
 
 
 class ResourceMetrics(NamedTuple):
@@ -50,7 +50,10 @@ class ResourceMetrics(NamedTuple):
 
 
 def encode_metrics(resources: Iterable[ResourceMetrics], scope: str, version: str) -> bytes:
-    """Encode ``MetricsData``; ``scope`` and its version name the library. Without metrics the result is empty."""
+    """Encode a ``MetricsData`` message. Without metrics, the result is empty.
+
+    ``scope`` is the name of the instrumentation library, and ``version`` is its version.
+    """
     instrumentation = _message(1, _text(1, scope) + _text(2, version))
     parts = []
     for resource in resources:
@@ -71,7 +74,7 @@ def _metric(metric: Metric) -> bytes:
 def _point(point: Point) -> bytes:
     start = b"" if not point.start_ns else _tag(2, _FIXED64) + struct.pack("<Q", point.start_ns)
     time = _tag(3, _FIXED64) + struct.pack("<Q", point.time_ns)
-    # A value of 0 is also written: the presence of one of the two fields indicates a value.
+    # Encode the value even if it is 0, because one of the two value fields must be present.
     if isinstance(point.value, int):
         value = _tag(6, _FIXED64) + struct.pack("<q", point.value)
     else:
@@ -80,7 +83,7 @@ def _point(point: Point) -> bytes:
 
 
 def _attributes(field: int, attributes: Attributes) -> bytes:
-    """Encode each as a ``KeyValue`` with an ``AnyValue``."""
+    """Encode each attribute as a ``KeyValue`` with an ``AnyValue``."""
     parts = []
     for key, value in attributes:
         any_value = _number(3, value) if isinstance(value, int) else _text(1, value)
@@ -117,18 +120,19 @@ SCOPE = "aiokafka_lead"
 
 
 class Payload(NamedTuple):
-    """Data of a push."""
+    """The content of a push."""
 
     data: bytes
     codec: str
     dropped: int
-    """Number of metrics left out for lack of space."""
+    """Number of metrics that were left out because they did not fit."""
 
 
 def build_payload(resources: Sequence[ResourceMetrics], codec: str, max_bytes: int) -> Payload:
-    """Return at most ``max_bytes`` (0: no limit) of metrics; leave out the last metrics if necessary.
+    """Encode and compress metrics. If necessary, leave out the last metrics so that at most ``max_bytes`` remain.
 
-    An empty payload is not compressed, because it would then have bytes for the receiver to read.
+    0 means no limit. An empty payload is not compressed, because compression would add bytes that the receiver would
+    have to decompress.
     """
     count = whole = sum(len(resource.metrics) for resource in resources)
     while True:
@@ -143,7 +147,7 @@ def build_payload(resources: Sequence[ResourceMetrics], codec: str, max_bytes: i
 
 
 def _first(resources: Sequence[ResourceMetrics], count: int) -> list[ResourceMetrics]:
-    """Return the first metrics, up to this number."""
+    """Return the first ``count`` metrics, grouped by resource."""
     kept = []
     for resource in resources:
         metrics = resource.metrics[:count]

@@ -1,4 +1,4 @@
-"""Decides which requests about metrics to send to a broker, and when (KIP-714; Java: ``ClientTelemetryReporter``)."""
+"""Decides which telemetry request to send to a broker, and when (KIP-714; Java: ``ClientTelemetryReporter``)."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ from ..transitions import Transitions
 
 
 class Phase(Enum):
-    """Phases: the request to send, or in flight."""
+    """Phases of the exchange: the request that is due, or that is in flight."""
 
     SUBSCRIPTION_NEEDED = "subscription needed"
     SUBSCRIPTION_IN_PROGRESS = "subscription in progress"
     PUSH_NEEDED = "push needed"
     PUSH_IN_PROGRESS = "push in progress"
     TERMINATING_PUSH_NEEDED = "terminating push needed"
-    """The client stops. A push may still be in flight: its response comes first."""
+    """The client is closing. A push may still be in flight, and its response comes first."""
     TERMINATING_PUSH_IN_PROGRESS = "terminating push in progress"
     TERMINATED = "terminated"
 
 
 class Event(Enum):
-    """Event that leads to another phase."""
+    """Events that lead to another phase."""
 
     ASK = "ask"
-    """GetTelemetrySubscriptions was sent."""
+    """The client sent GetTelemetrySubscriptions."""
     SUBSCRIBED = "subscribed"
-    """The broker asks for metrics."""
+    """The broker subscribed to metrics."""
     ASK_AGAIN = "ask again"
-    """The broker asks for no metrics, did not answer, or no longer has the subscription."""
+    """The broker subscribed to no metrics, did not answer, or no longer knows the subscription."""
     PUSH = "push"
-    """PushTelemetry was sent."""
+    """The client sent PushTelemetry."""
     PUSHED = "pushed"
-    """The push has ended, and the next push uses the same subscription."""
+    """The push has ended. The next push uses the same subscription."""
     CLOSE = "close"
-    """The client stops, and has to push first."""
+    """The client is closing, and has to push its last metrics first."""
     END = "end"
-    """The client has stopped, or the broker refuses permanently."""
+    """The client has closed, or the broker has refused permanently."""
 
 
 _END = {Event.END: Phase.TERMINATED}
@@ -95,33 +95,33 @@ TRANSITIONS = Transitions(
 
 
 INTERVALS_MS = range(100, 3_600_001)
-"""Intervals that brokers accept (Java: ``ClientMetricsConfigs``)."""
+"""Push intervals in milliseconds that brokers accept (Java: ``ClientMetricsConfigs``)."""
 
 DEFAULT_INTERVAL_S = 300.0
-"""Interval if the broker sends an invalid interval (Java: ``DEFAULT_PUSH_INTERVAL_MS``)."""
+"""Push interval in seconds if the broker sends an invalid one (Java: ``DEFAULT_PUSH_INTERVAL_MS``)."""
 
 _EVERYTHING = "*"
-"""Brokers' name for all metrics (Java: ``ClientMetricsConfigs``); in the KIP it is an empty prefix."""
+"""The name that brokers send for all metrics (Java: ``ClientMetricsConfigs``). The KIP specifies an empty prefix."""
 
 
 class Subscription(NamedTuple):
-    """A subscription, which is the broker's response to this client."""
+    """A subscription, as the broker returned it to this client."""
 
     subscription_id: int
     interval_s: float
-    """Seconds from one push to the next."""
+    """Seconds between two pushes."""
     codecs: tuple[str, ...]
-    """Codecs that the broker accepts and this client has, in the broker's order of preference."""
+    """Compression codecs that both sides support, in the broker's order of preference."""
     max_bytes: int
-    """The largest payload, after compression; 0 for no limit."""
+    """Maximum size of a payload after compression, or 0 for no limit."""
     delta: bool
-    """True if counts cover the time since the last push, and not since the start."""
+    """True if counts cover the time since the last push. False if they cover the time since the client started."""
     prefixes: tuple[str, ...]
-    """Beginnings of the names of subscribed metrics."""
+    """Prefixes of the names of the subscribed metrics."""
 
     @classmethod
     def from_response(cls, response: GetTelemetrySubscriptionsResponse) -> Subscription:
-        """Return the subscription of a response without an error."""
+        """Return the subscription from a response without an error."""
         known = [number for number in response.accepted_compression_types if 0 <= number < len(CODEC_NAMES)]
         return cls(
             response.subscription_id,
@@ -134,23 +134,23 @@ class Subscription(NamedTuple):
 
     @property
     def wants_any(self) -> bool:
-        """True if any metric is subscribed."""
+        """True if at least one metric is subscribed."""
         return bool(self.prefixes)
 
     def wants(self, name: str) -> bool:
-        """Return True if the metric of this name is subscribed."""
+        """Return True if the metric with this name is subscribed."""
         return name.startswith(self.prefixes)
 
 
 _NO_ID = UUID(int=0)
-"""The client instance id of a request for a new id."""
+"""Client instance id that asks the broker for a new id."""
 
 _FIRST_RETRY_MS = 1_000
-"""First wait before the next request for a subscription after an unanswered request."""
+"""First delay in milliseconds before the request for a subscription is repeated after a failure."""
 
 
 class _Then(Enum):
-    """Consequence of a broker's error."""
+    """Consequences of a broker's error."""
 
     ASK_AT_ONCE = "ask at once"
     ASK_AFTER_INTERVAL = "ask after the interval"
@@ -166,72 +166,77 @@ _AFTER_ERROR: dict[type[KafkaError], _Then] = {
     InvalidRecordError: _Then.END,
     UnsupportedVersionError: _Then.END,
 }
-"""Of all other errors, only retriable errors do not end it (Java: ``ClientTelemetryUtils.maybeFetchErrorIntervalMs``).
+"""Errors that are not listed here end the exchange, unless they are retriable.
+
+Java: ``ClientTelemetryUtils.maybeFetchErrorIntervalMs``.
 """
 
 
 class Outcome(NamedTuple):
-    """Result of a response."""
+    """The result of a response."""
 
     error: KafkaError | None
-    """The broker's error."""
+    """The broker's error, or None."""
     ended: bool
-    """True if it is permanent."""
+    """True if the error ends the exchange."""
 
 
 _FINE = Outcome(None, False)
 
 
 class TelemetryState:
-    """Owns the phase, the subscription, and the id with which brokers identify this client.
+    """Owns the phase, the subscription, and the client instance id.
 
-    Java stops pushing when a connection is lost, and loses the counts of an interval if its push fails. Here another
-    broker gets them with the next push.
+    Java stops pushing when it loses a connection, and if a push fails, it loses the counts of that interval. This
+    client sends them with its next push, to another broker if necessary.
     """
 
     def __init__(self, rng: Callable[[], float] = random) -> None:
-        """Begin without a subscription. ``rng`` returns a number in [0, 1); pass a seeded generator to replay."""
+        """Start without a subscription.
+
+        ``rng`` returns a number in [0, 1). Pass a seeded generator for reproducible behaviour.
+        """
         self.phase = TRANSITIONS.first
         self.client_instance_id: UUID | None = None
-        """Id assigned by the first broker that answered; None before."""
+        """Id assigned by the first broker that answered, or None."""
         self.subscription: Subscription | None = None
         self.due_at = 0.0
-        """Time, in monotonic seconds, of the phase's next request."""
+        """Time of the phase's next request, in monotonic seconds."""
         self._rng = rng
         self._backoff = Backoff(_FIRST_RETRY_MS, DEFAULT_INTERVAL_S * 1000, rng)
         self._failures = 0
         self._hurried = False
-        """True if a subscription was requested early since the last accepted push."""
+        """True if a subscription was requested ahead of time since the last accepted push."""
         self._codec = "none"
-        """Codec of the push in flight."""
+        """The codec of the push in flight."""
         self._refused_codecs: set[str] = set()
 
     @property
     def ended(self) -> bool:
-        """True if no more requests are sent."""
+        """True if no more requests will be sent."""
         return self.phase is Phase.TERMINATED
 
     @property
     def may_push(self) -> bool:
-        """True if a push may follow, as far as known."""
+        """True if another push may follow, as far as is known."""
         return not self.ended and (self.subscription is None or self.subscription.wants_any)
 
     # --- the subscription --------------------------------------------------------------------------------------------
 
     def ask(self) -> GetTelemetrySubscriptionsRequest:
-        """Return the request for a subscription; it counts as sent."""
+        """Return the request for a subscription, and record that it is sent."""
         self._take(Event.ASK)
         return GetTelemetrySubscriptionsRequest(client_instance_id=self.client_instance_id or _NO_ID)
 
     def hurry(self) -> None:
-        """Send a waiting request at once, because a call waits for `client_instance_id`."""
+        """Make a delayed request due now, because a call is waiting for `client_instance_id`."""
         if self.client_instance_id is None and self.phase is Phase.SUBSCRIPTION_NEEDED:
             self.due_at = 0.0
 
     def subscribed(self, response: GetTelemetrySubscriptionsResponse, now: float) -> Outcome:
-        """Process the broker's answer to the request for a subscription."""
+        """Process the response to the request for a subscription."""
         if self.phase is not Phase.SUBSCRIPTION_IN_PROGRESS:
-            return _FINE  # the client was stopped meanwhile
+            return _FINE  # the client was closed meanwhile
         if response.error_code:
             return self._refused(response.error_code, now)
         if response.client_instance_id != _NO_ID:
@@ -243,7 +248,7 @@ class TelemetryState:
         self.subscription = found = Subscription.from_response(response)
         if found.wants_any:
             self._take(Event.SUBSCRIBED)
-            # Clients that started together should not push together.
+            # Spread the first pushes, because many clients may have started at the same time.
             self.due_at = now + found.interval_s * (0.5 + self._rng())
         else:
             self._take(Event.ASK_AGAIN)
@@ -254,20 +259,20 @@ class TelemetryState:
 
     @property
     def codec(self) -> str:
-        """Codec of the next push: the first that the broker accepts, and has never refused."""
+        """Codec for the next push: the first one that the broker accepts and has not refused."""
         codecs = () if self.subscription is None else self.subscription.codecs
         return next((codec for codec in codecs if codec not in self._refused_codecs), "none")
 
     def push(self, codec: str) -> bool:
-        """Record that a push with this codec is sent now; return True if it is the last push."""
+        """Record that a push with this codec is sent now. Return True if it is the last push."""
         self._codec = codec
         self._take(Event.PUSH)
         return self.phase is Phase.TERMINATING_PUSH_IN_PROGRESS
 
     def pushed(self, error_code: int, now: float) -> Outcome:
-        """Process the broker's answer to a push."""
+        """Process the response to a push."""
         if self.ended:
-            return _FINE  # the client was stopped meanwhile
+            return _FINE  # the client was closed meanwhile
         if self.phase is Phase.TERMINATING_PUSH_IN_PROGRESS:
             self._take(Event.END)
             return Outcome(_error(error_code), False)
@@ -280,7 +285,7 @@ class TelemetryState:
     # --- failures ----------------------------------------------------------------------------------------------------
 
     def failed(self, error: KafkaError, now: float) -> None:
-        """Process the failure of a request without a response."""
+        """Process a request that failed without a response."""
         if self.phase is Phase.SUBSCRIPTION_IN_PROGRESS:
             self._failures += 1
             served = not isinstance(error, UnsupportedVersionError)
@@ -291,7 +296,7 @@ class TelemetryState:
             self._take(Event.END)
 
     def close(self, last_push: bool) -> None:
-        """Stop, after a last push if there is a subscription and the client has metrics."""
+        """Close. If there is a subscription and ``last_push`` is True, push the last metrics first."""
         if last_push and self.phase in (Phase.PUSH_NEEDED, Phase.PUSH_IN_PROGRESS):
             self._take(Event.CLOSE)
             self.due_at = 0.0
@@ -312,7 +317,8 @@ class TelemetryState:
             self._take(Event.PUSHED)
             return Outcome(error, False)
         interval_s = DEFAULT_INTERVAL_S if self.subscription is None else self.subscription.interval_s
-        # Only once: a broker that refuses the subscription that it has just sent must not be asked in a loop.
+        # Only once. If the broker refuses the subscription that it has just sent, asking again would be an endless
+        # loop.
         at_once = then is _Then.ASK_AT_ONCE and not self._hurried
         self._hurried = self._hurried or at_once
         self._ask_again(now if at_once else now + interval_s)

@@ -1,1 +1,1 @@
-"""Transactions without I/O (KIP-98, KIP-360, KIP-447, KIP-890): phases, reactions to errors, next requests."""
+"""Transactions without I/O: phases, requests and reactions to errors (KIP-98, KIP-360, KIP-447, KIP-890)."""

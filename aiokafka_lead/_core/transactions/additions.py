@@ -1,4 +1,4 @@
-"""Builds requests that add partitions and offsets to a transaction, for each version, and reads the answers."""
+"""Builds the requests that add partitions and offsets to a transaction, and reads the responses."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ from ..metadata.types import NO_TOPIC_ID
 from .state import TransactionState
 
 LAST_OF_CLIENTS = 3
-"""Last version of AddPartitionsToTxn for clients; later versions are for brokers."""
+"""Last version of AddPartitionsToTxn for clients. Later versions are for brokers."""
 
 FIRST_WITH_MEMBER = 3
-"""First version of TxnOffsetCommit that names the group's member, so that a removed member cannot commit (KIP-447)."""
+"""First version of TxnOffsetCommit with the group's member, so that a removed member cannot commit (KIP-447)."""
 
 FIRST_OF_V2 = 5
-"""First version of TxnOffsetCommit that adds the group to the transaction (KIP-890)."""
+"""First version of TxnOffsetCommit that also adds the group to the transaction (KIP-890)."""
 
 FIRST_WITH_TOPIC_IDS = 6
-"""First version of TxnOffsetCommit that names topics by id (KIP-1319)."""
+"""First version of TxnOffsetCommit with topic ids instead of names (KIP-1319)."""
 
 
 OFFSETS = map_of("TopicPartition to offset", topic_partition, offset)
-"""Checks offsets given by the application."""
+"""Check of the offsets that the application passes."""
 
 
 def checked_group(group: ConsumerGroupMetadata | str) -> ConsumerGroupMetadata:
-    """Return a group given by the application after checking it. Raises `ConfigTypeError` or `ConfigError`."""
+    """Return the group that the application passed. Raises `ConfigTypeError` or `ConfigError` if it is not valid."""
     found = ConsumerGroupMetadata(group) if isinstance(group, str) else group
     if not isinstance(found, ConsumerGroupMetadata):
         raise ConfigTypeError(f"group_metadata must be a ConsumerGroupMetadata or a str, not {type(group).__name__}")
@@ -61,7 +61,7 @@ def checked_group(group: ConsumerGroupMetadata | str) -> ConsumerGroupMetadata:
 def add_partitions_request(
     state: TransactionState, partitions: Iterable[TopicPartition], versions: ApiVersions
 ) -> tuple[AddPartitionsToTxnRequest, int]:
-    """Return the request and its version. Raises `UnsupportedVersionError`."""
+    """Return the AddPartitionsToTxn request and its version. Raises `UnsupportedVersionError`."""
     topics: dict[str, AddPartitionsToTxnTopic] = {}
     for tp in partitions:
         topics.setdefault(tp.topic, AddPartitionsToTxnTopic(name=tp.topic)).partitions.append(tp.partition)
@@ -75,9 +75,10 @@ def add_partitions_request(
 
 
 def read_added(response: AddPartitionsToTxnResponse, partitions: Iterable[TopicPartition]) -> KafkaError | None:
-    """Return the answer's most significant error, or None. All partitions fail together; "not tried" does not count.
+    """Return the most significant error of the response, or None.
 
-    ``partitions`` were requested. A partition without a result has not been added.
+    ``partitions`` were requested. A partition without a result was not added. If one partition fails, the broker adds
+    no partition and marks the others as not attempted. That mark is ignored.
     """
     reason: KafkaError | None = None
     lacking = set(partitions)
@@ -95,7 +96,7 @@ def read_added(response: AddPartitionsToTxnResponse, partitions: Iterable[TopicP
 def add_offsets_request(
     state: TransactionState, group_id: str, versions: ApiVersions
 ) -> tuple[AddOffsetsToTxnRequest, int]:
-    """Return the request and its version. Raises `UnsupportedVersionError`."""
+    """Return the AddOffsetsToTxn request and its version. Raises `UnsupportedVersionError`."""
     request = AddOffsetsToTxnRequest(
         transactional_id=state.transactional_id,
         producer_id=state.producer_id,
@@ -111,12 +112,13 @@ def offsets_request(
     group: ConsumerGroupMetadata,
     versions: ApiVersions,
 ) -> tuple[TxnOffsetCommitRequest, int]:
-    """Return the request and its version.
+    """Return the TxnOffsetCommit request and its version.
 
-    Raises `UnsupportedVersionError`, for a member of a group also if the broker cannot check its membership.
+    Raises `UnsupportedVersionError`, for example if ``group`` has a member and the broker is too old to check its
+    membership.
     """
     lowest = FIRST_OF_V2 if state.v2 else FIRST_WITH_MEMBER if group.member_id else None
-    # Only the consumer has the ids of the topics that it read: a name may belong to another topic by now.
+    # Only the consumer knows the ids of the topics that it read. By now, a name may belong to another topic.
     named = all(tp.topic in group.topic_ids for tp in offsets)
     highest = FIRST_OF_V2 - 1 if not state.v2 else FIRST_WITH_TOPIC_IDS if named else FIRST_OF_V2
     version = versions.version_for(TxnOffsetCommitRequest, lowest=lowest, highest=highest)
@@ -151,7 +153,7 @@ def offsets_request(
 def read_offsets(
     response: TxnOffsetCommitResponse, group: ConsumerGroupMetadata, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, KafkaError]:
-    """Return the requested ``partitions`` whose offset was not added to the transaction, with their errors."""
+    """Return the errors of those ``partitions`` whose offset was not added to the transaction."""
     names = {topic_id: name for name, topic_id in group.topic_ids.items()}
     failed: dict[TopicPartition, KafkaError] = {}
     lacking = set(partitions)

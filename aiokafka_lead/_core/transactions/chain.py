@@ -1,6 +1,6 @@
-"""Transactions of several transactional ids that are open at the same time, and end in the order in which they began.
+"""Orders the transactions of several transactional ids that are open at the same time.
 
-Each is committed after the previous transaction. If a transaction is not committed, all later transactions are aborted,
+They are committed in the order in which they began. If one of them is not committed, all later ones are aborted,
 because they may depend on it.
 """
 
@@ -18,11 +18,11 @@ class Stage(Enum):
     """Stages of a transaction in a chain."""
 
     OPEN = "open"
-    """It accepts records and offsets."""
+    """The transaction accepts records and offsets."""
     STORED = "stored"
-    """Its content is stored, and it waits for the previous transaction."""
+    """Its content is stored in the brokers. It waits for the previous transaction."""
     COMMITTING = "committing"
-    """It is the first in the chain, and the coordinator is being asked to commit it."""
+    """It is the first of the chain, and the coordinator is asked to commit it."""
     DOOMED = "doomed"
     """It has to be aborted, or is being aborted."""
     OVER = "over"
@@ -30,16 +30,16 @@ class Stage(Enum):
 
 
 class Event(Enum):
-    """Events that lead from stage to stage."""
+    """Events that lead to another stage."""
 
     STORE = "store"
-    """The application has finished it, and its content is stored."""
+    """The application has finished the transaction, and its content is stored."""
     COMMIT = "commit"
     """All earlier transactions are committed."""
     DOOM = "doom"
-    """The application aborts it, the coordinator refuses it, or an earlier transaction is not committed."""
+    """The application or the coordinator aborts it, or an earlier transaction was not committed."""
     END = "end"
-    """Its outcome is known."""
+    """The outcome of the transaction is known."""
 
 
 TRANSITIONS = Transitions(
@@ -61,15 +61,15 @@ class Chained:
     def __init__(self) -> None:
         self.stage = TRANSITIONS.first
         self.reason: KafkaError | None = None
-        """The error to raise because an earlier transaction was not committed."""
+        """The error to raise if an earlier transaction was not committed, else None."""
 
     @property
     def left(self) -> bool:
-        """True if the application has finished it, and expects that it will be committed."""
+        """True if the application has finished the transaction and expects it to be committed."""
         return self.stage in (Stage.STORED, Stage.COMMITTING)
 
     def take(self, event: Event) -> None:
-        """Go to the next stage."""
+        """Move to the next stage."""
         self.stage = TRANSITIONS.after(self.stage, event)
 
 
@@ -77,7 +77,7 @@ T = TypeVar("T", bound=Chained)
 
 
 class Chain(Generic[T]):
-    """Decides which transaction to commit or abort next; the caller does so and reports the result."""
+    """Decides which transaction to commit or abort next. The caller does it and reports the result."""
 
     def __init__(self) -> None:
         self._in_flight: list[T] = []
@@ -90,15 +90,15 @@ class Chain(Generic[T]):
 
     @property
     def calm(self) -> bool:
-        """True if no transaction has to be aborted, so that a new transaction may begin."""
+        """True if no transaction has to be aborted, so a new transaction may begin."""
         return all(chained.stage is not Stage.DOOMED for chained in self._in_flight)
 
     def begin(self, chained: T) -> None:
-        """Add a transaction after the others."""
+        """Append a transaction to the chain."""
         self._in_flight.append(chained)
 
     def next(self) -> T | None:
-        """Return the transaction to commit now, or None; its commit counts as requested."""
+        """Return the transaction to commit now and mark it as COMMITTING, or return None."""
         if not self._in_flight or self._in_flight[0].stage is not Stage.STORED:
             return None
         self._in_flight[0].take(Event.COMMIT)
@@ -110,7 +110,7 @@ class Chain(Generic[T]):
         self._in_flight.remove(chained)
 
     def doom_behind(self, chained: T, reason: KafkaError | None) -> list[T]:
-        """Doom the transactions after ``chained``, which is not committed; return them."""
+        """Mark the transactions after ``chained`` to be aborted, because it was not committed. Return them."""
         behind = [
             each for each in self._in_flight[self._in_flight.index(chained) + 1 :] if each.stage is not Stage.DOOMED
         ]

@@ -1,7 +1,7 @@
-"""The series of requests to the transaction coordinator, until the next transaction may begin.
+"""Series of requests to the transaction coordinator.
 
-An errand gets a new producer id, ends a transaction, or gets a new epoch. Each answer determines the next request. An
-errand ends when the producer is ready for its next transaction, or never will be.
+An *errand* gets a producer id, ends a transaction, or gets a new epoch. Each response determines the next request. An
+errand ends when the producer is ready for its next transaction, or can never have another.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from .verdicts import Call, Verdict, verdict_of
 
 # --- the version of transactions --------------------------------------------------------------------------------------
 #
-# Determines if transactions follow KIP-890 (V2), or the earlier protocol (V1).
+# Decides if transactions follow KIP-890 (V2) or the earlier protocol (V1).
 #
-# This depends on the cluster's finalized feature ``transaction.version``. Version ranges alone do not show it, because
-# brokers offer the new versions before the feature is raised. A client gets the feature when it connects.
+# This depends on the cluster's finalized feature ``transaction.version``, which a client gets when it connects. The
+# brokers' API versions do not show it, because brokers offer the new versions before the feature is enabled.
 
 
 FEATURE = "transaction.version"
@@ -42,11 +42,11 @@ _NEEDED = ((ProduceRequest, 12), (EndTxnRequest, 5), (TxnOffsetCommitRequest, 5)
 
 
 class TransactionVersion:
-    """The feature in the newest answer; a transaction ends in the version in which it began."""
+    """The newest known value of the feature. A transaction ends in the version in which it began."""
 
     def __init__(self) -> None:
         self._newest = -1
-        """Epoch of the finalized features in the newest answer."""
+        """Epoch of the newest finalized features that were received."""
         self._level = 0
         self._offered: list[ApiVersions] = []
         self._v2 = False
@@ -71,10 +71,10 @@ class TransactionVersion:
 
 
 FIRST_INIT_WITH_EPOCH = 3
-"""First version of InitProducerId that takes a producer's id and epoch, and returns its next epoch (KIP-360)."""
+"""First version of InitProducerId that accepts a producer id and epoch, and returns the next epoch (KIP-360)."""
 
 FIRST_END_WITH_EPOCH = 5
-"""First version of EndTxn according to KIP-890: it ends the epoch with the transaction, and returns the next epoch."""
+"""First version of EndTxn in which each transaction has its own epoch: the response contains the next (KIP-890)."""
 
 _ENDING = ("PrepareAbort", "PrepareCommit", "PrepareEpochFence")
 _TIMED_OUT = "CompleteAbort"
@@ -88,7 +88,7 @@ def ask_request(transactional_id: str, versions: ApiVersions) -> tuple[DescribeT
 
 
 def read_ended(response: DescribeTransactionsResponse) -> KafkaError | None:
-    """Return None if the coordinator has finished the end of the transaction, or does not mention it."""
+    """Return None if the coordinator has finished ending the transaction, or does not know it."""
     ending = any(found.transaction_state in _ENDING for found in response.transaction_states)
     return ConcurrentTransactionsError() if ending else None
 
@@ -99,14 +99,14 @@ class Outcome(Enum):
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNKNOWN = "unknown"
-    """The answer to the commit was lost, and the coordinator has a later transaction or another producer by now."""
+    """The response to the commit was lost, and the coordinator now has a later transaction or another producer."""
 
 
 _FATES = {"CompleteCommit": Outcome.COMMITTED, "CompleteAbort": Outcome.ABORTED}
 
 
 class Errand:
-    """One errand. Send `request` and call `answered`, `failed` or `lost`, until ``call`` is None."""
+    """One errand. Until ``call`` is None, send `request` and call `answered`, `failed` or `lost`."""
 
     def __init__(
         self,
@@ -119,32 +119,36 @@ class Errand:
         v2: bool = False,
         renew: bool = False,
     ) -> None:
-        """Begin with ``call``. ``v2``: the transaction follows KIP-890. ``renew``: its epoch must end with it."""
+        """Start with the request ``call``.
+
+        Set ``v2`` if the transaction follows KIP-890. Set ``renew`` if its epoch must not be used for another
+        transaction.
+        """
         self.transactional_id = transactional_id
         self.timeout_ms = timeout_ms
         self.call: Call | None = call
-        """The current request; None when the errand has ended."""
+        """The current request, or None when the errand has ended."""
         self.producer_id = producer_id
-        """The producer id, which the errand may replace."""
+        """The current producer id, which the errand may replace."""
         self.epoch = epoch
         self.v2 = v2
         self.renew = renew
         self._ends = call in (Call.COMMIT, Call.ABORT)
-        """True if it ends a transaction."""
+        """True if the errand ends a transaction."""
         self.outcome: Outcome | None = None
-        """The outcome of the transaction; None until known. The errand may continue after that."""
+        """The outcome of the transaction, or None until it is known. The errand may continue after that."""
         self.refusal: KafkaError | None = None
-        """The reason why the errand ended early."""
+        """The error that ended the errand early, or None."""
         self.reason: KafkaError | None = None
-        """The reason for an abort instead of a commit, or for a request to the coordinator about a rival."""
+        """The error that led to an abort instead of a commit, or to a question about another producer."""
         self.latest: KafkaError | None = None
-        """Error of the latest answer, or of its absence; None if it was a success."""
+        """The error of the latest request, or None if it succeeded."""
         self.in_doubt = False
-        """True if an EndTxn that commits may have been executed although it was not answered."""
+        """True if a request to commit was not answered, so the transaction may have been committed."""
 
     @property
     def fenced(self) -> bool:
-        """True if it ended because another producer uses the transactional id."""
+        """True if the errand ended because another producer uses the transactional id."""
         return isinstance(self.refusal, ProducerFencedError)
 
     def request(self, versions: ApiVersions) -> tuple[Request[Any], int]:
@@ -171,10 +175,10 @@ class Errand:
         return init, version
 
     def lost(self) -> None:
-        """Record a lost answer; the request may have been executed.
+        """Record that the response was lost. The coordinator may have executed the request.
 
-        Without KIP-890 it may even be executed later, in another transaction of the same epoch (KAFKA-17754), so the
-        next transaction must have another epoch.
+        Without KIP-890, it may even execute the request later, in another transaction of the same epoch (KAFKA-17754).
+        The next transaction must therefore have another epoch.
         """
         if self.call is Call.COMMIT:
             self.in_doubt = True
@@ -182,7 +186,11 @@ class Errand:
             self.renew = True
 
     def answered(self, response: Any) -> Verdict | None:
-        """Process an answer. Return None after a step of the errand, else the verdict on repeating the same request."""
+        """Process a response.
+
+        Returns None if the errand has advanced or ended. Otherwise returns the verdict about repeating the same
+        request.
+        """
         self.latest = None
         if self.call is Call.ASK:
             return self._learn(response)
@@ -199,12 +207,12 @@ class Errand:
         return None
 
     def failed(self, error: KafkaError) -> Verdict | None:
-        """Process a refusal or a failure. Return None after a step of the errand, or at its end."""
+        """Process an error or a failed request. Returns None or a verdict, like `answered`."""
         assert self.call is not None
         self.latest = error
         verdict = verdict_of(self.call, type(error))
         if verdict is Verdict.REFUSE and self.in_doubt and self.call is Call.COMMIT:
-            verdict = Verdict.RETRY  # the outcome of the transaction must be found out, however long that takes
+            verdict = Verdict.RETRY  # the outcome of the transaction must be found out, however long it takes
         step = _STEPS.get(verdict)
         if step is None:
             return verdict
@@ -220,15 +228,16 @@ class Errand:
         self.call = Call.RENEW if self.renew else None
 
     def _abort(self, error: KafkaError) -> None:
-        """Continue after a commit that was finally refused: the next step aborts any open transaction.
+        """Continue after the coordinator has refused to commit: abort the transaction if it is still open.
 
-        Without KIP-890 an earlier commit may have been executed despite the refusal, so the coordinator is asked.
+        Without KIP-890, an earlier request to commit may have been executed despite the refusal, so the coordinator is
+        asked first.
         """
         self.reason = error
         self.call = Call.ASK if self.in_doubt and not self.v2 else Call.ABORT
 
     def _go_on(self, error: KafkaError) -> None:
-        """Continue without a transaction to end."""
+        """Continue with a new epoch, because there is no transaction to end."""
         self._not_committed(error)
         self.call = Call.RENEW
 
@@ -261,12 +270,12 @@ class Errand:
         self._refuse(fenced)
 
     def _learn(self, response: DescribeTransactionsResponse) -> Verdict | None:
-        """Distinguish a transaction that took too long from a rival.
+        """Find out if the transaction timed out, or if another producer has taken over.
 
-        The coordinator aborts the former with the next epoch of the same producer id, and drops the previous epoch. So
-        the new epoch must be requested as the successor of that next epoch. A rival that began and aborted a
-        transaction in the meantime looks the same, and is then fenced, as by any producer that is started later; no
-        data is lost.
+        When a transaction times out, the coordinator aborts it under the next epoch of the same producer id and forgets
+        the previous epoch. The new epoch must therefore be requested with that next epoch. If another producer has
+        taken over, and has begun and aborted a transaction in the meantime, the state looks the same. This producer
+        then fences the other one, as any later producer would. No data is lost.
         """
         found = next((s for s in response.transaction_states if s.transactional_id == self.transactional_id), None)
         if found is None:
@@ -277,7 +286,8 @@ class Errand:
         own = found.producer_id == self.producer_id and found.producer_epoch in (self.epoch, self.epoch + 1)
         if own and found.transaction_state in _ENDING:
             return Verdict.RETRY
-        if own and found.producer_epoch == self.epoch:  # no rival has taken over, despite the earlier answer
+        # The earlier response was wrong: no other producer has taken over.
+        if own and found.producer_epoch == self.epoch:
             if isinstance(self.reason, InvalidTxnStateError):
                 self.outcome = self._fate_in(found.transaction_state)
             self._go_on(self.reason or ProducerFencedError())
@@ -299,10 +309,10 @@ class Errand:
         return None
 
     def _fate_in(self, state: str) -> Outcome:
-        """Return the outcome of the transaction, given the coordinator's state at its epoch or the next.
+        """Return the outcome of the transaction from the coordinator's state at this epoch or the next.
 
-        InitProducerId leaves an empty state of a transaction that has ended. Without KIP-890 that transaction was
-        committed: no producer has requested its abort, and any other abort increments the epoch.
+        After InitProducerId, an ended transaction has an empty state. Without KIP-890, such a transaction was
+        committed, because no producer has requested its abort, and any other abort increments the epoch.
         """
         if state == _INITIALIZED and self.in_doubt and not self.v2:
             return Outcome.COMMITTED

@@ -1,8 +1,9 @@
-"""Learns when to ask whether the coordinator has finished a transaction, before the next transaction's first batches.
+"""Learns how long to wait before asking if the coordinator has finished a transaction.
 
-The coordinator has the markers written, and then records the end in its log. An otherwise idle coordinator sends that
-record to its followers only with the next request that it handles (``ActionQueue``). So a question before the markers
-are written is useless, and a later question loses time.
+To end a transaction, the coordinator has transaction markers written to all partitions, and then writes the end to its
+log. Until then, it refuses the next transaction's partitions. If it handles no other requests, it sends that last log
+record to its followers only when the next request arrives (``ActionQueue``). A question before the markers are written
+is therefore useless, and each moment after that is lost time.
 """
 
 from __future__ import annotations
@@ -10,34 +11,38 @@ from __future__ import annotations
 import math
 
 ENDED_FOR_SURE_S = 0.5
-"""Seconds after which the coordinator has surely finished a transaction: by then, followers fetch again and get the
-record that an otherwise idle coordinator has not sent them (``replica.fetch.wait.max.ms``)."""
+"""Seconds after which the coordinator has certainly finished a transaction.
+
+By then, its followers have fetched again and received the last log record (``replica.fetch.wait.max.ms``).
+"""
 
 SHORTEST_S = 0.001
 LONGEST_S = 0.02
-"""Longest delay in seconds, equal to a broker's delay before it repeats a request
-(``add.partitions.to.txn.retry.backoff.ms``)."""
+"""Longest delay in seconds.
+
+It is equal to a broker's delay before it repeats such a request (``add.partitions.to.txn.retry.backoff.ms``).
+"""
 
 ENOUGH = 2
-"""Number of questions needed if the first is asked when the markers have been written."""
+"""Number of questions needed if the first is asked just when the markers are written."""
 
 LATER = 1.25
 SOONER = 0.9
 
 
 class EndPace:
-    """Adapts the delay of the first question to the number of questions needed."""
+    """Adapts the delay of the first question to the number of questions that were needed."""
 
     def __init__(self) -> None:
         self._wait_s = SHORTEST_S
         self._ended_at = -math.inf
 
     def ended(self, now: float) -> None:
-        """Record that the coordinator has begun to commit or abort, which takes time."""
+        """Record that the coordinator has started to commit or abort, which takes time."""
         self._ended_at = now
 
     def goes_on(self, now: float) -> bool:
-        """Return True if the coordinator may still be working on that transaction."""
+        """Return True if the coordinator may still be ending the last transaction."""
         return now < self._ended_at + ENDED_FOR_SURE_S
 
     def left_s(self, now: float) -> float:
@@ -45,6 +50,6 @@ class EndPace:
         return max(0.0, self._ended_at + self._wait_s - now)
 
     def asked(self, times: int) -> None:
-        """Adapt the delay; ``times`` is the number of questions, from 1 on, until the coordinator confirmed the end."""
+        """Adapt the delay. ``times`` is the number of questions until the coordinator had finished, at least 1."""
         factor = LATER if times > ENOUGH else SOONER
         self._wait_s = min(LONGEST_S, max(SHORTEST_S, self._wait_s * factor))

@@ -1,4 +1,4 @@
-"""A transactional producer's state: its phase, its identity, and the state of the open transaction."""
+"""State of a transactional producer: its phase, its producer id and epoch, and its open transaction."""
 
 from __future__ import annotations
 
@@ -20,68 +20,71 @@ from .verdicts import Call
 
 # --- phases and events ------------------------------------------------------------------------------------------------
 #
-# The phases of a transactional producer, and the events that lead from one to another.
+# The phases of a transactional producer, and the events that lead from one phase to another.
 #
-# Java's states include FATAL_ERROR, which is permanent. Here only FENCED is permanent: another producer uses the
-# transactional id, and must not be fenced in turn. Any problem that a new epoch solves leads to an abort and to READY.
+# Java's FATAL_ERROR is permanent. Here, only FENCED is permanent: another producer uses the transactional id, and must
+# not be fenced in turn. Any problem that a new epoch solves leads to an abort, and then to READY.
 
 
 class Phase(Enum):
     """Phases of a transactional producer."""
 
     NEW = "new"
-    """It has no producer id, and requests one when it is started or begins a transaction."""
+    """The producer has no producer id. It requests one when it starts or begins a transaction."""
     STARTING = "starting"
-    """It is requesting its producer id, which fences the previous producer of the transactional id."""
+    """The producer is requesting its producer id, which fences earlier producers with the same transactional id."""
     READY = "ready"
     """The next transaction may begin."""
     OPEN = "open"
-    """A transaction accepts records and offsets."""
+    """The transaction accepts records and offsets."""
     FAILED = "failed"
-    """Part of the transaction has failed: it can only be aborted."""
+    """Part of the transaction has failed, so it can only be aborted."""
     STORED = "stored"
-    """The content of the transaction is stored; its end waits for an earlier transaction (`Chain`)."""
+    """The content of the transaction is stored in the brokers.
+
+    It waits for an earlier transaction to end (see `Chain`).
+    """
     COMMITTING = "committing"
-    """Its content is being sent, then the coordinator is asked to commit."""
+    """The rest of the content is sent, and then the coordinator is asked to commit."""
     ABORTING = "aborting"
-    """Unsent records are discarded, then the coordinator is asked to abort."""
+    """Unsent records are discarded, and then the coordinator is asked to abort."""
     RENEWING = "renewing"
-    """The transaction has ended, and a new epoch is requested before the next one (KIP-360)."""
+    """The transaction has ended, and the producer is requesting a new epoch for the next one (KIP-360)."""
     HANDED_OVER = "handed over"
-    """The content of the transaction is stored; another process ends it."""
+    """The content of the transaction is stored in the brokers. Another process will end it."""
     FENCED = "fenced"
     """Another producer has taken over the transactional id."""
 
 
 class Event(Enum):
-    """Events that lead from phase to phase."""
+    """Events that lead to another phase."""
 
     START = "start"
-    """A producer id is needed, from any phase."""
+    """A producer id is needed. Possible in any phase."""
     STARTED = "started"
     """The coordinator returned a producer id."""
     BEGIN = "begin"
     """The application begins a transaction."""
     FAIL = "fail"
-    """A record, or offsets, cannot become part of the transaction, or the coordinator refuses to commit it."""
+    """A record or offset could not be added to the transaction, or the coordinator refused to commit it."""
     COMMIT = "commit"
-    """The application commits it."""
+    """The application commits the transaction."""
     STORE = "store"
-    """Its content is stored, and it is not ended yet."""
+    """The content of the transaction is stored in the brokers, but the transaction is not ended yet."""
     ABORT = "abort"
-    """The application, or an error, aborts it."""
+    """The application aborts the transaction, or an error does."""
     ENDED = "ended"
-    """The coordinator has committed or aborted it, or there was no transaction to end."""
+    """The coordinator has committed or aborted the transaction, or there was no transaction to end."""
     RENEW = "renew"
-    """The transaction has ended, and its epoch must not be used any longer."""
+    """The transaction has ended, and its epoch must not be used again."""
     RENEWED = "renewed"
-    """There is a new epoch."""
+    """The coordinator returned a new epoch."""
     REFUSED = "refused"
-    """The coordinator refuses, and a retry would not help now, for example without a permission."""
+    """The coordinator refuses, and a retry would not help now. For example, an ACL is missing."""
     RESUME = "resume"
-    """The open transaction of another process now belongs to this producer."""
+    """This producer takes over the open transaction of another process."""
     HAND_OVER = "hand over"
-    """The content of the transaction is stored, and its end is left to another process."""
+    """The content of the transaction is stored in the brokers, and another process will end it."""
     FENCE = "fence"
     """Another producer has taken over the transactional id."""
 
@@ -118,35 +121,38 @@ TRANSITIONS = Transitions(
 
 
 _PERHAPS_TIMED_OUT = (InvalidProducerEpochError, InvalidTxnStateError)
-"""The errors that come first after the coordinator has aborted a transaction because of its timeout."""
+"""The first errors that a producer gets after the coordinator has aborted its transaction because of the timeout."""
 
 _NOT_OVER = (Phase.OPEN, Phase.FAILED, Phase.STORED, Phase.COMMITTING, Phase.ABORTING)
 
 
 class OpenTransaction(NamedTuple):
-    """An open transaction that a process passes to another process, which ends it."""
+    """An open transaction that one process hands over to another, which ends it."""
 
     transactional_id: str
     producer_id: int
     epoch: int
     version: int
-    """2 if it follows KIP-890, else 1: it must end in the version in which it began."""
+    """2 if the transaction follows KIP-890, else 1. It must end in the version in which it began."""
     begun: bool
-    """True if the coordinator may have it; False if no record or offset was sent."""
+    """True if the coordinator may know the transaction. False if no record or offset was sent."""
 
 
 class Fate:
-    """The outcome of one transaction, kept after the next transaction has begun."""
+    """The outcome of one transaction. It remains available after the next transaction has begun."""
 
     __slots__ = ("outcome",)
 
     def __init__(self) -> None:
         self.outcome: Outcome | None = None
-        """None while unknown."""
+        """The outcome, or None while it is unknown."""
 
 
 class TransactionState:
-    """The phase and its details. Changes are logged by name. It does no I/O and reads no clock."""
+    """The phase of a transactional producer, and its details.
+
+    Changes are logged with the transactional id. The class does no I/O and reads no clock.
+    """
 
     def __init__(self, transactional_id: str, timeout_ms: int) -> None:
         self.transactional_id = transactional_id
@@ -155,26 +161,31 @@ class TransactionState:
         self.producer_id = -1
         self.epoch = -1
         self.v2 = False
-        """True if the latest transaction follows KIP-890."""
+        """True if the current or last transaction follows KIP-890."""
         self.number = 0
-        """Number of the latest transaction, from 1."""
+        """Number of the current or last transaction, starting with 1."""
         self.touched = False
-        """True if the coordinator may have the transaction; otherwise there is no transaction to end."""
+        """True if the coordinator may know the transaction. If not, there is no transaction to end."""
         self.renew = False
-        """True if the epoch must end with the transaction: a request of it may still be in flight (KAFKA-17754), or
-        sequences have a gap."""
+        """True if the epoch must not be used for another transaction.
+
+        A request of this transaction may still be in flight (KAFKA-17754), or its sequence numbers have a gap.
+        """
         self._asked = False
-        """True if its end was requested, so that the coordinator determines its outcome."""
+        """True if the coordinator was asked to end the transaction, so the coordinator determines the outcome."""
         self.error: KafkaError | None = None
-        """Reason why the transaction can only be aborted, or in the phase FENCED why the producer ended."""
+        """The reason why the transaction can only be aborted.
+
+        In the phase FENCED, the reason why the producer has ended.
+        """
         self.fate = Fate()
-        """Fate of the latest transaction."""
+        """Outcome of the current or last transaction."""
         self.began_at = 0.0
 
     # --- the application's calls --------------------------------------------------------------------------------------
 
     def check_begin(self) -> None:
-        """Raise if no transaction can begin, even once the work in progress has ended."""
+        """Raise an error if no transaction can begin, not even after the work in progress has ended."""
         self.check_fenced()
         if self.phase is Phase.HANDED_OVER:
             raise IllegalStateError("the transaction was handed over: this producer cannot begin another")
@@ -184,7 +195,7 @@ class TransactionState:
             raise IllegalStateError("another task is committing the open transaction: wait before you begin another")
 
     def check_open(self, number: int) -> None:
-        """Raise unless this transaction accepts records and offsets."""
+        """Raise an error unless transaction ``number`` accepts records and offsets."""
         if self.phase is Phase.OPEN and self.number == number:
             return
         self.check_fenced()
@@ -195,7 +206,7 @@ class TransactionState:
         raise IllegalStateError("no transaction is open: begin a transaction before you send")
 
     def check_fenced(self) -> None:
-        """Raise `ProducerFencedError` once another producer has taken over the transactional id."""
+        """Raise `ProducerFencedError` if another producer has taken over the transactional id."""
         if self.phase is Phase.FENCED:
             assert self.error is not None
             raise own_copy(self.error)
@@ -211,7 +222,7 @@ class TransactionState:
         self.began_at = now
 
     def fail(self, error: KafkaError) -> bool:
-        """Mark the transaction as failed, so that it can only be aborted; return True if it was not failed before."""
+        """Mark the transaction as failed, so that it can only be aborted. Return True if it had not failed before."""
         if self._asked or self.phase not in (Phase.OPEN, Phase.STORED, Phase.COMMITTING):
             return False
         self._take(Event.FAIL)
@@ -219,32 +230,35 @@ class TransactionState:
         return True
 
     def commit(self) -> None:
-        """Begin to commit: the transaction accepts no more records or offsets, and its content is sent."""
+        """Start to commit. From now on, the transaction accepts no records and no offsets."""
         self._take(Event.COMMIT)
 
     def store(self) -> None:
-        """Record that all records and offsets are stored, and the transaction can be committed or aborted."""
+        """Record that all records and offsets are stored, so the transaction can be committed or aborted."""
         self._take(Event.STORE)
 
     def abort(self) -> None:
-        """Begin to abort: the transaction accepts no more records or offsets, and its content is discarded."""
+        """Start to abort.
+
+        From now on, the transaction accepts no records and no offsets, and its content is discarded.
+        """
         self._take(Event.ABORT)
 
     def hand_over(self) -> OpenTransaction:
-        """Leave the end of the fully stored transaction to another process."""
+        """Leave it to another process to end the transaction, whose content is stored."""
         self._take(Event.HAND_OVER)
         return OpenTransaction(
             self.transactional_id, self.producer_id, self.epoch, 2 if self.v2 else 1, begun=self.touched
         )
 
     def resume(self, opened: OpenTransaction, now: float) -> None:
-        """Take over another process's transaction: offsets may be added, and it can be ended."""
+        """Take over another process's transaction. Offsets can be added to it, and it can be ended."""
         self._take(Event.RESUME)
         self.number += 1
         self.producer_id, self.epoch = opened.producer_id, opened.epoch
         self.v2 = opened.version == 2
         self.touched = opened.begun
-        self.renew = not self.v2  # the sequences of that process are unknown here
+        self.renew = not self.v2  # the sequence numbers that the other process used are unknown here
         self._asked = False
         self.error = None
         self.fate = Fate()
@@ -263,7 +277,10 @@ class TransactionState:
         return self._errand(Call.RENEW)
 
     def end(self) -> Errand | None:
-        """Return the errand that ends the transaction, or end it here and return None if the coordinator lacks it."""
+        """Return the errand that ends the transaction.
+
+        If the coordinator does not know the transaction, end it here and return None.
+        """
         committed = self.phase is Phase.COMMITTING
         if not self.touched:
             self.fate.outcome = Outcome.COMMITTED if committed else Outcome.ABORTED
@@ -278,7 +295,7 @@ class TransactionState:
         )
 
     def advanced(self, errand: Errand) -> None:
-        """Process a step or the end of an errand."""
+        """Update the state after an errand has advanced or ended."""
         if self.phase is Phase.COMMITTING and errand.reason is not None and errand.call is Call.ABORT:
             self._take(Event.FAIL)
             self.error = errand.reason
@@ -311,7 +328,7 @@ class TransactionState:
     # --- errors and health --------------------------------------------------------------------------------------------
 
     def aborted(self, text: str) -> TransactionAbortedError:
-        """Return the error for a transaction that was, or will be, aborted."""
+        """Return the error for a transaction that was aborted or will be aborted."""
         if self.error is not None:
             text = f"{text}: {self.error}"
         if isinstance(self.error, _PERHAPS_TIMED_OUT):

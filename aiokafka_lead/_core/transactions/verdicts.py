@@ -1,8 +1,9 @@
-"""The reaction to each error of each call of a transaction, as a table.
+"""The table of reactions to errors, by the request that failed.
 
-It differs from Java's (``TransactionManager``, 4.3), where PRODUCER_FENCED and similar errors always end the producer.
-Here they fail the transaction, and the coordinator's answer to the abort decides. If the coordinator has aborted a
-transaction that took too long, the producer continues with a new epoch; if it has another producer, this one ends.
+It differs from Java's ``TransactionManager`` (4.3), in which PRODUCER_FENCED and similar errors always end the
+producer. Here they fail the transaction, and the coordinator's answer to the abort decides. If the coordinator has
+aborted the transaction because of its timeout, the producer continues with a new epoch. If another producer has taken
+over the transactional id, this producer ends.
 """
 
 from __future__ import annotations
@@ -35,47 +36,47 @@ from ...errors import (
 
 
 class Call(Enum):
-    """Requests to a coordinator."""
+    """Requests of a transactional producer to a coordinator."""
 
     START = "InitProducerId"
-    """Get a producer id, whichever producer used the transactional id before."""
+    """Get a producer id. Fences any earlier producer with the same transactional id."""
     RENEW = "InitProducerId with an epoch"
-    """Get the epoch after the producer's present epoch (KIP-360)."""
+    """Get the next epoch of the producer's id (KIP-360)."""
     ADD_PARTITIONS = "AddPartitionsToTxn"
     ADD_OFFSETS = "AddOffsetsToTxn"
     COMMIT_OFFSETS = "TxnOffsetCommit"
-    """Sent to the group's coordinator."""
+    """Add offsets to the transaction. Sent to the group's coordinator."""
     COMMIT = "EndTxn to commit"
     ABORT = "EndTxn to abort"
     ASK = "DescribeTransactions"
-    """Get the coordinator's state of the transactional id, after it refused this producer."""
+    """Get the coordinator's state of the transactional id, after the coordinator has refused this producer."""
 
 
 class Verdict(Enum):
     """Reactions to an error."""
 
     RETRY = "retry"
-    """Repeat the request after a delay, to the then current coordinator."""
+    """Repeat the request after a delay. It goes to the broker that is the coordinator then."""
     FAIL = "fail"
-    """The transaction can only be aborted."""
+    """Fail the transaction: the application can only abort it."""
     ABORT = "abort"
-    """The transaction is not committed, and never will be: abort it."""
+    """Abort the transaction, because it is certain that it was not committed."""
     RENEW = "renew"
-    """There is no transaction to end any more: continue with a new epoch."""
+    """Continue with a new epoch, because there is no transaction to end."""
     START = "start"
-    """The coordinator no longer has the transactional id: continue as a new producer."""
+    """Continue as a new producer, because the coordinator no longer knows the transactional id."""
     ASK = "ask"
-    """There is a rival, or the transaction took too long: ask the coordinator which."""
+    """Ask the coordinator if another producer has taken over, or if the transaction timed out."""
     FENCED = "fenced"
-    """There is a rival: stop."""
+    """Stop, because another producer has taken over."""
     REFUSE = "refuse"
-    """Raise the error to the caller, which may try again when the cause is gone."""
+    """Raise the error in the caller, which may try again when the cause is gone."""
 
 
 Verdicts = Mapping[type[KafkaError], Verdict]
 
 FENCED: tuple[type[KafkaError], ...] = (ProducerFencedError, InvalidProducerEpochError)
-"""The same error under two names: older versions of the protocol have only the second."""
+"""Two names of the same error. Older versions of the protocol have only the second."""
 
 _NOT_MINE: Verdicts = dict.fromkeys((*FENCED, InvalidProducerIdMappingError), Verdict.ASK)
 _UNEXPLAINED: Verdicts = {UnknownServerError: Verdict.RETRY}
@@ -142,7 +143,7 @@ VERDICTS: Mapping[Call, Verdicts] = {
         UnsupportedVersionError: Verdict.FENCED,
     },
 }
-"""Verdicts by call and error. CONCURRENT_TRANSACTIONS and all other retriable errors are RETRY (see `verdict_of`)."""
+"""Reactions by request and error. For CONCURRENT_TRANSACTIONS and other retriable errors, see `verdict_of`."""
 
 _OTHERWISE = {
     Call.ADD_PARTITIONS: Verdict.FAIL,
@@ -150,11 +151,11 @@ _OTHERWISE = {
     Call.COMMIT_OFFSETS: Verdict.FAIL,
     Call.ASK: Verdict.FENCED,
 }
-"""Verdicts on errors that a call does not expect."""
+"""Reactions to errors that are not in the table. The default is REFUSE."""
 
 
 def verdict_of(call: Call, kind: type[KafkaError]) -> Verdict:
-    """Return the reaction to an error of a call."""
+    """Return the reaction to an error of a request."""
     table = VERDICTS[call]
     for known in kind.__mro__:
         if known in table:

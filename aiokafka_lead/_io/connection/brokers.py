@@ -1,4 +1,4 @@
-"""`Brokers`, which owns all connections of a client."""
+"""Owns all connections of a client: the class `Brokers`."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from .settings import AnyLane, ConnectionSettings, Lane
 from .transport import way_of
 
 FRAME_OVERHEAD_BYTES = 1024 * 1024
-"""Allowance for the parts of a Fetch response other than records."""
+"""Allowance in bytes for the parts of a Fetch response that are not records."""
 
 
 class _Node:
-    """A broker's address and its links."""
+    """The address of a broker, and its links."""
 
     __slots__ = ("broker", "endpoint", "links")
 
@@ -40,14 +40,14 @@ class _Node:
 
 
 class Brokers:
-    """Connections by node and lane, opened on demand.
+    """The connections of a client, by node and lane. They are opened on demand.
 
-    All tasks run in ``tasks``, for example an anyio TaskGroup, which must outlive this object; its cancellation closes
-    the connections. As in Java, bootstrap servers are nodes -1, -2, and so on. Not thread-safe.
+    All tasks run in ``tasks``, for example an anyio TaskGroup, which must outlive this object. If it is cancelled, the
+    connections close. As in Java, bootstrap servers are the nodes -1, -2, and so on. Not thread-safe.
     """
 
     def __init__(self, config: ClientConfig, tasks: Spawner, hot: Sequence[type[Request[Any]]] = ()) -> None:
-        """Start without nodes. Codecs of ``hot`` requests are created before a connection is ready."""
+        """Start without nodes. The codecs of the ``hot`` requests are created before a connection is ready."""
         self._request_timeout_s = config.request_timeout_ms / 1000
         self._reachability = Reachability(
             reconnect_backoff_ms=config.reconnect_backoff_ms,
@@ -57,7 +57,7 @@ class Brokers:
             retry_backoff_max_ms=config.retry_backoff_max_ms,
             refused_login_ms=config.refused_login_ms,
         )
-        fetch_max_bytes: int = getattr(config, "fetch_max_bytes", 0)  # consumers of both kinds have it
+        fetch_max_bytes: int = getattr(config, "fetch_max_bytes", 0)  # both kinds of consumers have this option
         settings = ConnectionSettings(
             client_id=config.client_id,
             request_timeout_s=self._request_timeout_s,
@@ -79,17 +79,17 @@ class Brokers:
         )
         self._nodes: dict[int, _Node] = {}
         self._retired: list[Link] = []
-        """Links of removed nodes whose requests in flight are not answered yet."""
+        """Links of removed nodes that still have requests in flight."""
         self._listeners: list[Callable[[int], None]] = []
         self.cluster_id: str | None = None
-        """Cluster to which known brokers must belong; None disables these checks."""
+        """The cluster to which known brokers must belong. None disables these checks."""
         self._checks_cluster = config.metadata_cluster_check_enable
         self.connections_made = 0
         """Number of connections that have become ready."""
         self.last_offer: ApiVersions | None = None
-        """Versions offered by the broker of the latest connection."""
+        """API versions of the broker whose connection became ready last, or None."""
         self.on_connected: Callable[[], None] | None = None
-        """Called when a connection has become ready, after the two attributes above are set."""
+        """Called when a connection has become ready, after the two attributes above were set."""
         self._closed_by: KafkaError | None = None
 
     def _expected(self, endpoint: Endpoint) -> Expected | None:
@@ -107,9 +107,11 @@ class Brokers:
     def set_nodes(self, nodes: Mapping[int, Broker]) -> None:
         """Replace the set of nodes.
 
-        A node with an unchanged address keeps its connections. If the address has changed, they are closed immediately,
-        a connect in progress is abandoned, and new connections are made on demand. Connections of a removed node close
-        once the requests in flight are answered, because late answers still count.
+        - A node whose address has not changed keeps its connections.
+        - If the address has changed, the connections are closed at once, an attempt to connect is abandoned, and new
+          connections are opened on demand.
+        - The connections of a removed node close when their requests in flight are answered, because late responses
+          still count.
         """
         for node_id in [node_id for node_id in self._nodes if node_id not in nodes]:
             self._drop(node_id)
@@ -117,7 +119,7 @@ class Brokers:
             self.add_node(broker)
 
     def add_node(self, broker: Broker) -> None:
-        """Add a node, or change the address of a known node."""
+        """Add a node, or change the address of a known one."""
         known = self._nodes.get(broker.node_id)
         if known is not None and known.endpoint == broker.endpoint:
             known.broker = broker
@@ -128,10 +130,10 @@ class Brokers:
                 link.close(None)
 
     def add_listener(self, listener: Callable[[int], None]) -> None:
-        """Call ``listener`` with a node's id when its state changes, or one of its connections accepts requests again.
+        """Call ``listener`` with a node's id when its state changes, or when it accepts requests again.
 
-        States are ready, lost, failed to connect, and connecting; see `state` and `ready`. The call is synchronous, and
-        may be redundant; it must be quick and must not raise.
+        A state changes when a connection is ready, lost, failed or being opened; see `state` and `ready`. The call is
+        synchronous and may be redundant. It must be quick and must not raise exceptions.
         """
         self._listeners.append(listener)
 
@@ -144,8 +146,8 @@ class Brokers:
     def ready(self, node_id: int, lane: AnyLane = Lane.DATA) -> Connection | None:
         """Return the node's connection if it is ready, otherwise None. It may be busy; see `Connection.can_send`.
 
-        If it is not ready, it is connected now or after the backoff, and listeners are called. Call this again after
-        each failure: a link reconnects only if it has been requested since.
+        If it is not ready, it is opened now or after the backoff, and listeners are called. Call this method again
+        after each failure, because a link connects again only if that was requested since.
         """
         node = self._nodes.get(node_id)
         if node is None:
@@ -161,10 +163,11 @@ class Brokers:
         return None
 
     async def get(self, node_id: int, lane: AnyLane = Lane.CONTROL, timeout_ms: float | None = None) -> Connection:
-        """Return a ready connection to the node. If there is none, wait out the backoff and try to connect once.
+        """Return a ready connection to the node. If there is none, wait for the backoff to end and try to connect once.
 
-        Raises the error of this attempt: `KafkaConnectionError` (retriable), or an error of authentication or TLS. Also
-        raises `KafkaConnectionError` after ``timeout_ms`` (``request_timeout_ms``), and at once for an unknown node.
+        Raises the error of that attempt: `KafkaConnectionError` (retriable), or an error of authentication or TLS. Also
+        raises `KafkaConnectionError` after ``timeout_ms``, by default ``request_timeout_ms``, and at once for an
+        unknown node.
         """
         timeout_s = self._request_timeout_s if timeout_ms is None else timeout_ms / 1000
         deadline = Deadline(timeout_s * 1000)
@@ -184,22 +187,28 @@ class Brokers:
                 raise self._not_in_time(link, timeout_s) from None
 
     def state(self, node_id: int) -> NodeState:
-        """Return the best state of the node's links; BACKOFF for an unknown node."""
+        """Return the best state of the node's links. BACKOFF if the node is unknown."""
         node = self._nodes.get(node_id)
         return NodeState.BACKOFF if node is None else self._state(node, time.monotonic())
 
     def retry_at(self, node_id: int) -> float:
-        """Return the end of the node's backoff in monotonic seconds: 0.0 without one, infinity for an unknown node."""
+        """Return the end of the node's backoff in monotonic seconds.
+
+        0.0 if there is none, infinity if the node is unknown.
+        """
         node = self._nodes.get(node_id)
         return math.inf if node is None else self._reachability.retry_at(node.endpoint)
 
     def last_error(self, node_id: int) -> KafkaError | None:
-        """Return the error of the node's last connect or connection; None once a connection is ready."""
+        """Return the error of the node's last attempt or connection. None if a connection is ready."""
         node = self._nodes.get(node_id)
         return None if node is None else self._reachability.last_error(node.endpoint)
 
     def final_error(self, node_id: int) -> KafkaError | None:
-        """Return `last_error` if a retry cannot help. The refusal of a login that has worked before does not count."""
+        """Return `last_error` if a retry cannot help, else None.
+
+        If a login used to work, its refusal does not count.
+        """
         node = self._nodes.get(node_id)
         return None if node is None else self._reachability.final_error(node.endpoint)
 
@@ -214,10 +223,10 @@ class Brokers:
         )
 
     def unanswered_s(self, node_id: int, now: float) -> float:
-        """Return the time in s since the last request on a connection with unanswered requests, the node's maximum.
+        """Return the seconds since the last request on a connection with unanswered requests. The maximum for the node.
 
-        Returns 0 if all requests are answered. The rebalance lane does not count, where members of a group wait for
-        each other.
+        Returns 0 if all requests are answered. The rebalance lane does not count, because group members wait for each
+        other there.
         """
         node = self._nodes.get(node_id)
         links = {} if node is None else node.links
@@ -225,12 +234,12 @@ class Brokers:
         return max((now - each.used_at for each in asked if each is not None and each.in_flight), default=0.0)
 
     def offers(self) -> list[ApiVersions]:
-        """Return the versions offered by the known brokers with ready connections."""
+        """Return the API versions of the known brokers with ready connections."""
         links = [link for node_id, node in self._nodes.items() if node_id >= 0 for link in node.links.values()]
         return [link.connection.versions for link in links if link.connection is not None and link.connection.ready]
 
     def failed_since(self, at: float) -> list[int]:
-        """Return the nodes whose last connect has failed, or whose connection was lost, at this time or later."""
+        """Return the nodes whose last attempt failed, or whose connection was lost, at this time or later."""
         reachability = self._reachability
         return [node_id for node_id, node in self._nodes.items() if reachability.failed_since(node.endpoint, at)]
 
@@ -240,30 +249,34 @@ class Brokers:
         return node is not None and self._reachability.ready_since(node.endpoint, at)
 
     def led_astray(self, node_id: int) -> None:
-        """Check the cluster of each new connection to the node's address, since it has led to another cluster."""
+        """Record that the node's address has led to another cluster.
+
+        Check the cluster id of each new connection to it.
+        """
         node = self._nodes.get(node_id)
         if node is not None:
             self._reachability.led_astray(node.endpoint)
 
     def evaded(self, node_id: int, asked_at: float) -> None:
-        """Count a node's failure to answer a request that any broker can answer, so that `least_loaded` avoids it.
+        """Record that a node did not answer a request that any broker can answer. `least_loaded` then avoids the node.
 
-        If there are only bootstrap servers, and all are in doubt, reconnect: their names may have several addresses or
-        belong to a load balancer, so that the next connection may lead to another broker.
+        If only bootstrap servers are known and all are in doubt, reconnect. Their names may have several addresses, or
+        belong to a load balancer, so the next connection may lead to another broker.
         """
         node = self._nodes.get(node_id)
         if node is not None:
             self._reachability.evaded(node.endpoint, asked_at, time.monotonic())
             if all(other < 0 and self.in_doubt(other) for other in self._nodes):
-                error = KafkaConnectionError("it has no answer to what any broker knows")
+                error = KafkaConnectionError("it did not answer a request that any broker can answer")
                 self._reachability.leave(node.endpoint, error)
                 self._reconnect(node, error)
 
     def leave(self, node_id: int, error: KafkaError, *, silent: bool = False) -> bool:
-        """Reconnect the node, to another address of its name if possible. Return False if that is no better now.
+        """Reconnect the node, if possible to another address of its host. Return False if that is no better now.
 
-        It is no better if all other addresses have been left without a useful answer since. Unreachable addresses are
-        tried again by the next request. A ``silent`` address is left in any case, since `patience_s` grows each time.
+        It is no better if all other addresses were left without a useful response since. Unreachable addresses are
+        tried again by the next request. A ``silent`` address is left in any case, because `patience_s` increases each
+        time.
         """
         node = self._nodes.get(node_id)
         if node is None:
@@ -276,7 +289,7 @@ class Brokers:
         return moves
 
     def look_further(self, node_id: int, loss_s: float) -> bool:
-        """Leave a bootstrap server that returned no more than the known brokers; at most once in a while."""
+        """Leave a bootstrap server that knows no more than the known brokers. Happens only once in a while."""
         node = self._nodes.get(node_id)
         further = node is not None and self._reachability.may_lead_elsewhere(node.endpoint, time.monotonic(), loss_s)
         if further:
@@ -284,12 +297,12 @@ class Brokers:
         return further
 
     def all_left(self, node_id: int) -> bool:
-        """Return True if all addresses of the node's name were left, and none is merely unreachable."""
+        """Return True if all addresses of the node's host were left, and none is merely unreachable."""
         node = self._nodes.get(node_id)
         return node is None or self._reachability.all_left(node.endpoint)
 
     def patience_s(self, node_id: int) -> float:
-        """Return the time until another address of the node's name is tried; infinity if there is none."""
+        """Return the seconds until another address of the node's host is tried. Infinity if there is none."""
         node = self._nodes.get(node_id)
         return math.inf if node is None else self._reachability.patience_s(node.endpoint)
 
@@ -299,23 +312,26 @@ class Brokers:
             link.close(error)
 
     def informed(self, node_id: int) -> None:
-        """Record a useful answer, which ends the doubt about the node."""
+        """Record a useful response. The node is no longer in doubt."""
         node = self._nodes.get(node_id)
         if node is not None:
             self._reachability.informed(node.endpoint)
 
     def in_doubt(self, node_id: int) -> bool:
-        """Return True if the node has `evaded` requests, so that other nodes should be asked first."""
+        """Return True if the node has not answered requests (see `evaded`), so other nodes should be asked first."""
         node = self._nodes.get(node_id)
         return node is not None and self._reachability.in_doubt(node.endpoint, time.monotonic())
 
     def least_loaded(self, lane: Lane = Lane.CONTROL, avoid: Container[int] = ()) -> int | None:
-        """Return the best broker for a request that any can answer; None if all are in backoff, or none is known.
+        """Return the best broker for a request that any broker can answer.
 
-        As in Java, it is the ready node with the fewest requests in flight, otherwise a connecting node, otherwise a
-        node that can be connected. Ties are broken at random, so that clients spread over brokers. Nodes in doubt come
-        after other nodes, and nodes in ``avoid`` last, even if connected. Unlike in Java, bootstrap servers do not
-        count, since they may belong to another cluster until they have answered Metadata.
+        None if all are in backoff, or none is known.
+
+        As in Java, it is the ready node with the fewest requests in flight, else a connecting node, else a node to
+        which a connection can be opened. Equal nodes are chosen at random, so that clients spread over the brokers.
+        Nodes in doubt come after others, and nodes in ``avoid`` come last, even if they are connected. Unlike in Java,
+        bootstrap servers are not considered, because they may belong to another cluster until they have answered
+        Metadata.
         """
         now = time.monotonic()
         best: int | None = None
@@ -339,9 +355,9 @@ class Brokers:
         self._retired = [link for link in self._retired if link.lane != lane]
 
     def close_all(self, error: KafkaError) -> None:
-        """Close all connections, including connects in progress. Requests in flight fail with the error.
+        """Close all connections, including those that are being opened. Requests in flight fail with the error.
 
-        Nodes and their backoffs stay, and may be connected again.
+        Nodes and their backoffs stay, and can be connected again.
         """
         links = [link for node in self._nodes.values() for link in node.links.values()] + self._retired
         self._retired = []
@@ -351,20 +367,20 @@ class Brokers:
             link.close(error)
 
     def stop(self, error: KafkaError) -> None:
-        """Close all connections and open no more; `get` raises the error."""
+        """Close all connections, and open no more. `get` raises the error."""
         self.refuse(error)
         self.close_all(error)
 
     def refuse(self, error: KafkaError) -> None:
-        """Open no more connections; `get` raises the error. Existing connections stay open."""
+        """Open no more connections. `get` raises the error. Existing connections stay open."""
         self._closed_by = error
 
-    # --- inside ---
+    # --- internal ---
 
     def _new_link(self, node: _Node, lane: AnyLane) -> Link:
-        """Return a link for a node. A retired link is reused if its requests are still in flight.
+        """Return a link for a node. If a retired link still has requests in flight, it is used again.
 
-        Over a second connection to the same broker, later requests could overtake them.
+        On a second connection to the same broker, later requests could overtake earlier ones.
         """
         self._retired = [link for link in self._retired if not link.idle]
         for link in self._retired:
@@ -388,7 +404,7 @@ class Brokers:
         for listener in tuple(self._listeners):
             try:
                 listener(node_id)
-            except Exception as error:  # a bug in the listener, reported by a task instead of ending the connection
+            except Exception as error:  # A bug in the listener. A task reports it, instead of ending the connection.
                 self._context.tasks.start_soon(_raise, error, name="kafka listener")
 
     def _connected(self, versions: ApiVersions) -> None:
@@ -410,7 +426,7 @@ class Brokers:
         connection = link.connection if link is not None else None
         if connection is not None and connection.ready:
             return (_RANK[NodeState.READY] if connection.can_send() else _BUSY_RANK, connection.in_flight)
-        # For client and broker, another connection costs more than a wait in the queue.
+        # For client and broker, another connection costs more than waiting in the queue.
         return (_RANK[self._state(node, now)], self._context.settings.max_in_flight)
 
     def _not_in_time(self, link: Link, timeout_s: float) -> KafkaError:

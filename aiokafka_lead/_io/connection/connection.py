@@ -1,6 +1,6 @@
-"""A connection to a broker. Requests are pipelined, and answers arrive in order.
+"""A connection to a broker. Requests are pipelined, and responses arrive in order.
 
-Compiled through ``connection.pxd`` if a compiler is available.
+If a compiler is available, this code is compiled through ``connection.pxd``.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ NO_VERSIONS = ApiVersions({})
 
 
 class ConnectionOwner(Protocol):
-    """Receives a connection's reports, synchronously. These methods must not raise."""
+    """Notified of events of a connection, synchronously. These methods must not raise exceptions."""
 
     def on_lost(self, connection: Connection, error: KafkaError, /) -> None:
-        """Handle the end of the connection, before its requests in flight fail."""
+        """Handle the end of the connection. Called before its requests in flight fail."""
 
     def on_change(self, connection: Connection, /) -> None:
         """Handle that requests can be sent again, or that all requests in flight have failed after the end."""
 
 
 class Connection:
-    """A connection from its opening to its end; it is never reopened.
+    """A connection, from opening to closing. It is never opened again.
 
-    Invariant: ``on_done`` is called exactly once for each submitted request.
+    Invariant: ``on_done`` is called exactly once for each request that was submitted.
     """
 
     def __init__(
@@ -51,31 +51,34 @@ class Connection:
         self.node_id = node_id
         self.endpoint = endpoint
         self.label = label
-        """Name of the broker in errors: ``1 (host:9092)``."""
+        """Name of the broker in errors, such as ``1 (host:9092)``."""
         self.versions = NO_VERSIONS
-        """Versions offered by the broker; empty until the connection is ready."""
+        """API versions of the broker. Empty until the connection is ready."""
         self._versions: dict[type[Request[Any]], int] = {}
-        """Version used for each class of request."""
+        """Version in use for each class of request."""
         self.ready = False
-        """True if requests may be submitted: the connection is set up, and neither retired nor closed."""
+        """True if requests may be submitted: the connection is set up, and is neither retired nor closed."""
         self.stage = "connecting"
-        """Current stage of the set-up, for the text of a timeout."""
+        """Current stage of the setup, for the message of a timeout."""
         self.patience_s: float | None = None
-        """Time limit of each answer during the set-up; None if there is only a limit for the whole set-up."""
+        """Time limit of each response during the setup, or None. There is also a limit for the whole setup."""
         self.opening_s = 0.0
-        """Time taken to connect to the broker or a proxy, including TLS."""
+        """Seconds that it took to connect to the broker or to a proxy, including TLS."""
         self.closed_by: KafkaError | None = None
-        """Error that ended the connection; None while it is open."""
+        """The error that has ended the connection, or None while it is open."""
         self.session = ENDLESS
-        """The authenticated session, with the time to open the succeeding connection (KIP-368)."""
+        """The authenticated session. It contains the time at which to open the next connection (KIP-368)."""
         self.retire_at = math.inf
-        """Time to accept no more requests, and to close once pending requests are answered (KIP-368)."""
+        """Time from which no more requests are accepted.
+
+        The connection then closes when it has no pending requests (KIP-368).
+        """
         self.used_at = time.monotonic()
-        """Time of the last sent request."""
+        """Time at which a request was last sent."""
         self.on_successor: list[Callable[[Connection], Awaitable[None]]] = []
-        """Callbacks that move state bound to this connection to its successor, before that takes over (KIP-368)."""
+        """Called to move state that is bound to this connection, before its successor takes over (KIP-368)."""
         self.handing_over = False
-        """True while bound state is moved. The connection then stays open until `step_down`."""
+        """True while such state is being moved. The connection then stays open until `step_down`."""
         self._stepping_down = False
         self._settings = settings
         self._max_in_flight = settings.max_in_flight
@@ -83,10 +86,10 @@ class Connection:
         self._transport: Transport | None = None
         self._ledger = InFlightLedger()
         self._unsent: deque[OnDone] = deque()
-        """Callbacks of requests without a response that the operating system has not accepted yet."""
+        """Callbacks of requests that expect no response, and that the operating system has not accepted yet."""
         self._unsent_deadline = math.inf
         self._muted = False
-        """True while the broker throttles this client, until ``_muted_until`` (KIP-219)."""
+        """True while the broker throttles this client, which is until ``_muted_until`` (KIP-219)."""
         self._muted_until = 0.0
         self._welcome = False
         """True if the broker has authenticated this client or answered a request."""
@@ -98,7 +101,7 @@ class Connection:
         """Wakes `watch` before ``_wake_at``."""
         self._wake_at = 0.0
         self._crash: Exception | None = None
-        """Unexpected error of a callback, which `watch` raises."""
+        """An unexpected exception of a callback. `watch` raises it."""
 
     def __repr__(self) -> str:
         state = "closed" if self.closed_by is not None else "ready" if self.ready else self.stage
@@ -106,19 +109,19 @@ class Connection:
 
     @property
     def muted_s(self) -> float:
-        """Remaining throttle time in s (KIP-219); 0 if the broker does not throttle this client."""
+        """Remaining throttle time in seconds (KIP-219). 0 if the broker does not throttle this client."""
         return max(0.0, self._muted_until - time.monotonic()) if self._muted else 0.0
 
     @property
     def in_flight(self) -> int:
-        """Number of sent requests without an answer."""
+        """Number of requests that were sent and not answered."""
         return len(self._ledger)
 
     def can_send(self) -> bool:
-        """Return True if a request can be sent now; otherwise listeners will be notified of the change.
+        """Return True if a request can be sent now. Otherwise, listeners are notified when that changes.
 
-        The connection has to be ready and neither throttled nor congested, with fewer requests in flight than the
-        maximum. After `retire_at` it returns False, even if the timer is late because the event loop is busy.
+        The connection must be ready, and neither throttled nor congested, and must have fewer requests in flight than
+        the maximum. After `retire_at` it returns False, even if the timer is late because the event loop is busy.
         """
         if (
             self.ready
@@ -141,17 +144,19 @@ class Connection:
         expect_response: bool = True,
         raw: bool = False,
     ) -> int:
-        """Send a request now; return its version. ``on_done`` is called once, later, on the event loop.
+        """Send a request now and return its version. ``on_done`` is called once, later, on the event loop.
 
-        The caller must call `can_send` first, for the limit of requests in flight. ``version`` defaults to the highest
-        version that client and broker support. A request without a response (``acks=0``) is done when the operating
-        system has accepted it, which may be before this call returns. With ``raw``, the result is the response's frame;
-        the caller decodes it later, and calls `mute` if it has a throttle time. After ``timeout_ms``
-        (``request_timeout_ms``) without an answer the connection is closed, as in Java, since later answers cannot
-        arrive either.
+        - Call `can_send` first, because this method does not check the limit of requests in flight.
+        - ``version`` defaults to the highest version that client and broker support.
+        - A request that expects no response (``acks=0``) is done when the operating system has accepted it. That may be
+          before this call returns.
+        - With ``raw``, the result is the response's frame. The caller decodes it later, and calls `mute` if it contains
+          a throttle time.
+        - After ``timeout_ms`` without a response, by default ``request_timeout_ms``, the connection is closed. Later
+          responses could not arrive either. Java does the same.
 
         Raises `KafkaConnectionError` if the connection is not ready, and `UnsupportedVersionError` if the broker does
-        not offer the API or the version lacks a field. Nothing is sent then.
+        not support the API or the version lacks a field. In these cases, nothing is sent.
         """
         if not self.ready:
             raise self._not_ready()
@@ -165,7 +170,7 @@ class Connection:
         return version
 
     async def request(self, request: Request[R], *, timeout_ms: float | None = None, version: int | None = None) -> R:
-        """Send a request as soon as possible, and return the response. Waits and raises as `answer` does."""
+        """Send a request as soon as possible, and return the response. Waits and raises like `answer`."""
         return cast(R, await self.answer(request, timeout_ms=timeout_ms, version=version))
 
     async def answer(
@@ -176,14 +181,14 @@ class Connection:
         version: int | None = None,
         raw: bool = False,
     ) -> Any:
-        """Send a request as soon as possible, and return the response, or its frame if ``raw``.
+        """Send a request as soon as possible, and return the response. If ``raw``, return its frame.
 
-        ``timeout_ms`` (``request_timeout_ms``) limits the waits for sending and for the answer. A short timeout does
-        not end the connection: it is closed if no answer has arrived within the longer of ``timeout_ms`` and
-        ``request_timeout_ms``.
+        ``timeout_ms``, by default ``request_timeout_ms``, limits the waits for sending and for the response. A short
+        timeout does not end the connection. It is closed if there is no response within the longer of ``timeout_ms``
+        and ``request_timeout_ms``.
 
-        Raises the errors of `submit`, `RequestTimedOutError`, and `KafkaConnectionError` if the connection is lost. A
-        call that is cancelled or has timed out leaves the request in flight.
+        Raises the errors of `submit`, `RequestTimedOutError`, and `KafkaConnectionError` if the connection is lost. If
+        a call is cancelled or times out, its request stays in flight.
         """
         settings_ms = self._settings.request_timeout_s * 1000
         patience_ms = settings_ms if timeout_ms is None else timeout_ms
@@ -202,7 +207,7 @@ class Connection:
             finally:
                 self._turns.admit()
             fate = f"no answer to {name}"
-            # The connection has a deadline for the request, so that only a shorter deadline needs a timer here.
+            # The connection has a deadline for the request, so a timer is needed here only for a shorter deadline.
             return await answer.wait(None if timeout_ms is None else deadline.left_s())
         except TimeoutError:
             muted_s = self.muted_s
@@ -212,24 +217,27 @@ class Connection:
             raise late from None
 
     async def exchange(self, request: Request[R], version: int) -> R:
-        """Send a request before the connection is ready; return the response. TimeoutError after `patience_s`."""
+        """Send a request before the connection is ready, and return the response.
+
+        Raises TimeoutError after `patience_s`.
+        """
         if self.closed_by is not None:
             raise self._not_ready()
         answer: _Answer = _Answer()
         self._send(request, version, self._settings.request_timeout_s, answer.on_done, True)
         return cast(R, await answer.wait(self.patience_s))
 
-    # --- its life, in the hands of the task that owns it ---
+    # --- called by the task that owns the connection ---
 
     def opened(self, transport: Transport) -> None:
-        """Attach the open transport. Raises `KafkaError` if the connection has been closed already."""
+        """Attach the open transport. Raises `KafkaError` if the connection has already been closed."""
         if self.closed_by is not None:
             transport.close()
             raise self._not_ready()
         self._transport = transport
 
     def become_ready(self, versions: ApiVersions, *, authenticated: bool, session: Session) -> None:
-        """Complete the set-up. From now on requests may be submitted."""
+        """Complete the setup. From now on, requests may be submitted."""
         assert self._transport is not None
         self.versions = versions
         self.session = session
@@ -241,7 +249,7 @@ class Connection:
         self._transport.limit_frames(self._settings.receive_max_bytes)
 
     async def watch(self) -> None:
-        """Watch deadlines until the connection ends: requests, throttling, idleness, retirement."""
+        """Watch for deadlines until the connection closes: of requests, throttling, idleness and retirement."""
         while self.closed_by is None:
             now = time.monotonic()
             self._keep_deadlines(now)
@@ -252,19 +260,19 @@ class Connection:
             raise self._crash
 
     def retire(self) -> None:
-        """Accept no more requests, and close once pending requests are answered."""
+        """Accept no more requests, and close when pending requests are answered."""
         self.ready = False
         self._turns.reject(KafkaConnectionError("the connection is being closed", broker=self.label))
         self._close_if_retired()
 
     def step_down(self) -> None:
-        """Retire, since a successor is ready, once all waiting tasks have sent their requests."""
+        """Let a successor take over: retire when all waiting tasks have sent their requests."""
         self._stepping_down, self.handing_over = True, False
         if self._turns.empty:
             self.retire()
 
     def take_over(self, used_at: float) -> None:
-        """Take over from a closed connection, including its idle time since ``used_at``."""
+        """Take over from a connection that has closed, including the time since it was last used."""
         self.used_at = used_at
 
     def revive(self) -> None:
@@ -278,12 +286,12 @@ class Connection:
     ) -> None:
         """Close the connection now. Requests in flight fail with an error that contains the reason.
 
-        ``expected`` is True if this client wanted to close it, so that it is not the broker's fault. ``culprit`` is the
-        request that caused the end, with an error for that request.
+        ``expected`` is True if this client wanted to close it, so it is not the broker's fault. ``culprit`` is the
+        request that has caused the end, with its own error.
         """
         if self.closed_by is not None:
             return
-        self.closed_by = without_frames(error)  # it may hold the unreadable frame
+        self.closed_by = without_frames(error)  # it may contain the frame that could not be read
         self.ready = False
         if self._transport is not None:
             self._transport.close()
@@ -305,11 +313,11 @@ class Connection:
     # --- called by the transport ---
 
     def on_frame(self, frame: Buffer, /) -> None:
-        """Pass an answer to its request's ``on_done``."""
+        """Pass a response to the ``on_done`` of its request."""
         try:
             entry = self._ledger.match(peek_correlation_id(frame))
             if entry is None:
-                return  # the response to a request that expects none
+                return  # the response belongs to a request that expects none
             response: Any = frame
             if not entry.raw:
                 response = decode_answer(entry.request_class.RESPONSE, entry.version, memoryview(frame))
@@ -340,7 +348,7 @@ class Connection:
             self._close_if_retired()
 
     def on_closed(self, error: KafkaError, /) -> None:
-        """Handle the end of the stream, or an invalid stream."""
+        """Handle the end of the stream, or a stream that is not valid."""
         oldest = self._ledger.oldest()
         if oldest is not None and isinstance(error, FrameTooLargeError):
             # A retry would end in the same way, so the request of this frame fails with this error.
@@ -352,7 +360,7 @@ class Connection:
         else:
             self.close(with_broker(error, self.label))
 
-    # --- inside ---
+    # --- internal ---
 
     def _send(
         self,
@@ -395,9 +403,9 @@ class Connection:
         return own_copy(self.closed_by)
 
     def mute(self, seconds: float) -> None:
-        """Send nothing for the broker's throttle time (KIP-219), at most for ``request_timeout_ms``.
+        """Send nothing during the broker's throttle time (KIP-219), but for at most ``request_timeout_ms``.
 
-        If the throttle time is longer, the broker does not read requests before its end.
+        If the throttle time is longer, the broker does not read requests before it has ended.
         """
         self._muted = True
         seconds = min(seconds, self._settings.request_timeout_s)
@@ -419,7 +427,7 @@ class Connection:
         if late is not None:
             self._time_out(late)
         elif now >= self._unsent_deadline:
-            self.close(KafkaConnectionError("the broker takes no more bytes", broker=self.label))
+            self.close(KafkaConnectionError("the broker accepts no more data", broker=self.label))
         elif now >= self.retire_at and self.ready:
             self.retire()
         elif not self._ledger and not self._unsent and now >= self.used_at + self._settings.max_idle_s:
@@ -446,7 +454,7 @@ class Connection:
 
 
 class _Answer(Waiter[Any]):
-    """A response for which a task waits."""
+    """A response for which a task is waiting."""
 
     __slots__ = ()
 

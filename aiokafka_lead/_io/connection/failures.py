@@ -1,4 +1,4 @@
-"""Errors raised by the users of a connection after its end."""
+"""The errors that users of a connection get after it has ended."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ...errors.base import own_copy
 from ...errors.shown import some_of
 
 RESOLVING = "the look-up of the host's name"
-"""Stage of a connection that has no address yet."""
+"""Stage of a connection whose address is not resolved yet."""
 
 
 def timeout_kind(stage: str | None) -> type[KafkaConnectionError]:
-    """Return the error class of a set-up that timed out, `UnresolvedHostError` if it waited for a DNS server."""
+    """Return the error class for a setup that timed out: `UnresolvedHostError` if it was waiting for a DNS server."""
     return UnresolvedHostError if stage == RESOLVING else KafkaConnectionError
 
 
 def in_flight_error(entry: InFlight, error: KafkaError, label: str, *, ready: bool) -> KafkaError:
-    """Return the error of a request whose connection has ended. The request may have been executed.
+    """Return the error for a request whose connection has ended. The request may have been executed.
 
     ``ready`` is True if the connection was set up.
     """
@@ -36,14 +36,14 @@ def in_flight_error(entry: InFlight, error: KafkaError, label: str, *, ready: bo
 
 
 def with_broker(error: KafkaError, label: str) -> KafkaError:
-    """Return a copy of the error with the name of the broker."""
+    """Return a copy of the error that contains the broker's name."""
     return _caused_by(error, type(error)(error.message, broker=label))
 
 
 def of_addresses(errors: Mapping[str, KafkaError], latest: KafkaError) -> KafkaError:
-    """Return an error with the failure of each address of a name, or ``latest`` if there is none.
+    """Return an error that contains the failure of each address of a host. If there is none, return ``latest``.
 
-    Its class is the class of the failure that a retry is least likely to cure.
+    It has the class of the failure that is least likely to go away.
     """
     if not errors:
         return latest

@@ -1,7 +1,7 @@
-"""Login with GSSAPI (Kerberos 5, RFC 4752), with the ``gssapi`` package.
+"""Authentication with GSSAPI (Kerberos 5, RFC 4752), using the ``gssapi`` package.
 
-Its calls send requests to the KDC and block, up to 50 seconds if it does not answer. They run in threads, and waits for
-them have the time limit of the connection's set-up.
+Calls of that package send requests to the KDC and block. If the KDC does not answer, that takes up to 50 seconds. The
+calls therefore run in threads, and the time limit of the connection's setup applies to waits for them.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ _FLAGS = (
     | gssapi.RequirementFlag.out_of_sequence_detection
 )
 _SHOWN = 300
-"""Maximum length of the library's text in an error."""
+"""Maximum length of the library's message in an error."""
 
 
 class _Identity(NamedTuple):
-    """The owner of the tickets."""
+    """The owner of the Kerberos tickets."""
 
     principal: str | None
     keytab: str | None
 
     @property
     def store(self) -> dict[str | bytes, str | bytes] | None:
-        """Store of tickets; None for the user's default cache, which ``kinit`` fills.
+        """The store of the tickets. None stands for the user's default cache, which ``kinit`` fills.
 
-        With a keytab, the library gets tickets on demand and renews them after half of their lifetime. They stay in
-        memory, shared by all clients of the process with the same principal and keytab.
+        With a keytab, the library gets tickets on demand, and renews them after half of their lifetime. The tickets
+        stay in memory. All clients of the process with the same principal and keytab share them.
         """
         if self.keytab is None:
             return None
@@ -55,7 +55,7 @@ class _Identity(NamedTuple):
 
 
 class GssapiLogin:
-    """GSSAPI with the tickets described by the options ``sasl_kerberos_*``. Belongs to one event loop."""
+    """The GSSAPI login with the tickets that the options ``sasl_kerberos_*`` describe. Belongs to one event loop."""
 
     mechanism = "GSSAPI"
     readable = False
@@ -71,16 +71,19 @@ class GssapiLogin:
         return GssapiExchange(self, f"{self._service}@{self._domain or host}")
 
     async def credentials(self) -> Any:
-        """Return a handle to the tickets, and fetch them if there are none.
+        """Return a handle to the tickets. If there are none, get them.
 
-        Called for each connection, so that a later ``kinit`` has an effect. Only one caller at a time sends requests to
-        the KDC; waiting callers use its result.
+        This is called for each connection, so a later ``kinit`` has an effect. Only one caller at a time sends requests
+        to the KDC, and the others use its result.
         """
         async with self._one_at_a_time:
             return await self.call("getting a ticket", partial(_acquire, self._identity))
 
     async def call(self, doing: str, call: Callable[[], T]) -> T:
-        """Call the library in a thread; return the result. Raises the library's errors as errors of this package."""
+        """Call the library in a thread and return the result.
+
+        Converts the library's errors to errors of this package.
+        """
         try:
             return await self._calls.run(call)
         except GSSError as error:
@@ -88,7 +91,7 @@ class GssapiLogin:
 
 
 class GssapiExchange:
-    """An authentication with a broker."""
+    """One authentication with a broker."""
 
     def __init__(self, login: GssapiLogin, service: str) -> None:
         self._login = login
@@ -101,7 +104,7 @@ class GssapiExchange:
         return self._phase is Phase.DONE
 
     async def start(self) -> bytes:
-        """Return the ticket for the broker and a proof of its ownership."""
+        """Return the ticket for the broker, and a proof that this client owns it."""
         credentials = await self._login.credentials()
         self._context = gssapi.SecurityContext(
             name=gssapi.Name(self._service, gssapi.NameType.hostbased_service),
@@ -113,13 +116,13 @@ class GssapiExchange:
         return await self._step(None)
 
     async def respond(self, challenge: bytes) -> bytes:
-        """Answer a challenge. Raises `SaslAuthenticationFailedError` if the broker does not prove its identity."""
+        """Respond to a challenge. Raises `SaslAuthenticationFailedError` if the broker does not prove its identity."""
         if self._phase is Phase.CONTEXT:
             return await self._step(challenge)
         if self._phase is Phase.LAYER:
             return await self._choose_layer(challenge)
         if challenge:
-            raise SaslAuthenticationFailedError("the broker goes on after the end of the GSSAPI exchange")
+            raise SaslAuthenticationFailedError("the broker continued after the end of the GSSAPI exchange")
         self._after(Event.ACCEPTED)
         return b""
 
@@ -130,7 +133,7 @@ class GssapiExchange:
         answer: bytes | None = await self._login.call(f"with {self._service}", partial(self._context.step, token))
         if not self._context.complete:
             if not answer:
-                raise SaslAuthenticationFailedError("the GSSAPI exchange does not go on")
+                raise SaslAuthenticationFailedError("the GSSAPI library returned no message for the broker")
             self._after(Event.CONTINUED)
             return answer
         if not self._context.actual_flags & gssapi.RequirementFlag.mutual_authentication:
@@ -150,7 +153,10 @@ class GssapiExchange:
 
 
 def _acquire(identity: _Identity) -> Any:
-    """Acquire tickets; blocks. If the keytab is unusable, find out why: the library only reports "no credentials"."""
+    """Get tickets. Blocks.
+
+    If the keytab cannot be used, find out why, because the library only reports "no credentials".
+    """
     name = None
     if identity.principal is not None:
         name = gssapi.Name(identity.principal, gssapi.NameType.kerberos_principal)
@@ -165,7 +171,7 @@ def _acquire(identity: _Identity) -> Any:
 
 
 def _answer_offer(context: Any, challenge: bytes) -> bytes:
-    """Answer the offer; blocks, though briefly."""
+    """Respond to the broker's offer. Blocks, but only briefly."""
     offer = context.unwrap(challenge).message
     wrapped: bytes = context.wrap(layer_answer(offer, str(context.initiator_name)), False).message
     return wrapped
@@ -176,5 +182,5 @@ _NO_CACHE = 2529639107
 
 
 def _text_of(error: GSSError) -> str:
-    """Return the library's text for the minor code, which has the reason."""
+    """Return the library's message for the minor code, which contains the reason."""
     return " ".join(error.get_all_statuses(error.min_code, False))[:_SHOWN]

@@ -1,4 +1,4 @@
-"""The exchange that makes a connection ready: API versions, then authentication."""
+"""The requests that make a connection ready: API versions, and then authentication."""
 
 from __future__ import annotations
 
@@ -31,30 +31,35 @@ if TYPE_CHECKING:
 SOFTWARE_NAME = "aiokafka-lead"
 
 API_VERSIONS = "ApiVersions"
-"""Stage of a connection that waits for the versions of the broker."""
+"""Stage of a connection that waits for the broker's API versions."""
 
 OLDER_VERSION = 3
-"""Version of ApiVersions for brokers that close the connection if they do not know a version. It is the first version
-with the name of the client (KIP-511)."""
+"""Version of ApiVersions for brokers that close the connection if they do not know a version.
+
+It is the first version that contains the client's name (KIP-511).
+"""
 
 FIRST_VERSION_THAT_REFUSES = 5
-"""First version of ApiVersions with the ids of broker and cluster, which other brokers refuse (KIP-1242)."""
+"""First version of ApiVersions with the ids of broker and cluster. Other brokers refuse it (KIP-1242)."""
 
 FIRST_VERSION_WITH_CLUSTER_ID = 2
-"""First version of Metadata with the id of the cluster."""
+"""First version of Metadata with the cluster id."""
 
 
 class Security(NamedTuple):
-    """Security options for all connections of a client."""
+    """The security options for all connections of a client."""
 
     tls: TlsContexts | None
     login: Login | None
     presents_certificate: bool = False
-    """True if the ``ssl_*`` options have a client certificate. A certificate in ``ssl_context`` is not detected."""
+    """True if the ``ssl_*`` options contain a client certificate. A certificate in ``ssl_context`` is not detected."""
 
     @classmethod
     def from_config(cls, config: ClientConfig, tasks: Spawner) -> Security:
-        """Create it from the options ``security_protocol``, ``ssl_*`` and ``sasl_*``. Logins may run in ``tasks``."""
+        """Return the settings for the options ``security_protocol``, ``ssl_*`` and ``sasl_*``.
+
+        ``tasks`` runs tasks of logins.
+        """
         uses_tls = config.security_protocol.endswith("SSL")
         uses_sasl = config.security_protocol.startswith("SASL_")
         tls = None
@@ -71,14 +76,16 @@ class Security(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """Cluster to which a connection has to lead, and the checks of it."""
+    """The cluster to which a connection must lead, and the checks that make sure of it."""
 
     cluster_id: str
     checked: bool
-    """True to let the broker check its id and its cluster (KIP-1242). Brokers before Kafka 4.4 cannot, and are asked
-    for the id of their cluster."""
+    """True if the broker should check its own id and its cluster id (KIP-1242).
+
+    Brokers before Kafka 4.4 cannot do so, and are asked for their cluster id instead.
+    """
     has_led_astray: bool
-    """True to ask for the cluster in any case, since the address has led to another cluster."""
+    """True if the cluster id should be requested in any case, because the address has led to another cluster before."""
 
 
 async def shake_hands(
@@ -89,11 +96,10 @@ async def shake_hands(
     *,
     older: bool = False,
 ) -> None:
-    """Make an open connection ready, and create the codecs of ``hot`` requests. Raises `KafkaError`.
+    """Make an open connection ready, and create the codecs of the ``hot`` requests. Raises `KafkaError`.
 
-    With ``older``, the first version of ApiVersions is `OLDER_VERSION`.
-
-    Raises `MisroutedConnectionError` if a check finds another broker, or another cluster than ``expected``.
+    If ``older`` is True, the first version of ApiVersions is `OLDER_VERSION`. Raises `MisroutedConnectionError` if a
+    check finds another broker, or another cluster than ``expected``.
     """
     if connection.node_id < 0:
         expected = None  # bootstrap servers have no known broker ids, and may belong to any cluster
@@ -118,9 +124,9 @@ async def shake_hands(
 async def _negotiate(
     connection: Connection, security: Security, expected: Expected | None, version: int
 ) -> tuple[ApiVersions, int]:
-    """Request the API versions, with lower versions of the request until the broker supports it (KIP-511).
+    """Request the API versions. If the broker does not support the version of the request, use lower ones (KIP-511).
 
-    Returns the broker's versions, and the version of the answered request.
+    Returns the broker's API versions, and the version of the request that was answered.
     """
     request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
     if expected is not None and expected.checked:
@@ -135,7 +141,7 @@ async def _negotiate(
             raise
         if security.tls is None:
             hint = 'if this listener uses TLS, set security_protocol to "SSL" or "SASL_SSL"'
-        else:  # with TLS 1.3 a server may close the connection at this point, without a reason
+        else:  # with TLS 1.3, a server may close the connection at this point without giving a reason
             hint = "if this listener demands a client certificate, set ssl_certfile"
         raise KafkaConnectionError(f"{error.message}; {hint}", broker=connection.label) from error
     if response.error_code == UnsupportedVersionError.code:
@@ -150,9 +156,9 @@ async def _negotiate(
 
 
 def may_lack_version(connection: Connection, error: KafkaError) -> bool:
-    """Return True if the broker may have closed the connection because it lacks the version of ApiVersions.
+    """Return True if the broker may have closed the connection because it does not know the version of ApiVersions.
 
-    Azure Event Hubs and some proxies do so. Brokers of Apache Kafka answer such a request with an error (KIP-511).
+    Azure Event Hubs and some proxies do so. Apache Kafka brokers answer such a request with an error (KIP-511).
     """
     return connection.stage == API_VERSIONS and type(error) is KafkaConnectionError
 
@@ -163,7 +169,7 @@ def has_newer_version(versions: ApiVersions) -> bool:
 
 
 def _lower_version(response: ApiVersionsResponse, asked: int) -> int:
-    """Return the next version to try: the broker's highest, or 0 if the response has none (brokers before 2.4)."""
+    """Return the next version to try: the broker's highest, or 0 if the response contains none (brokers before 2.4)."""
     for api in response.api_keys:
         if api.api_key == ApiVersionsRequest.API_KEY and 0 <= api.max_version < asked:
             return api.max_version

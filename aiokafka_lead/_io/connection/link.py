@@ -1,4 +1,4 @@
-"""The task that keeps a node connected on a lane while that is needed."""
+"""The task that keeps a node connected on a lane as long as a connection is needed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .transport import AddressInfo, Way, dial, resolve
 
 
 class LinkContext(NamedTuple):
-    """Data common to all links of a client."""
+    """Data that all links of a client share."""
 
     settings: ConnectionSettings
     security: Security
@@ -39,22 +39,22 @@ class LinkContext(NamedTuple):
     """Requests whose codecs are created before a connection is ready."""
     reachability: Reachability
     way: Way | None
-    """Proxy or function that connects to brokers; None connects to them directly."""
+    """The proxy or function that connects to brokers. None connects directly."""
     expected: Callable[[Endpoint], Expected | None]
-    """Returns the cluster to which an address has to lead; None if it is not known or not checked."""
+    """Returns the cluster to which an address must lead. None if it is unknown or not checked."""
     tasks: Spawner
     notify: Callable[[int], None]
-    """Called with the node's id if `Link.state` has changed, or its connection accepts requests again."""
+    """Called with the node's id when `Link.state` has changed, or when its connection accepts requests again."""
     connected: Callable[[ApiVersions], None]
-    """Called with the broker's versions if a connection has become ready."""
+    """Called with the broker's API versions when a connection has become ready."""
     log: ClientLog
 
 
 class Link:
-    """Connects to an endpoint on demand, waits out backoffs, and serves the connection until its end.
+    """Connects to an endpoint on demand, waits for backoffs to end, and owns the connection until it closes.
 
-    The task runs only while a connection is wanted, connecting or open. A link never changes its endpoint. Once closed
-    it stays closed, and abandons a connect in progress.
+    The task is running only while a connection is wanted, connecting or open. The endpoint of a link never changes. A
+    link that was closed stays closed, and abandons an attempt to connect.
     """
 
     def __init__(self, node_id: int, endpoint: Endpoint, lane: AnyLane, context: LinkContext) -> None:
@@ -65,25 +65,28 @@ class Link:
         name = shown(host)
         address = f"[{name}]:{port}" if ":" in host else f"{name}:{port}"
         self.label = address if node_id < 0 else f"{node_id} ({address})"
-        """Name of the broker in errors and logs, with its id unless it is a bootstrap server."""
+        """Name of the broker in errors and logs. It contains the node id, unless this is a bootstrap server."""
         self.connection: Connection | None = None
-        """The connection while it is ready."""
+        """The connection while it is ready, else None."""
         self._attempt: Connection | None = None
-        """The connection from the start of connecting until it has ended and a successor has taken over."""
+        """The connection, from the start of connecting until it has closed and a successor has taken over.
+
+        Otherwise None.
+        """
         self._context = context
         self._log = context.log
         self._about = {"broker": self.label}
         self._connecting = False
         self._wanted = False
-        """True if a connection was requested since the last attempt began."""
+        """True if a connection was requested since the last attempt started."""
         self._running = False
         self._next_login_at = 0.0
         """Earliest time of the next login, after a session that was too short for a successor to take over."""
         self._closed = False
         self._leaving = False
-        """True if the current connection is the last, because the node is removed."""
+        """True if the current connection is the last one, because the node is removed."""
         self._renewal: Renewal | None = None
-        """Opens the succeeding connection."""
+        """Opens the connection that will take over, or None."""
         self._scope: anyio.CancelScope | None = None
         self._waiters: list[Waiter[Connection | None]] = []
 
@@ -97,16 +100,16 @@ class Link:
 
     @property
     def stage(self) -> str | None:
-        """Stage of a connection that is being set up; None if there is none."""
+        """Stage of the connection that is being set up, or None."""
         return self._attempt.stage if self._attempt is not None else None
 
     @property
     def idle(self) -> bool:
-        """True if the task does not run, so that there is no connection."""
+        """True if the task is not running, so there is no connection."""
         return not self._running
 
     def want(self) -> None:
-        """Connect now, or as soon as the backoff ends."""
+        """Connect now, or when the backoff ends."""
         self._wanted = True
         if not self._running and not self._closed:
             self._running = True
@@ -117,9 +120,9 @@ class Link:
                 raise
 
     async def wait(self, timeout_s: float) -> Connection | None:
-        """Wait for the next attempt, and return its connection, or None if the link is closed or replaced.
+        """Wait for the next attempt and return its connection. None if the link is closed or replaced.
 
-        Raises the error of the attempt, or TimeoutError after ``timeout_s``.
+        Raises the error of the attempt, or TimeoutError after ``timeout_s`` seconds.
         """
         if self._closed:
             return None
@@ -133,7 +136,7 @@ class Link:
                 self._waiters.remove(waiter)
 
     def retire(self) -> None:
-        """Close once pending requests are answered, because the node was removed or has another link again."""
+        """Close when pending requests are answered, because the node was removed or has another link."""
         self._leaving = True
         if self.connection is not None:
             self._wanted = False
@@ -142,16 +145,16 @@ class Link:
             self.close(KafkaConnectionError("the broker is no longer part of the cluster", broker=self.label))
 
     def revive(self) -> bool:
-        """Undo `retire`; return False if the link is closed."""
+        """Undo `retire`. Return False if the link is closed."""
         self._leaving = False
         if self.connection is not None:
             self.connection.revive()
         return not self._closed
 
     def close(self, error: KafkaError | None) -> None:
-        """Close the link immediately. Requests in flight and waiting tasks fail with the error.
+        """Close the link at once. Requests in flight and waiting tasks fail with the error.
 
-        Without an error the link is replaced, and waiting tasks try again.
+        Without an error, the link is being replaced, and waiting tasks try again.
         """
         if self._closed:
             return
@@ -163,7 +166,7 @@ class Link:
         if self._scope is not None:
             self._scope.cancel()
 
-    # --- reports of the connection ---
+    # --- called by the connection ---
 
     def on_lost(self, connection: Connection, error: KafkaError, /) -> None:
         if connection is self.connection:
@@ -183,7 +186,7 @@ class Link:
         try:
             with anyio.CancelScope() as self._scope:
                 while self._wanted and not self._closed:
-                    # A failure of another lane may have extended the backoff.
+                    # After a failure, another lane may have extended the backoff.
                     while time.monotonic() < (begin_at := self._begin_at()):
                         await sleep_until(begin_at)
                     self._wanted = False
@@ -194,14 +197,14 @@ class Link:
             self._scope = None
 
     def _begin_at(self) -> float:
-        """Return the earliest time of the next connection."""
+        """Return the earliest time of the next attempt to connect."""
         return max(self._context.reachability.retry_at(self.endpoint), self._next_login_at)
 
     def _new_connection(self) -> Connection:
         return Connection(self.node_id, self.endpoint, self._context.settings, self, self.label)
 
     async def _serve(self) -> None:
-        """Make and serve a connection and its successors."""
+        """Open a connection and its successors, and serve them until they close."""
         self._connecting = True
         self._context.notify(self.node_id)
         crash: Exception | None = None
@@ -210,11 +213,11 @@ class Link:
                 try:
                     await self._keep(await self._connect(group), group)
                 except Exception as error:
-                    crash = error  # kept out of the group, which would wrap it
+                    crash = error  # stored here, because the group would wrap it
                     self._end_attempt(KafkaConnectionError(f"an internal error: {error!r}"))
         finally:
             self._connecting = False
-            # The connection is still open only if this task was cancelled.
+            # The connection can be open here only if this task was cancelled.
             self._end_attempt(KafkaConnectionError("the client has closed the connection", broker=self.label))
             self.connection = self._attempt = None
         if crash is not None:
@@ -229,7 +232,7 @@ class Link:
             self._attempt.close(error, expected=True)
 
     async def _keep(self, connection: Connection | None, group: Spawner) -> None:
-        """Wait for the end of the connection and of all its successors."""
+        """Wait until the connection and all its successors have closed."""
         while connection is not None:
             set_up = partial(self._set_up, group=group)
             within_s = self._context.settings.request_timeout_s
@@ -243,7 +246,7 @@ class Link:
             connection = self._attempt if self._attempt is not connection else None
 
     def _take_over(self, ended: Connection) -> None:
-        """Switch to the succeeding connection."""
+        """Switch to the successor."""
         successor = None if self._renewal is None or self._leaving or self._closed else self._renewal.take()
         if successor is None:
             return
@@ -251,11 +254,11 @@ class Link:
         self._attempt = successor
         self._wanted = False
         self._use(successor)
-        self._log.debug("Connected to %s for %s, for another session", self.label, self.lane.value, extra=self._about)
+        self._log.debug("Connected to %s for %s, to renew the session", self.label, self.lane.value, extra=self._about)
         self._settle(successor, None)
 
     async def _connect(self, group: Spawner) -> Connection | None:
-        """Return the connection once ready, if it is still wanted; otherwise raise the error from waiting calls."""
+        """Return the connection when it is ready, if it is still wanted. Raise a failure from waiting calls."""
         try:
             connection = await self._set_up(self._new_attempt, group)
         except KafkaError as failure:
@@ -265,7 +268,7 @@ class Link:
         self._connecting = False
         known = self._context.reachability.last_error(self.endpoint)
         self._context.reachability.failed(self.endpoint, time.monotonic(), error)
-        # Log each outage once, and not each attempt.
+        # Log once per outage, instead of once per attempt.
         repeated = known is not None and known.message == error.message
         self._log.log(logging.DEBUG if repeated else logging.WARNING, "No connection: %s", error, extra=self._about)
         self._end_attempt(error)
@@ -274,10 +277,10 @@ class Link:
         return None
 
     async def _set_up(self, new: Callable[[], Connection], group: Spawner) -> Connection:
-        """Return a ready connection to the first address of the name that works, in limited time.
+        """Return a connection to the first address of the host that works, within a time limit.
 
-        ``new`` creates a connection for each address. Raises `KafkaError` with the broker's name and each address's
-        failure.
+        ``new`` creates a connection for each address. Raises `KafkaError` with the broker's name and the failure of
+        each address.
         """
         timeout_s = self._context.reachability.setup_timeout_s(self.endpoint)
         search: Search[KafkaError, AddressInfo] = self._context.reachability.search(self.endpoint)
@@ -286,7 +289,8 @@ class Link:
             with anyio.fail_after(timeout_s):
                 tls = await self._tls_context(connection)
                 search.found = await self._addresses(connection)
-            with anyio.fail_after(timeout_s):  # a second limit, so that a slow look-up does not shorten the rest
+            # A second time limit, so that slow name resolution does not shorten the rest.
+            with anyio.fail_after(timeout_s):
                 while not await self._set_up_next(connection, tls, search, group):
                     connection = new()
                 return connection
@@ -303,7 +307,10 @@ class Link:
     async def _set_up_next(
         self, connection: Connection, tls: SSLContext | None, search: Search[KafkaError, AddressInfo], group: Spawner
     ) -> bool:
-        """Set the connection up at the next address; return False if another try should follow. Raises other errors."""
+        """Set up the connection at the next address.
+
+        Return False if another address should be tried. Raises other errors.
+        """
         reachability = self._context.reachability
         older = reachability.asks_older_version(self.endpoint)
         error: KafkaError
@@ -313,7 +320,7 @@ class Link:
             silent, error = True, KafkaConnectionError(f"no answer during {connection.stage}")
         except KafkaError as failure:
             if may_lack_version(connection, failure) and reachability.hung_up(self.endpoint, older=older):
-                self._log.debug("%s; an older version of ApiVersions is tried", failure, extra=self._about)
+                self._log.debug("%s; trying an older version of ApiVersions", failure, extra=self._about)
                 connection.close(failure, expected=True)
                 return False
             silent, error = False, failure
@@ -326,7 +333,7 @@ class Link:
             raise error
         level = logging.WARNING if news else logging.DEBUG
         so_far = of_addresses(search.errors, error).message
-        self._log.log(level, "Another address of %s is tried: %s", self.label, so_far, extra=self._about)
+        self._log.log(level, "Trying another address of %s: %s", self.label, so_far, extra=self._about)
         return False
 
     async def _tls_context(self, connection: Connection) -> SSLContext | None:
@@ -356,9 +363,11 @@ class Link:
         *,
         older: bool,
     ) -> None:
-        """Make the connection ready at the next address; with ``older``, ask for an older version of ApiVersions first.
+        """Open the connection at the next address and make it ready.
 
-        Raises TimeoutError if the address does not answer in time.
+        If ``older``, start with an older version of ApiVersions.
+
+        Raises TimeoutError if the address does not respond in time.
         """
         began, way = time.monotonic(), self._context.way
         connection.stage = "connecting" if way is None else f"connecting through {way.label}"

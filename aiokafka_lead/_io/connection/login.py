@@ -1,4 +1,4 @@
-"""SASL authentication (KIP-43, KIP-152). A client has a `Login`, and each of its connections an `Exchange`.
+"""SASL authentication (KIP-43, KIP-152). Each client has a `Login`, and each of its connections has an `Exchange`.
 
 Mechanisms that only compute are in `_core.connection.sasl`, and run in a `ComputedExchange`. A mechanism that waits for
 a token, a ticket or a thread implements `Exchange` itself. `_LOGINS` lists all mechanisms.
@@ -31,14 +31,14 @@ from .connection import Connection
 
 
 class Exchange(Protocol):
-    """The authentication of a connection: `start` is called once, then `respond` for each challenge until ``done``.
+    """The authentication of one connection. Call `start` once, and then `respond` for each challenge until ``done``.
 
-    Both may wait, within the time limit of the connection's set-up. Their errors end the connection.
+    Both may wait, within the time limit of the connection's setup. Their errors end the connection.
     """
 
     @property
     def done(self) -> bool:
-        """True if the client has no more to send, and the broker has proved its identity if the mechanism allows it."""
+        """True if the client has nothing more to send, and the broker has proved its identity if it can."""
         ...
 
     async def start(self) -> bytes:
@@ -46,7 +46,7 @@ class Exchange(Protocol):
         ...
 
     async def respond(self, challenge: bytes) -> bytes:
-        """Return the answer to the broker's message; undefined once ``done``."""
+        """Return the response to the broker's message. Must not be called once ``done`` is True."""
         ...
 
     def refused(self, reason: str) -> None:
@@ -55,16 +55,16 @@ class Exchange(Protocol):
 
 
 class Login(Protocol):
-    """Credentials for all connections of a client."""
+    """The credentials for all connections of a client."""
 
     @property
     def mechanism(self) -> str:
-        """Name of the mechanism in Kafka."""
+        """Kafka's name of the mechanism."""
         ...
 
     @property
     def readable(self) -> bool:
-        """True if the messages of the exchange are sufficient to log in with them again."""
+        """True if anybody who reads the messages of an exchange can log in with them."""
         ...
 
     def exchange(self, host: str) -> Exchange:
@@ -73,7 +73,7 @@ class Login(Protocol):
 
 
 class ComputedExchange:
-    """Exchange of a mechanism that only computes, quickly."""
+    """The exchange of a mechanism that only computes, and takes little time."""
 
     def __init__(self, mechanism: SaslMechanism) -> None:
         self._mechanism = mechanism
@@ -93,7 +93,7 @@ class ComputedExchange:
 
 
 class _PlainLogin:
-    """PLAIN, which sends the name and the password."""
+    """The mechanism PLAIN, which sends the name and the password."""
 
     mechanism = "PLAIN"
     readable = True
@@ -139,36 +139,39 @@ _LOGINS: dict[str, Callable[[ClientConfig, Spawner], Login]] = {
     "OAUTHBEARER": _oauth_login,
     "GSSAPI": _gssapi_login,
 }
-"""Factories of logins by Kafka's name of the mechanism."""
+"""Functions that create logins, by Kafka's name of the mechanism."""
 
 
 def new_login(config: ClientConfig, tasks: Spawner) -> Login:
-    """Return the login for the ``sasl_*`` options; its background work runs in ``tasks``."""
+    """Return the login for the ``sasl_*`` options. Its background work runs in ``tasks``."""
     return _LOGINS[config.sasl_mechanism or ""](config, tasks)
 
 
 MAX_SASL_ROUNDS = 16
-"""Maximum number of exchanges; all mechanisms need fewer."""
+"""Maximum number of messages from the client. All mechanisms need fewer."""
 
 _SASL_VERSION = 1
-"""SaslHandshake 1 puts the mechanism's messages into SaslAuthenticate requests (KIP-152); 0 sent them bare."""
+"""SaslHandshake 1 sends the mechanism's messages in SaslAuthenticate requests (KIP-152).
+
+Version 0 sends them without.
+"""
 
 
 def warn_of_exposure(log: ClientLog, login: Login, context: SSLContext | None) -> None:
-    """Warn if others can read the credentials, without TLS, or with TLS that does not verify the broker's identity."""
+    """Log a warning if others could read the credentials, without TLS or with TLS that does not verify the broker."""
     if not login.readable:
         return
     if context is None:
-        log.warn_once(f"{login.mechanism} without TLS shows the credentials to every host in between: use SASL_SSL")
+        log.warn_once(f"{login.mechanism} sends readable credentials over a connection without TLS: use SASL_SSL")
     elif context.verify_mode is not CERT_REQUIRED or not context.check_hostname:
-        log.warn_once(f"{login.mechanism} over a TLS that does not verify the broker gives any host the credentials")
+        log.warn_once(f"{login.mechanism} sends readable credentials, but TLS does not verify the broker")
 
 
 async def authenticate(connection: Connection, versions: ApiVersions, login: Login) -> tuple[int, float]:
-    """Authenticate; return the session's lifetime in milliseconds, and the time of the last request.
+    """Authenticate. Return the session's lifetime in milliseconds, and the time of the last request.
 
-    The session begins after that request, so its end is computed from there. The lifetime is 0 for an unlimited session
-    (KIP-368).
+    The session begins after that request, so its end is computed from that time. The lifetime is 0 if the session has
+    no limit (KIP-368).
     """
     handshake = await connection.exchange(SaslHandshakeRequest(mechanism=login.mechanism), _SASL_VERSION)
     if handshake.error_code == UnsupportedSaslMechanismError.code:
@@ -182,7 +185,7 @@ async def authenticate(connection: Connection, versions: ApiVersions, login: Log
 
     exchange = login.exchange(without_root(connection.endpoint[0]))
     version = versions.version_for(SaslAuthenticateRequest)
-    # No variable holds the raw messages, because tracebacks show variables.
+    # No variable contains the raw messages, because tracebacks show variables.
     request = SaslAuthenticateRequest(auth_bytes=await exchange.start())
     for _ in range(MAX_SASL_ROUNDS):
         asked_at = time.monotonic()
@@ -196,4 +199,5 @@ async def authenticate(connection: Connection, versions: ApiVersions, login: Log
         request = SaslAuthenticateRequest(auth_bytes=await exchange.respond(response.auth_bytes))
         if exchange.done:
             return response.session_lifetime_ms, asked_at
-    raise SaslAuthenticationFailedError("the broker does not come to an end", broker=connection.label)
+    text = f"the SASL exchange was not complete after {MAX_SASL_ROUNDS} messages"
+    raise SaslAuthenticationFailedError(text, broker=connection.label)

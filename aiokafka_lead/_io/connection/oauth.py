@@ -1,4 +1,4 @@
-"""Login with OAUTHBEARER, with a token that is refreshed in the background."""
+"""Authentication with OAUTHBEARER. The token is refreshed in the background."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ..loop import Spawner, sleep_until
 from .token_source import Fetching, TokenSource, source_of
 
 RETRY_REFRESH_S = 10.0
-"""Delay after a failed refresh while the current token is still valid, as in Java."""
+"""Delay in seconds after a failed refresh while the current token is still valid, as in Java."""
 
 
 class OAuthLogin:
-    """OAUTHBEARER with the ``sasl_oauth_token_provider``. All clients with the provider share the source of tokens."""
+    """The login with ``sasl_oauth_token_provider``. All clients with the same provider share the source of tokens."""
 
     mechanism = "OAUTHBEARER"
     readable = True
@@ -46,7 +46,7 @@ class OAuthLogin:
         return OAuthExchange(self)
 
     async def token(self) -> Token:
-        """Return a valid token. Raises the errors of `TokenSource.token`."""
+        """Return a valid token. Raises the same errors as `TokenSource.token`."""
         if self._source is None:
             self._source = source_of(self._provider)
         token = await self._source.token(self._fetching)
@@ -67,9 +67,9 @@ class OAuthLogin:
         self._source.refused(token, error, self._fetching.backoff)
 
     async def _keep_fresh(self, source: TokenSource) -> None:
-        """Refresh the token before its expiry, until a token does not expire.
+        """Refresh the token before it expires. Ends if a token does not expire.
 
-        All clients with the same provider do so; the first of them fetches the token for all.
+        All clients with the same provider do this, and the first of them fetches the token for all.
         """
         try:
             while (token := source.current) is not None and token.expires_at is not None:
@@ -83,12 +83,12 @@ class OAuthLogin:
                         self._log.warning("The token could not be refreshed; the old one is kept: %s", error.message)
                         await sleep_until(time.monotonic() + min(RETRY_REFRESH_S, _left_s(token) / 2 + 0.1))
         finally:
-            # The next connection that needs a token starts this task again.
+            # The next connection that needs a token will start this task again.
             self._refreshing = False
 
 
 def _life_s(token: Token, fetched_at: float) -> float:
-    """Return the token's lifetime at the time when it was fetched."""
+    """Return the token's lifetime in seconds at the time at which it was fetched."""
     return _left_s(token) + time.monotonic() - fetched_at
 
 
@@ -97,7 +97,7 @@ def _left_s(token: Token) -> float:
 
 
 class OAuthExchange:
-    """OAUTHBEARER on a connection, which waits for the token."""
+    """The authentication of one connection, which waits for the token."""
 
     def __init__(self, login: OAuthLogin) -> None:
         self._login = login
@@ -124,6 +124,6 @@ class OAuthExchange:
         return response
 
     def refused(self, reason: str) -> None:
-        """Record the refusal of brokers that do not send it as a challenge first, unlike RFC 7628."""
+        """Record the refusal. Unlike RFC 7628 requires, some brokers do not send it as a challenge first."""
         if self._token is not None and self._mechanism is not None and self._mechanism.refused is None:
             self._login.refused(self._token, reason or "without a reason")

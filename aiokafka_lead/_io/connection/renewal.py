@@ -1,7 +1,8 @@
-"""The connection that takes over when the session of another connection ends (KIP-368).
+"""Opens the connection that takes over when the session of another connection ends (KIP-368).
 
-Java authenticates again on the current connection, and requests wait for that. Here requests wait only for the answers
-to earlier requests, but not for TLS, the SASL exchange or a token provider. The new login may have another principal.
+Java authenticates again on the current connection, and requests wait for that. Here, requests wait only for
+responses to earlier requests, not for TLS, the SASL exchange or a token provider. The new login may also have another
+principal.
 """
 
 from __future__ import annotations
@@ -18,17 +19,19 @@ from ..loop import sleep_until
 from .connection import Connection
 
 _BACKOFF = Backoff(100, 1_000)
-"""Delays between attempts, during which the current connection stays usable."""
+"""Delays between attempts. The current connection stays usable meanwhile."""
 _LEAST_DELAY = 1 / 8
-"""Minimum delay, as a fraction of the remaining time: a token provider may return the same token for minutes, and each
-attempt costs the broker a login."""
+"""Minimum delay as a fraction of the remaining time.
+
+A token provider may return the same token for minutes, and each attempt costs the broker a login.
+"""
 
 _GAIN_S = 0.5
-"""Minimum gain of a session over the current session. With the same token it would end at the same time."""
+"""Number of seconds by which a new session must last longer than the current one. With the same token, it would not."""
 
 
 class Renewal:
-    """Opens the successor of the connection ``current`` before its session ends, and then makes it step down."""
+    """Opens the successor of the connection ``current`` before its session ends, and lets the successor take over."""
 
     def __init__(
         self,
@@ -38,9 +41,10 @@ class Renewal:
         log: ClientLog,
         moved_within_s: float,
     ) -> None:
-        """``set_up`` makes a connection created by ``new`` ready, or raises an error.
+        """Replace ``current`` by a connection that ``new`` creates and ``set_up`` makes ready.
 
-        ``moved_within_s`` is the time limit of a request, and of moving the state bound to ``current``.
+        ``set_up`` may raise an error. ``moved_within_s`` is the time limit of a request, and of moving the state that
+        is bound to ``current``.
         """
         self._current = current
         self._new = new
@@ -53,7 +57,7 @@ class Renewal:
         self._scope = anyio.CancelScope()
 
     async def run(self) -> None:
-        """Run until the new connection is ready, or `stop` is called."""
+        """Run until the new connection is ready, or until `stop` is called."""
         with self._scope:
             await sleep_until(self._current.session.renew_at)
             failures = 0
@@ -66,12 +70,12 @@ class Renewal:
         try:
             attempt = await self._set_up(self._new_attempt)
         except KafkaError as error:
-            if not self._scope.cancel_called:  # otherwise `stop` has ended the attempt
+            if not self._scope.cancel_called:  # otherwise, `stop` has ended the attempt
                 self._end_attempt(error)
-                self._log.warning("The session ends soon, and there is no connection yet to take over: %s", error)
+                self._log.warning("The session ends soon, and no new connection could be opened yet: %s", error)
             return False
         if attempt.session.ends_at < self._current.session.ends_at + _GAIN_S:
-            same = KafkaConnectionError("a login that ends with the one before it is no gain", broker=attempt.label)
+            same = KafkaConnectionError("the new session would not outlast the current one", broker=attempt.label)
             attempt.close(same, expected=True)
             return False
         self._done = True
@@ -83,14 +87,14 @@ class Renewal:
         return True
 
     def take(self) -> Connection | None:
-        """Return the new connection if it is ready, and leave it to the caller."""
+        """Return the new connection if it is ready. The caller then owns it."""
         if not self._done or self._attempt is None or self._attempt.closed_by is not None:
             return None
         taken, self._attempt = self._attempt, None
         return taken
 
     def stop(self) -> None:
-        """Give up, and close the new connection unless it was taken."""
+        """Stop, and close the new connection unless it was taken."""
         self._scope.cancel()
         self._end_attempt(KafkaConnectionError("no longer wanted", broker=self._current.label))
 

@@ -1,4 +1,4 @@
-"""Login with SCRAM. The key is derived from the password once for all connections, in a thread if that is slow."""
+"""Authentication with SCRAM. The key is derived once for all connections, in a thread if that is slow."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from ..._core.connection.sasl.scram import HASHES, SaltedPassword, Scram, keep_k
 from ..threads import BlockingCalls
 
 INLINE_ITERATIONS = 8192
-"""Up to this number, deriving a key takes a few milliseconds and needs no thread. Kafka's default is 4096."""
+"""Number of iterations up to which the key is derived without a thread, because it takes a few milliseconds.
+
+Kafka's default is 4096.
+"""
 
 
 class ScramLogin:
-    """SCRAM with a name and a password, or with a delegation token (KIP-48). Belongs to one event loop."""
+    """The login with a name and a password, or with a delegation token (KIP-48). Belongs to one event loop."""
 
     def __init__(self, mechanism: str, credentials: Credentials) -> None:
         self.mechanism = mechanism
@@ -28,7 +31,7 @@ class ScramLogin:
         return ScramExchange(self, Scram(self._credentials, HASHES[self.mechanism]))
 
     async def derive(self, wanted: SaltedPassword) -> None:
-        """Derive and keep the key. Simultaneous connections wait for it."""
+        """Derive and keep the key. Connections that need it at the same time wait for it."""
         async with self._one_at_a_time:
             if wanted not in self._credentials.derived_keys:
                 key = await self._calls.run(partial(wanted.derive, self._credentials.password))
@@ -36,7 +39,7 @@ class ScramLogin:
 
 
 class ScramExchange:
-    """An authentication with a broker."""
+    """The authentication of one connection."""
 
     def __init__(self, login: ScramLogin, scram: Scram) -> None:
         self._login = login

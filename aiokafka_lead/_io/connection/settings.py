@@ -1,4 +1,4 @@
-"""Purposes of connections, and their settings."""
+"""The purposes of connections, and their settings."""
 
 from __future__ import annotations
 
@@ -7,28 +7,34 @@ from enum import StrEnum
 from ..._values import NamedTuple
 
 
-class Lane(StrEnum):  # a str, whose hash is quick: each request looks up its connection by the lane
-    """Purpose of a connection. Each node has a connection per lane, so that no request waits behind a long poll."""
+class Lane(StrEnum):  # A str has a fast hash, and each request looks up its connection by the lane.
+    """The purpose of a connection.
+
+    A node has a separate connection for each, so no request waits behind a long poll.
+    """
 
     DATA = "data"
     """Produce and Fetch."""
     BESIDE = "beside"
-    """A Fetch that must not wait for the Fetch on DATA, which the broker may hold for a long time."""
+    """A Fetch that must not wait for the Fetch on DATA, which the broker may hold for long."""
     CONTROL = "control"
     """Metadata and all other requests."""
     COORDINATOR = "coordinator"
     """Requests of a group or a transaction to its coordinator."""
     REBALANCE = "rebalance"
-    """JoinGroup and SyncGroup, which the coordinator holds until all members have joined, while commits continue."""
+    """JoinGroup and SyncGroup.
+
+    The coordinator holds them until all members have joined, and commits continue meanwhile.
+    """
 
 
 class FetchLane(NamedTuple):
-    """The merged fetches of consumers that share their connections."""
+    """The lane of fetches that are merged for consumers that share connections."""
 
     number: int
-    """Different for each combination of options that affect fetches."""
+    """Differs for each combination of options that affect fetches."""
     kind: str = "fetches"
-    """Makes lanes of different classes unequal, which are equal as tuples otherwise."""
+    """Makes this lane different from lanes of other classes, which would otherwise be equal as tuples."""
 
     @property
     def value(self) -> str:
@@ -37,7 +43,10 @@ class FetchLane(NamedTuple):
 
 
 class HeldLane(NamedTuple):
-    """REBALANCE of one of the consumers that share connections, so that it does not wait for another's group."""
+    """The lane REBALANCE of one of the consumers that share connections.
+
+    It does not wait for the groups of the others.
+    """
 
     consumer: int
     kind: str = "held"
@@ -49,7 +58,10 @@ class HeldLane(NamedTuple):
 
 
 class ShareLane(NamedTuple):
-    """Share sessions of one of the consumers that share connections. Brokers bind a session to a connection."""
+    """The lane for the share sessions of one of the consumers that share connections.
+
+    A session is bound to a connection.
+    """
 
     consumer: int
     kind: str = "share"
@@ -61,8 +73,11 @@ class ShareLane(NamedTuple):
 
 
 class CoordinatorLane(NamedTuple):
-    """COORDINATOR of one of the producers of a pipeline. A broker answers a connection's requests one by one, so it
-    would wait for the end of other producers' transactions otherwise."""
+    """The lane COORDINATOR of one producer of a pipeline.
+
+    A broker answers the requests of a connection one by one. On a shared connection, the requests would wait for the
+    end of other producers' transactions.
+    """
 
     producer: int
     kind: str = "coordinator"
@@ -74,7 +89,7 @@ class CoordinatorLane(NamedTuple):
 
 
 class ProduceLane(NamedTuple):
-    """DATA of producers that share connections, and would wait long for each other on a single connection."""
+    """The lane DATA of one of the producers that share connections, and would otherwise wait long for each other."""
 
     number: int
     kind: str = "produce"
@@ -90,19 +105,19 @@ AnyLane = Lane | FetchLane | HeldLane | ShareLane | CoordinatorLane | ProduceLan
 COORDINATOR_IN_FLIGHT = 100
 """Maximum number of requests in flight to a coordinator, as in Java's consumer, unless the option is higher.
 
-All members in a client use one connection, and a heartbeat must not wait for the answers of other requests, which take
+All members in a client use one connection. A heartbeat must not wait for the responses to other requests, which take
 long if the event loop is busy.
 """
 
 HELD_IDLE_S = 1.0
-"""Idle time after which a connection of a `HeldLane` closes: its next request is at the next rebalance."""
+"""Seconds without use after which a connection of a `HeldLane` closes. It is next needed at the next rebalance."""
 
 PRODUCE_IDLE_S = 10.0
-"""Idle time after which a connection of a `ProduceLane` closes; it is used only while its broker is slow."""
+"""Seconds without use after which a connection of a `ProduceLane` closes. It is used only while its broker is slow."""
 
 
 class ConnectionSettings(NamedTuple):
-    """Options that apply to a single connection."""
+    """The options that apply to a single connection."""
 
     client_id: str
     request_timeout_s: float

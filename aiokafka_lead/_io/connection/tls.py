@@ -1,7 +1,8 @@
-"""TLS contexts for new connections: fixed, from the application's callable, or from files that may be replaced.
+"""TLS contexts for new connections.
 
-Certificates may be valid for days or hours, and clients run longer. If files are replaced on disk, such as a Kubernetes
-secret, they are read before the next connection is opened. Open connections do not change.
+A context is fixed, comes from the application's function, or is created from files that may be replaced. Certificates
+may be valid for days or hours, while clients run for longer. If files are replaced on disk, for example by Kubernetes,
+they are read before the next connection is opened. Open connections do not change.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class TlsContexts(Protocol):
-    """The source of TLS contexts for all connections of a client."""
+    """Provides the TLS contexts for all connections of a client."""
 
     async def next(self) -> SSLContext:
         """Return the context for the next connection. Raises `KafkaConnectionError` if there is none."""
@@ -34,7 +35,7 @@ class TlsContexts(Protocol):
 
 
 def new_tls_contexts(config: ClientConfig) -> TlsContexts:
-    """Return the source for the ``ssl_*`` options."""
+    """Return the provider that the ``ssl_*`` options ask for."""
     log = client_log("connection", config.client_id)
     if isinstance(config.ssl_context, SSLContext):
         return _Given(config.ssl_context)
@@ -44,7 +45,7 @@ def new_tls_contexts(config: ClientConfig) -> TlsContexts:
 
 
 class _Given:
-    """A fixed context of the application."""
+    """A fixed context from the application."""
 
     def __init__(self, context: SSLContext) -> None:
         self._context = context
@@ -54,7 +55,7 @@ class _Given:
 
 
 class _Renewed:
-    """Base of contexts that change. They are renewed one at a time; after a failure, the last good context is kept."""
+    """Base class for contexts that change. If creating a new context fails, the last one stays in use."""
 
     def __init__(self, source: str, log: ClientLog) -> None:
         self._source = source
@@ -80,12 +81,12 @@ class _Renewed:
             return self._context
 
     async def _renew(self, current: SSLContext | None) -> SSLContext:
-        """Return the new context, or the current context if it has not changed."""
+        """Return a new context, or the current one if nothing has changed."""
         raise NotImplementedError
 
 
 class _Asked(_Renewed):
-    """Contexts returned by the application's callable, which is called before each connection."""
+    """Contexts from the application's function, which is called before each connection."""
 
     def __init__(self, factory: ContextFactory, log: ClientLog) -> None:
         super().__init__("what ssl_context gives", log)
@@ -101,7 +102,7 @@ class _Asked(_Renewed):
 
 
 class _Read(_Renewed):
-    """Contexts from the files in the options."""
+    """Contexts created from the files that the options name."""
 
     def __init__(self, material: TlsMaterial, log: ClientLog) -> None:
         super().__init__("what the ssl_* options name", log)
@@ -120,20 +121,20 @@ class _Read(_Renewed):
 
 
 Look = tuple[tuple[object, ...], ...]
-"""State of files."""
+"""State of the files that can be compared with a later state."""
 
 
 def read_if_changed(material: TlsMaterial, known: Look | None) -> tuple[Look, SSLContext | None]:
-    """Return the current state of the files, and a new context if the state has changed. Raises `ConfigError`."""
+    """Return the current state of the files and, if it has changed, a new context. Raises `ConfigError`."""
     look = tuple(map(_look_of, material.files))
     return look, None if look == known else material.context()
 
 
 def _look_of(path: str) -> tuple[object, ...]:
-    """Return data that changes when a file is written or replaced, or a link on its path is changed."""
+    """Return data that changes if a file is written or replaced, or if a link in its path is changed."""
     try:
         real = os.path.realpath(path)
         found = os.stat(real)
     except OSError:
-        return (path,)  # the context's creation raises an error with the reason
+        return (path,)  # creating the context will raise an error with the reason
     return real, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

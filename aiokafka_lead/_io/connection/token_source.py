@@ -1,4 +1,4 @@
-"""Fetches a token for all connections with the same provider, and refreshes it before its expiry."""
+"""Fetches a token for all connections that use the same provider, and refreshes it before it expires."""
 
 from __future__ import annotations
 
@@ -24,26 +24,29 @@ from ..loop import Spawner, Waiter, loop_token, sleep_until
 from ..threads import BlockingCalls
 
 KEPT_WITHOUT_END_S = 1.0
-"""Time for which a token without known expiry is used, so that a client's simultaneous connections share it."""
+"""Seconds for which a token without a known expiry is used. A client's simultaneous connections share it."""
 
 MARGIN_S, MARGIN_PART = 1.0, 0.1
-"""A token with less remaining lifetime than this time, or this fraction of it, is not used for new connections."""
+"""Minimum remaining lifetime of a token for new connections, in seconds and as a fraction of the lifetime."""
 
 WAITED_OUT_S = 1.0
-"""Longest remaining backoff that is waited out. With a longer backoff, the last error is raised again at once."""
+"""Longest remaining backoff in seconds for which a call waits.
+
+If it is longer, the last error is raised again at once.
+"""
 
 _MAX_LOST = 3
-"""Maximum number of abandoned calls of a provider that still run."""
+"""Maximum number of abandoned calls of a provider that are still running."""
 
 
 class Fetching(NamedTuple):
-    """Settings of a client for fetching tokens."""
+    """A client's settings for fetching tokens."""
 
     tasks: Spawner
     timeout_s: float
-    """Time limit of a call of the provider."""
+    """Time limit in seconds for a call of the provider."""
     backoff: Backoff
-    """Delays between a failure and the next call."""
+    """Delay between a failure and the next call."""
 
 
 class TokenSource:
@@ -56,14 +59,14 @@ class TokenSource:
         """Time at which the token was fetched, in monotonic seconds."""
         self._token: Token | None = None
         self.margin_s = 0.0
-        """Minimum remaining lifetime for a new connection, whose session ends with the token.
+        """Minimum remaining lifetime in seconds for a new connection, whose session ends together with the token.
 
-        Brokers count whole seconds, and fetching takes time, so that the session ends earlier than the token seems to.
+        Brokers count whole seconds, and fetching takes time, so the session ends earlier than the token seems to.
         """
         self._flight: Waiter[None] | None = None
-        """Done when the current fetch has ended; None if there is none."""
+        """Completed when the current fetch has ended. None if there is none."""
         self._failures = 0
-        """Number of consecutive failed fetches and refused tokens."""
+        """Number of consecutive fetches that failed, and tokens that were refused."""
         self._error: KafkaError | None = None
         self._retry_at = 0.0
         self._calls = _Calls()
@@ -82,16 +85,16 @@ class TokenSource:
         """Return the current token, or fetch a new one.
 
         Raises `TokenProviderError` (retriable) or `SaslAuthenticationFailedError`. During the backoff after a failure,
-        raises the same error again.
+        the same error is raised again.
         """
         while (token := self.current) is None:
             await self.refresh(fetching)
         return token
 
     async def refresh(self, fetching: Fetching) -> None:
-        """Fetch a new token, or wait for the fetch that is under way. The current token is kept until then.
+        """Fetch a new token, or wait for a fetch that is in progress. The current token is kept until then.
 
-        Raises the errors of `token`.
+        Raises the same errors as `token`.
         """
         flight = self._flight
         if flight is None:
@@ -111,13 +114,13 @@ class TokenSource:
         self._error = None
 
     def refused(self, token: Token, error: KafkaError, backoff: Backoff) -> None:
-        """Record that a broker has refused the token, which is not used again. A new token is fetched after a delay."""
+        """Record that a broker has refused the token. It is not used again, and a new one is fetched after a delay."""
         if self._token is token:
             self._token = None
             self._note(error, backoff)
 
     async def _fly(self, flight: Waiter[None], fetching: Fetching) -> None:
-        """Run the current fetch in a separate task, which the end of a connection's set-up does not cancel."""
+        """Run the current fetch in a separate task, so that it continues if the setup of a connection ends."""
         error: KafkaError | None = None
         try:
             await sleep_until(self._retry_at)
@@ -128,7 +131,7 @@ class TokenSource:
                 self._note(error, fetching.backoff)
                 flight.set_error(error)
             else:
-                # Also if this client has ended, because other clients may wait.
+                # Even if this client has stopped, because other clients may be waiting.
                 flight.set_result(None)
 
     def _note(self, error: KafkaError, backoff: Backoff) -> None:
@@ -137,7 +140,10 @@ class TokenSource:
         self._retry_at = time.monotonic() + backoff.delay_s(self._failures)
 
     async def _fetch(self, fetching: Fetching) -> KafkaError | None:
-        """Fetch a token; return the error, which would keep local variables alive if it were raised here."""
+        """Fetch a token.
+
+        Return the error instead of raising it, because its traceback would keep local variables alive.
+        """
         try:
             with anyio.fail_after(fetching.timeout_s):
                 token = await self._ask()
@@ -161,7 +167,7 @@ class TokenSource:
         if token.expires_at is not None:
             left_s = token.expires_at - time.time()
             if left_s <= 0:
-                return TokenProviderError(f"the token provider gave a token that ended {-left_s:.1f} s ago")
+                return TokenProviderError(f"the token provider returned a token that expired {-left_s:.1f} s ago")
             self.margin_s = min(MARGIN_S, left_s * MARGIN_PART)
         self._token = token
         self.fetched_at = time.monotonic()
@@ -180,7 +186,7 @@ class TokenSource:
             given = Token(given)
         else:
             raise SaslAuthenticationFailedError(
-                f"the token provider must give a str or a Token, not {type(given).__name__}"
+                f"the token provider must return a str or a Token, not {type(given).__name__}"
             )
         extensions = getattr(provider, "extensions", None)
         if not callable(extensions):
@@ -189,13 +195,13 @@ class TokenSource:
 
 
 class _Calls:
-    """Calls the application's provider. Coroutine functions are awaited; other functions run in threads."""
+    """Calls the application's provider. Coroutine functions are awaited, and other functions run in threads."""
 
     def __init__(self) -> None:
         self._threads = BlockingCalls("token provider", at_once=1, max_lost=_MAX_LOST)
 
     async def call(self, function: Callable[[], Any], source: TokenSource) -> Any:
-        """Call a function; return its result. The call keeps the source alive even if all clients are gone."""
+        """Call a function and return its result. The call keeps the source alive even if all clients are gone."""
         if inspect.iscoroutinefunction(function_of(function)):
             return await function()
         given = await self._threads.run(partial(_call, function, source))
@@ -210,9 +216,9 @@ _sources: WeakValueDictionary[tuple[int, int], TokenSource] = WeakValueDictionar
 
 
 def source_of(provider: Any) -> TokenSource:
-    """Return the source of a provider on the running event loop, shared by all clients with the same object."""
+    """Return the source for a provider on the running event loop. All clients with the same provider share it."""
     loop = loop_token()
-    # A source keeps the loop and the provider alive, so that no other objects can have their ids meanwhile.
+    # A source keeps the loop and the provider alive, so no other objects can have their ids.
     key = (id(loop), id(provider))
     source = _sources.get(key)
     if source is None:

@@ -12,29 +12,29 @@ from ..loop import Waiter
 
 
 class TurnQueue:
-    """A FIFO queue, in which a task that gives up passes its turn on.
+    """A FIFO queue. A task that gives up passes on its turn.
 
-    Invariant: if a request can be sent, one task has been admitted, and it calls `admit` at the end of its turn.
+    Invariant: if a request can be sent, one task was admitted, and calls `admit` at the end of its turn.
     """
 
     def __init__(self, has_room: Callable[[], bool]) -> None:
         self._has_room = has_room
         self._waiting: deque[Waiter[None]] = deque()
         self._called = 0
-        """Number of admitted tasks that have not run yet."""
+        """Number of tasks that were admitted and have not run yet."""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     @property
     def empty(self) -> bool:
-        """True if no task waits, and all admitted tasks have run."""
+        """True if no task is waiting, and all admitted tasks have run."""
         return not self._waiting and not self._called
 
     async def wait(self, deadline: Deadline) -> None:
         """Wait until a request can be sent and it is this task's turn.
 
-        Raises TimeoutError at the deadline (monotonic seconds), or the error passed to `reject`.
+        Raises TimeoutError at the deadline (in monotonic seconds), or the error that was passed to `reject`.
         """
         turn: Waiter[None] = Waiter()
         self._waiting.append(turn)
@@ -51,7 +51,7 @@ class TurnQueue:
                 raise
             if self._has_room():
                 return
-            # A request that did not queue was sent instead. Wait again, at the head.
+            # A request that did not queue was sent instead. Wait again as the first in the queue.
             turn = Waiter()
             self._waiting.appendleft(turn)
 

@@ -1,1 +1,1 @@
-"""Tasks that fetch records and hand them to the application."""
+"""The tasks that fetch records, and hand them to the application."""

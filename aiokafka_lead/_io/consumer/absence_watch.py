@@ -1,4 +1,4 @@
-"""Task that logs subscribed topics and partitions that the cluster does not have."""
+"""The task that logs subscribed topics and partitions that the cluster does not have."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Subscribed(Protocol):
 
 
 class AbsenceWatch:
-    """Watches for absent topics and partitions of a consumer. Sleeps while all are present."""
+    """Watches for topics and partitions that the cluster does not have. Sleeps while there are none."""
 
     def __init__(self, client: Client, subscription: Subscribed, leaderless: Collection[PartitionState] = ()) -> None:
         self._client = client
@@ -52,7 +52,7 @@ class AbsenceWatch:
             self._client.metadata.remove_listener(self._on_metadata)
 
     def look_soon(self) -> None:
-        """Check without waiting for the backoff, because topics have changed or a caller waits for an absent topic."""
+        """Check again without waiting for the backoff, because topics have changed or a caller is waiting."""
         self._absences.hurry(time.monotonic())
         self._wake.set()
 

@@ -1,4 +1,4 @@
-"""Deserializes and decompresses records with awaits or in threads."""
+"""Deserializes and decompresses records if that has to be awaited, or to run in a thread."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from ..loop import CodecThreads
 Record = ConsumerRecord[Any, Any]
 
 TOGETHER = 512
-"""Maximum number of records deserialized together, even if fewer were requested; the rest stay in the chunk."""
+"""Maximum number of records to deserialize together, even if fewer were requested. The others stay in the chunk."""
 
 
 async def of_application(record: Record, by: Deserializers) -> Record:
-    """Return the record with its contents deserialized. Raises `RecordDeserializationError`."""
+    """Return the record with deserialized contents. Raises `RecordDeserializationError`."""
     key = await _part(record, by.key, "key", SEEK_ON)
     return record.with_content(key, await _part(record, by.value, "value", SEEK_ON))
 
 
 async def make_ready(chunk: Chunk, by: Deserializers, limit: int | None, within_s: float) -> None:
-    """Deserialize the chunk's next record, and further records up to ``limit`` within ``within_s``.
+    """Deserialize the chunk's next record, and more records up to ``limit`` within ``within_s`` seconds.
 
-    Raises `RecordDeserializationError` if the first record fails. The error of a later record is raised once that is
-    the next record. After a cancellation the finished records stay in the chunk.
+    Raises `RecordDeserializationError` if the first record fails. The error of a later record is raised when that
+    record is the next. After a cancellation, the finished records stay in the chunk.
     """
     first = at = chunk.handed_out()
     until = time.monotonic() + within_s
@@ -69,7 +69,10 @@ async def _make_ready_together(chunk: Chunk, by: Deserializers, until: float) ->
 
 
 async def _prepare(records: Sequence[Record], by: Deserializers) -> None:
-    """Wait until the deserializers can be called for these records, at least one, all of the same topic."""
+    """Wait until the deserializers can be called for these records, of which there is at least one.
+
+    All are of one topic.
+    """
     topic, headers = records[0].topic, [record.headers for record in records]
     await prepared(by.key, [record.key for record in records], headers, topic, is_key=True)
     await prepared(by.value, [record.value for record in records], headers, topic, is_key=False)
@@ -86,10 +89,10 @@ async def prepared(
 
 
 async def fill_batch(batch: RecordBatch[Any, Any], by: Deserializers, bury: Bury | None) -> bool:
-    """Deserialize a batch before it is handed out; return False if no record is left in it.
+    """Deserialize a batch before it is handed out. Return False if it contains no more records.
 
-    Without ``bury``, a record's error is raised when its column is read. Otherwise ``bury`` is awaited with all errors,
-    and their records are left out. A temporary error is raised at once, and the batch is not handed out.
+    If ``bury`` is None, the error of a record is raised when its column is read. Otherwise, ``bury`` is awaited with
+    all errors, and their records are left out. A temporary error is raised at once, and the batch is not handed out.
     """
     if bury is not None:
         return await _fill_with_readable(batch, by, bury)
@@ -165,7 +168,7 @@ _threads = CodecThreads("decompression")
 
 
 class Loading:
-    """Decompresses one batch of a consumer at a time, so that batches of several partitions do not add up in memory."""
+    """Decompresses one batch of a consumer at a time, so that the memory for several partitions does not add up."""
 
     def __init__(self) -> None:
         self._lock = anyio.Lock()

@@ -44,17 +44,17 @@ if TYPE_CHECKING:
     from ..group.membership import Membership
 
 HOT_REQUESTS = (ListOffsetsRequest, FetchRequest)
-"""Requests needed for the first records."""
+"""The requests that are needed for the first records."""
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 SESSIONS_CLOSE_WITHIN_S = 1.0
-"""Time limit for closing fetch sessions during a stop."""
+"""Time limit in seconds for closing fetch sessions during a stop."""
 
 
 class ConsumerEngine(Kind, Generic[K, V]):
-    """Assembles, starts and stops the parts of a consumer, which the public class calls directly."""
+    """Assembles, starts and stops the parts of a consumer. The public class calls these parts directly."""
 
     def __init__(self, client: Client, config: ConsumerConfig) -> None:
         self.client = client
@@ -79,7 +79,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
             patience_s=config.default_api_timeout_ms / 1000,
         )
         self.progress = PollInterval(config.max_poll_interval_ms / 1000, time.monotonic())
-        """Time since the application last requested or finished records."""
+        """Measures the time since the application last requested or finished records."""
         self.run = CurrentRun()
         topics = KeptTopics(client, self.subscription)
         self.membership = self._membership(topics, released)
@@ -123,7 +123,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
         config = self.config
         if config.group_id is None:
             return None
-        # Imported only here, because consumers without a group do not need them.
+        # Imported here because consumers without a group do not need them.
         from ..group.membership import MembershipEvents, membership
 
         events = MembershipEvents(topics.keep, self._notify, self._news.tell, topics.is_late, released)
@@ -142,7 +142,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
         )
         channels: FetchChannels = OwnChannels(client, options)
         if client.parent is not None:
-            from .merged_channels import MergedChannels  # only here, because other consumers do not need it
+            from .merged_channels import MergedChannels  # imported here because other consumers do not need it
 
             channels = MergedChannels(client, options)
         max_age_s = config.metadata_max_age_ms / 1000
@@ -167,10 +167,10 @@ class ConsumerEngine(Kind, Generic[K, V]):
         keeper = PositionKeeper(client, reading, answers, retry, reset_policy, offsets, config.default_api_timeout_ms)
         return Fetcher(client, reading, planner, answers, followers, keeper, channels, wake)
 
-    # --- its life ----------------------------------------------------------------------------------------------------
+    # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def begin(self, deadline: Deadline, *, wait: bool) -> None:
-        """Begin to fetch. With ``wait``, wait for the starting positions. Raises the errors of `Readiness.wait`."""
+        """Start to fetch. If ``wait`` is True, wait for the start positions. Raises the errors of `Readiness.wait`."""
         self.started = True
         self.client.on_fatal(lambda error: self._notify())
         self.client.measure(self._telemetry)
@@ -193,7 +193,8 @@ class ConsumerEngine(Kind, Generic[K, V]):
             await self._wait_at_start(deadline)
 
     def _telemetry(self) -> Source:
-        from ..._core.consumer.telemetry import ConsumerPlace, ConsumerTelemetry  # only here: few brokers subscribe
+        # Imported here because few brokers subscribe to metrics.
+        from ..._core.consumer.telemetry import ConsumerPlace, ConsumerTelemetry
 
         config, membership = self.config, self.membership
         standing = None if membership is None else membership.standing
@@ -206,7 +207,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
         return ConsumerTelemetry(place, self.reading, self.reader.waited_s, self.client.own_connections)
 
     async def _wait_at_start(self, deadline: Deadline) -> None:
-        self.progress.waits()  # the application cannot request records before the start ends
+        self.progress.waits()  # the application cannot read before the start has ended
         try:
             missing = await self._missing(deadline)
         finally:
@@ -215,7 +216,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
             self._log.warning("the consumer has started, but is still waiting for %s", missing)
 
     async def wait_ready(self, timeout_ms: float) -> None:
-        """Wait for the starting positions. Raises the errors of `Readiness.wait` and `RequestTimedOutError`."""
+        """Wait for the start positions. Raises `RequestTimedOutError` and the errors of `Readiness.wait`."""
         self.client.check()
         if self.membership is not None:
             self.membership.task.check_wait()
@@ -226,7 +227,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
     async def _missing(self, deadline: Deadline) -> str | None:
         missing = await self.readiness.wait(deadline)
         if self.client.stopping:
-            raise ClientClosedError  # a leaving member gets no assignment
+            raise ClientClosedError  # a member that leaves gets no assignment
         return missing
 
     def block_done(self) -> None:
@@ -249,9 +250,9 @@ class ConsumerEngine(Kind, Generic[K, V]):
             await self.run.work.finish(*time_of_handlers(deadline.at, deadline.timeout_ms / 1000))
 
     async def depart(self, deadline: Deadline) -> None:
-        """Commit, leave the group, and close fetch sessions."""
+        """Commit, leave the group, and close the fetch sessions."""
         if not self.client.brokers.connections_made:
-            return  # no broker has been reached, so the consumer is in no group
+            return  # no broker was reached, so the consumer is in no group
         membership = self.membership
         if membership is not None:
             await membership.commits.settle(deadline.left_s() / 4)
@@ -272,7 +273,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
         self._news.tell()
 
     def subscribe(self, topics: Iterable[str], pattern: re.Pattern[str] | None = None, listener: object = None) -> None:
-        """Read these topics, or the topics that match the pattern."""
+        """Subscribe to these topics, or to the topics that match the pattern."""
         if pattern is None:
             self.subscription.subscribe(topics, listener)
         else:
@@ -284,16 +285,16 @@ class ConsumerEngine(Kind, Generic[K, V]):
         if self.run.on_subscription is not None:
             self.run.on_subscription()
         self.subscriber.changed(started=self.started)
-        self._absence_watch.look_soon()  # because of topics whose absence another consumer has found already
+        self._absence_watch.look_soon()  # another consumer may have already found that some topics do not exist
 
     def unsubscribed(self) -> None:
-        """End waiting reads, since the consumer has no subscription or assignment any more."""
+        """End reads that are waiting, because the consumer has no subscription or assignment any longer."""
         self._notify()
         if self.run.work is not None:
             self.run.work.unsubscribed()
 
     def check_reading(self) -> None:
-        """Raise the error that prevents reading, if any."""
+        """Raise the error that prevents reading, if there is one."""
         self.client.check()
         if self.subscription.kind is SubscriptionKind.NONE:
             raise IllegalStateError("nothing to read: subscribe to topics, or assign partitions, first")
@@ -312,6 +313,6 @@ class ConsumerEngine(Kind, Generic[K, V]):
             state.rewind()
 
     async def all_topics(self, timeout_ms: float | None) -> frozenset[str]:
-        """Request the names of the cluster's topics."""
+        """Request and return the names of all topics of the cluster."""
         response = await self.client.request_any(MetadataRequest(topics=None), timeout_ms=timeout_ms)
         return frozenset(topic.name for topic in response.topics if topic.name is not None and not topic.error_code)

@@ -1,4 +1,7 @@
-"""Channels for fetches: a consumer's connections, or fetches merged with other consumers of the client."""
+"""The channels through which a consumer fetches from brokers.
+
+They use the consumer's own connections, or fetches that are merged with the fetches of other consumers.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +21,26 @@ from ..connection.connection import Connection
 from ..connection.settings import Lane
 
 FetchDone = Callable[[PlannedFetch, FetchResponse | None, KafkaError | None], None]
-"""Callback of a fetch; called exactly once if the fetch is sent and not recalled."""
+"""Callback of a fetch. Called exactly once if the fetch was sent and was not withdrawn."""
 
 
 class Channel(Protocol):
-    """Open channel to a broker."""
+    """An open channel to a broker."""
 
     @property
     def version(self) -> int:
-        """Version of Fetch in use. Raises `UnsupportedVersionError` if the broker supports none of this client's."""
+        """The version of Fetch in use.
+
+        Raises `UnsupportedVersionError` if the broker supports none of this client's versions.
+        """
         ...
 
     def can_send(self) -> bool:
-        """Return True if a fetch can be sent now. Otherwise the fetcher is woken when that changes."""
+        """Return True if a fetch can be sent now. Otherwise, the fetcher is woken when that changes."""
         ...
 
     def send(self, planned: PlannedFetch, done: FetchDone) -> None:
-        """Send a fetch. Raises `KafkaError` if the fetch was not sent."""
+        """Send a fetch. Raises `KafkaError` if it was not sent."""
 
 
 class FetchChannels(Protocol):
@@ -42,34 +48,35 @@ class FetchChannels(Protocol):
 
     @property
     def held_for_s(self) -> float:
-        """Maximum time in seconds for which a fetch without records stays in flight."""
+        """Longest time in seconds for which a fetch without records stays in flight."""
         ...
 
     def start(self, wake: Callable[[], None]) -> None:
-        """Call ``wake`` when a broker has become reachable, was lost, or accepts a fetch again."""
+        """Call ``wake`` when a broker becomes reachable, is lost, or accepts a fetch again."""
 
     def end(self) -> None:
-        """Wake the fetcher no more, and report no more answers."""
+        """Stop waking the fetcher, and report no more responses."""
 
     def channel(self, node_id: int, *, beside: bool, hide_rack: bool) -> Channel | None:
-        """Return the channel to a broker, for a fetch in its session or ``beside`` it; None if it is not connected.
+        """Return the channel to a broker, or None if it is not connected.
 
-        With ``hide_rack``, the fetch does not contain the client's rack.
+        If ``beside`` is True, the channel is for a fetch beside the broker's session (see `fetch_plan`). If
+        ``hide_rack`` is True, the fetch does not contain the client's rack.
         """
 
     def recall(self, node_id: int) -> bool:
-        """Withdraw the session's fetch in flight; return False if that is impossible."""
+        """Withdraw the session's pending fetch. Return False if that is impossible."""
         ...
 
     def read_committed_only(self) -> None:
-        """Fetch with ``read_committed`` from now on."""
+        """Use ``read_committed`` for all later fetches."""
 
     async def close(self, sessions: Iterable[tuple[int, SessionRequest]], timeout_s: float) -> None:
-        """Close these fetch sessions on their brokers."""
+        """Close these fetch sessions at their brokers."""
 
 
 class OwnChannels:
-    """Channels on the consumer's connections. A broker has a connection for the session, and another beside it."""
+    """Channels on the consumer's own connections. Each broker has a connection for the session, and one beside it."""
 
     def __init__(self, client: Client, options: FetchOptions) -> None:
         self._client = client
@@ -133,10 +140,10 @@ def _nothing() -> None:
 async def close_sessions(
     client: Client, options: FetchOptions, sessions: Iterable[tuple[int, SessionRequest]], timeout_s: float
 ) -> None:
-    """Close these sessions on the brokers that are connected.
+    """Close these sessions at the brokers that are connected.
 
-    Otherwise brokers would keep the sessions in memory until newer sessions evict them. The data connection is not
-    used, since the broker may hold the last fetch on it.
+    Otherwise, brokers would keep the sessions in memory until newer sessions replace them. The data connection is not
+    used, because the broker may be holding the last fetch on it.
     """
     at_once = options._replace(fetch_max_wait_ms=0)
 
@@ -146,7 +153,7 @@ async def close_sessions(
             version = connection.versions.version_for(FetchRequest)
             await connection.request(fetch_request(session, at_once, 1, version), version=version)
         except KafkaError:
-            pass  # the broker evicts the session in time
+            pass  # the broker will evict the session after some time
 
     with anyio.move_on_after(timeout_s):
         async with anyio.create_task_group() as tasks:

@@ -25,7 +25,10 @@ from .position_keeper import PositionKeeper
 
 
 class Fetcher:
-    """Sends the fetches of the planner, and passes their answers to it. Wakes on events that may change the plan."""
+    """Sends the fetches that the planner returns, and processes the responses.
+
+    Events that may change the plan wake it.
+    """
 
     def __init__(
         self,
@@ -51,9 +54,9 @@ class Fetcher:
         self._backoff = Backoff(client.config.retry_backoff_ms, client.config.retry_backoff_max_ms)
         self._patience_s = patience_of(client.config.retry_backoff_max_ms)
         self._useless: dict[int, Trust] = {}
-        """Brokers whose last answer had no usable data."""
+        """Brokers whose last response contained no usable data."""
         self._demand: Container[Any] | None = ()
-        """Partitions for which a reader waits; None for any."""
+        """Partitions for which a reader is waiting. None stands for all."""
         self._closing = False
         self._wake = wake
         """Set when the plan may have to change."""
@@ -90,7 +93,10 @@ class Fetcher:
         self._planner.ask_anew()
 
     def demand(self, wanted: Container[Any] | None) -> None:
-        """Set the partitions for which a reader waits: None for any, empty if it no longer waits."""
+        """Set the partitions for which a reader is waiting.
+
+        None stands for all, and empty means that no reader is waiting.
+        """
         self._demand = wanted
         if self._planner.starved:
             self._wake.set()
@@ -135,7 +141,7 @@ class Fetcher:
                 self._leave(node_id, "no response", now)
 
     def _unreachable(self, node_id: int, now: float) -> None:
-        """Handle a broker without a connection, whose partitions may have other leaders."""
+        """Handle a broker without a connection. Its partitions may have other leaders."""
         error = self._client.brokers.last_error(node_id)
         followed = self._followed(node_id)
         if followed and self._followers.connecting(node_id, now, failed=error is not None):
@@ -149,14 +155,14 @@ class Fetcher:
         return [state for state in self._planner.members(node_id) if state.preferred_replica == node_id]
 
     def _sent_to_followers(self) -> Iterator[tuple[int, float]]:
-        """Yield each follower with a fetch in flight, and the time it was sent."""
+        """Yield each follower with a pending fetch, and the time at which the fetch was sent."""
         for node_id in self._followers.named:
             sent_at = self._planner.sent_at(node_id)
             if sent_at is not None:
                 yield node_id, sent_at
 
     def _leave(self, node_id: int, why: str, now: float) -> None:
-        """Read the partitions of this follower from their leaders again."""
+        """Return the partitions of this follower to their leaders."""
         followed = self._followed(node_id)
         if followed:
             self._followers.leave(node_id, now)
@@ -167,7 +173,7 @@ class Fetcher:
                 state.read_from_leader()
 
     def _report_refusal(self, node_id: int) -> None:
-        """Report a broker's connection error to the application if a retry cannot help."""
+        """Report a broker's connection error to the application, if a retry cannot help."""
         error = self._client.brokers.last_error(node_id)
         if isinstance(error, FrameTooLargeError) and self._client.brokers.ready_since(node_id, 0.0):
             return  # it concerns a single partition
@@ -193,12 +199,12 @@ class Fetcher:
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def _done(self, planned: PlannedFetch, response: FetchResponse | None, error: KafkaError | None) -> None:
-        """Handle the end of a request; called by the connection."""
+        """Handle the end of a request. Called by the connection."""
         if response is None:
             self._failed(planned, error)
         else:
             self._answered(planned, response)
-        # The step is not taken here, so that answers that arrive together share it.
+        # The next step is taken later, so that it can handle all responses that arrive together.
         self._wake.set()
 
     def _failed(self, planned: PlannedFetch, error: KafkaError | None) -> None:
@@ -255,21 +261,24 @@ class Fetcher:
             metadata.request_update(doubted(planned.node_id))
 
     def _refused(self, node_id: int, error: KafkaError) -> None:
-        """Handle an error of the broker: back off, and report the error if a retry cannot help."""
+        """Handle an error of the broker: back off and, if a retry cannot help, report the error."""
         if not error.retriable:
             self._prefetch.report((type(error), node_id), error)
         self._no_use(node_id, time.monotonic(), wait=True)
 
     def _no_use(self, node_id: int, now: float, *, wait: bool = False) -> None:
-        """Handle an answer without usable data. After the first, retry at once unless ``wait``; later back off."""
+        """Handle a response without usable data.
+
+        After the first one, retry at once unless ``wait`` is True. After later ones, back off.
+        """
         trust = self._useless.setdefault(node_id, Trust())
         if trust.refused(now, now, self._patience_s):
             self._client.metadata.request_update(doubted(node_id))
         self._planner.wait(node_id, now + self._backoff.delay_s(max(int(wait), trust.refusals - 1)))
 
-    # --- the end -----------------------------------------------------------------------------------------------------
+    # --- stop --------------------------------------------------------------------------------------------------------
 
     async def close_sessions(self, timeout_s: float) -> None:
-        """Close the sessions on connected brokers, and send no more fetches."""
+        """Close the sessions at connected brokers, and send no more fetches."""
         self._closing = True
         await self._channels.close(list(self._planner.closing()), timeout_s)

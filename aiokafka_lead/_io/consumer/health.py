@@ -1,4 +1,4 @@
-"""Collects the data of a consumer's health and lag. Sends no requests, and costs little."""
+"""Collects the data for a consumer's health and lag. It sends no requests, and takes little time."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from ..group.standing import Standing
 
 WARN_AFTER_S = (1.0, 3.0)
-"""Minimum and maximum of the time after which a blocked event loop is logged, which is the heartbeat interval."""
+"""Bounds in seconds for the time after which a blocked event loop is logged. That time is the heartbeat interval."""
 
 LOOK_EVERY_S = 4.0
-"""Interval of checks of the positions; shorter if ``request_timeout_ms`` is short."""
+"""Interval in seconds at which positions are checked. Shorter if ``request_timeout_ms`` is short."""
 
 TICK_S = 0.25
-"""Interval of checks of the clock."""
+"""Interval in seconds at which the clock is checked."""
 
 
 class HealthWatch:
-    """Health and lag of a consumer."""
+    """The health and the lag of a consumer."""
 
     def __init__(
         self,
@@ -80,10 +80,10 @@ class HealthWatch:
         )
         self._fetched_at: float | None = None
         self._heartbeat_at: float | None = None
-        """Times of the last answered fetch and heartbeat when `_remember` last ran."""
+        """Times of the last answered fetch and the last answered heartbeat, when `_remember` last ran."""
 
     def start(self) -> None:
-        """Begin to watch the event loop."""
+        """Start to watch the event loop."""
         self._started_at = time.monotonic()
         self._client.spawn(self._loop.run, name="kafka loop watch")
 
@@ -95,7 +95,7 @@ class HealthWatch:
         self._look(now)
         limits = self._limits
         if group is not None:
-            # While a classic group rebalances, its members wait and send no heartbeats.
+            # While a classic group rebalances, its members are waiting and send no heartbeats.
             waits = not group.stable and kept_out is None
             limits = limits._replace(heartbeat_s=group.session_s + (self._rebalance_s if waits else 0.0))
         return judge(
@@ -143,7 +143,7 @@ class HealthWatch:
         return None if done is None or end is None else max(0, end - done)
 
     def _is_hungry(self, now: float) -> bool:
-        """Return True if reads need answers to fetches. A task that asks for the health may itself be the reader."""
+        """Return True if reads are waiting for fetches. The task that asks for the health may also be the reader."""
         waits = self._reader.has_waited_since(now - self._limits.fetch_s)
         return waits and any(not state.paused for state in list(self._positions))
 
@@ -194,16 +194,16 @@ def unusable(started_at: float | None, started: bool, fatal: KafkaError | None) 
 
 
 def since(at: float | None, now: float) -> float | None:
-    """Return the seconds since ``at``; None if it is None."""
+    """Return the seconds since ``at``, or None if it is None."""
     return None if at is None else now - at
 
 
 class LoopWatch:
-    """Task that sleeps for `TICK_S` at a time. If it wakes late, the event loop was blocked.
+    """A task that repeatedly sleeps for `TICK_S`. If it wakes late, the event loop was blocked.
 
     ``remember`` is called before each sleep. ``starved`` is called with the length of the blockage and the time, and
-    describes the delayed requests. It has to use the remembered state, since other tasks may have run after the
-    blockage.
+    returns a description of the requests that were delayed. It must use what ``remember`` has stored, because other
+    tasks may have run after the blockage.
     """
 
     def __init__(
@@ -214,9 +214,9 @@ class LoopWatch:
         self._starved = starved
         self._log = log
         self.ticked_at = time.monotonic()
-        """Time of the last wake-up."""
+        """Time at which the task last woke."""
         self.blocked_s = 0.0
-        """Length of the last blockage."""
+        """Length of the last blockage in seconds."""
         self.blocked_until: float | None = None
 
     async def run(self) -> None:

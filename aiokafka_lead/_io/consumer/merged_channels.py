@@ -26,11 +26,11 @@ from ..loop import Signal
 from .fetch_channels import Channel, FetchDone, close_sessions
 
 HOLD_S = 5.0
-"""Maximum time for which a consumer's fetch stays open, so that the consumer is not woken by each empty answer."""
+"""Seconds for which a consumer's fetch stays open, so that not every empty response wakes the consumer."""
 
 
 class MergedChannels:
-    """A consumer's channels; see `FetchChannels`."""
+    """The channels of one consumer; see `FetchChannels`."""
 
     def __init__(self, client: Client, options: FetchOptions) -> None:
         assert client.parent is not None
@@ -55,7 +55,7 @@ class MergedChannels:
 
     def channel(self, node_id: int, *, beside: bool, hide_rack: bool) -> Channel | None:
         if hide_rack != (node_id in self._hidden_from):
-            # Other options need another lane, so the fetches on the old lane are withdrawn.
+            # Other options use another lane, so withdraw the fetches on the old one.
             self._hidden_from ^= {node_id}
             self._merger.leave(self, node_id)
         connection = self._merger.ready(node_id, self._options_at(node_id), self)
@@ -77,12 +77,12 @@ class MergedChannels:
         await self._merger.close_idle(self, timeout_s)
 
     def ask(self, node_id: int, planned: PlannedFetch, done: FetchDone) -> None:
-        """Open an ask."""
+        """Open an ask (see `MergedFetches`)."""
         self._done = done
         self._merger.ask(self, self._options_at(node_id), node_id, planned)
 
     def answered(self, answered: Answered) -> None:
-        """Report the outcome of an ask."""
+        """Report the result of an ask."""
         if self._done is not None:
             error = answered.error
             self._done(answered.planned, answered.response, None if error is None else own_copy(error))
@@ -107,7 +107,7 @@ class _MergedChannel:
 
 
 class _Merger:
-    """Sends the merged fetches of a shared client, in a task, and on a lane for each set of options."""
+    """Sends the merged fetches of a shared client in a task. Uses one lane for each set of options."""
 
     def __init__(self, parent: Client) -> None:
         self._parent = parent
@@ -119,12 +119,12 @@ class _Merger:
         self._fetches: dict[tuple[FetchOptions, int], MergedFetches] = {}
         self._wake = Signal()
         self._waiting: dict[int, set[MergedChannels]] = {}
-        """Channels that wait for a connection, by broker."""
+        """The channels that wait for a connection to each broker."""
         self._running = False
 
     @classmethod
     def of(cls, parent: Client) -> _Merger:
-        """Return the client's merger, which the first call creates."""
+        """Return the client's merger. The first call creates it."""
         merger: _Merger | None = parent.commons.get(cls)
         if merger is None:
             merger = parent.commons[cls] = cls(parent)
@@ -138,17 +138,16 @@ class _Merger:
             self._parent.spawn(self._run, name="kafka merged fetches")
 
     # --- requests of the consumers ------------------------------------------------------------------------------------
-    # ---------------------------------------------------------------------------------------
 
     def ready(self, node_id: int, options: FetchOptions, channels: MergedChannels) -> Connection | None:
-        """Return the connection for these fetches, or None; the consumer is woken when that changes."""
+        """Return the connection for these fetches, or None. In that case, the consumer is woken when that changes."""
         connection = self._parent.brokers.ready(node_id, self._lane(options))
         if connection is None:
             self._waiting.setdefault(node_id, set()).add(channels)
         return connection
 
     def ask(self, channels: MergedChannels, options: FetchOptions, node_id: int, planned: PlannedFetch) -> None:
-        """Open an ask."""
+        """Open an ask for a consumer."""
         fetches = self._fetches.get((options, node_id))
         if fetches is None:
             max_wait_s = options.fetch_max_wait_ms / 1000
@@ -166,7 +165,7 @@ class _Merger:
                 fetches.recall(channels, time.monotonic())
 
     def leave(self, channels: MergedChannels, node_id: int | None = None) -> None:
-        """Withdraw the consumer's fetches from this broker, or from all brokers (None)."""
+        """Withdraw the consumer's fetches from this broker, or from all brokers if it is None."""
         for (_, node), fetches in self._fetches.items():
             if node_id in (None, node):
                 fetches.leave(channels)
@@ -175,7 +174,7 @@ class _Merger:
                 waiting.discard(channels)
 
     async def close_idle(self, channels: MergedChannels, timeout_s: float) -> None:
-        """Withdraw the consumer's fetches, and close the sessions that no other consumer uses."""
+        """Withdraw the consumer's fetches, and close the sessions that no other consumer is using."""
         self.leave(channels)
         for options in list(self._lanes):
             mine = [(node_id, fetches) for (kind, node_id), fetches in self._fetches.items() if kind == options]
@@ -199,8 +198,8 @@ class _Merger:
         timeout_s: float | None = None
         while True:
             await self._wake.wait(timeout_s)
-            # Consumers that have just got an answer ask again in this iteration of the event loop. This wait merges
-            # their asks into one request.
+            # Consumers that have just been answered ask again in this iteration of the event loop. By waiting for them,
+            # their asks become one request.
             await anyio.lowlevel.checkpoint()
             now = time.monotonic()
             next_time: float | None = None
@@ -254,7 +253,7 @@ class _Merger:
         response: FetchResponse | None,
         error: KafkaError | None,
     ) -> None:
-        """Handle the end of a request; called by the connection."""
+        """Handle the end of a request. Called by the connection."""
         if response is None:
             self._tell(fetches.failed(sent, error or KafkaConnectionError("no answer"), time.monotonic()))
         else:

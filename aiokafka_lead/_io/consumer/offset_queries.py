@@ -1,4 +1,4 @@
-"""Looks up the offsets of the start, of the end, and by timestamp."""
+"""Looks up the first and the last offsets of partitions, and offsets by timestamp."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ..loop import uninterrupted
 async def list_offsets(
     client: Client, node_id: int, timestamps: Mapping[TopicPartition, int], *, read_committed: bool
 ) -> LookupAnswer[ListedOffset]:
-    """Send one request to a leader."""
+    """Send one ListOffsets request to a leader."""
     request: ListOffsetsRequest = list_offsets_request(
         timestamps,
         client.metadata.snapshot,
@@ -43,7 +43,7 @@ async def list_offsets(
 
 
 class OffsetQueries:
-    """Sends requests to all leaders at once, and again for partitions whose leader has changed."""
+    """Sends requests to all leaders at once, and repeats them for partitions whose leader has changed."""
 
     def __init__(self, client: Client, reading: Reading) -> None:
         self._client = client
@@ -54,10 +54,10 @@ class OffsetQueries:
     async def offsets(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float, *, read_committed: bool | None = None
     ) -> dict[TopicPartition, ListedOffset]:
-        """Return each partition's first offset at or after the timestamp; see `reset_policy` for special timestamps.
+        """Return each partition's first offset at or after the timestamp. For special timestamps, see `reset_policy`.
 
         ``read_committed`` defaults to the consumer's isolation level. Raises `UnknownTopicOrPartitionError` if several
-        answers agree that a partition does not exist, errors that cannot be retried, and `RequestTimedOutError` with
+        responses agree that a partition does not exist, errors that cannot be retried, and `RequestTimedOutError` with
         the last failure.
         """
         deadline = Deadline(timeout_ms)
@@ -80,7 +80,7 @@ class OffsetQueries:
         return query.found
 
     async def _know(self, name: str, deadline: Deadline) -> None:
-        """Wait until the topic is known. Raises as soon as it certainly does not exist."""
+        """Wait until the topic is known. Raises an error as soon as it certainly does not exist."""
         while True:
             try:
                 await self._client.metadata.topic(name, min(deadline.left_ms(), BELIEVE_AFTER_S * 1000))
@@ -91,7 +91,7 @@ class OffsetQueries:
                     raise
 
     async def _pause(self, query: _Query) -> None:
-        """Wait for the backoff, or until the leader epoch of a remaining partition has advanced (KIP-951)."""
+        """Wait for the backoff. The wait ends early if a remaining partition has a newer leader epoch (KIP-951)."""
         metadata = self._client.metadata
         snapshot = metadata.snapshot
         epochs = {tp: snapshot.leader(*tp)[1] for tp in query.left}
@@ -147,26 +147,29 @@ class OffsetQueries:
 
 
 class _Query:
-    """A call of `OffsetQueries.offsets`."""
+    """One call of `OffsetQueries.offsets`."""
 
     def __init__(self, timestamps: Mapping[TopicPartition, int], answers: int, read_committed: bool) -> None:
-        """``answers`` is `MetadataActor.full_answers`."""
+        """Start the call. ``answers`` is `MetadataActor.full_answers`."""
         self.answers_before = answers
         self.read_committed = read_committed
         self.began_at = time.monotonic()
         self.trust = defaultdict[int, Trust](Trust)
-        """Trust in each leader, by node id."""
+        """The refusals of each leader, by node id."""
         self.left = {TopicPartition(*tp): timestamp for tp, timestamp in timestamps.items()}
         self.found: dict[TopicPartition, ListedOffset] = {}
         self.failures = 0
         self.free_retries = 0
-        """Number of backoffs ended by a newer leader epoch."""
+        """Number of backoffs that a newer leader epoch has ended."""
         self.last: KafkaError | None = None
         self.refused: KafkaError | None = None
-        """Error that cannot be retried."""
+        """An error that cannot be retried, or None."""
 
     def failed(self, error: KafkaError, trust: Trust) -> None:
-        """Store the error. `UnknownServerError` is retried for a while, since another broker may be leader by now."""
+        """Store the error.
+
+        `UnknownServerError` is retried for some time, because another broker may be the leader by now.
+        """
         self.last = error
         may_pass = isinstance(error, UnknownServerError) and trust.refusals < 2 * DOUBT_AFTER
         if not error.retriable and not may_pass:

@@ -1,7 +1,7 @@
-"""Looks up missing positions, and validates uncertain positions.
+"""Looks up missing positions, and validates uncertain ones.
 
-Each call looks partitions up once, in the background; a failed lookup is repeated after the partition's backoff. An
-answer counts only if the partition has not been moved meanwhile.
+Each call looks up a partition once, in the background. A failed look-up is repeated after the partition's backoff. The
+result is used only if the partition's position was not set meanwhile.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 
 class PositionKeeper:
-    """Looks up committed offsets, then ``auto_offset_reset``. Validates with OffsetForLeaderEpoch before Fetch 12."""
+    """Looks up positions: the committed offset first, then ``auto_offset_reset``.
+
+    For brokers before Fetch 12, it also validates positions with OffsetForLeaderEpoch.
+    """
 
     def __init__(
         self,
@@ -52,7 +55,7 @@ class PositionKeeper:
         self._timeout_ms = timeout_ms
 
     def look_up(self, states: Iterable[PartitionState]) -> None:
-        """Start the lookups that these partitions need before they can be fetched."""
+        """Start the look-ups that these partitions need before they can be fetched."""
         by_state: dict[FetchState, list[PartitionState]] = {}
         for state in states:
             by_state.setdefault(state.state, []).append(state)
@@ -71,7 +74,7 @@ class PositionKeeper:
         by_tp = {state.tp: state for state in states}
         leaders, leaderless = by_leader(by_tp, self._client.metadata.snapshot)
         if leaderless:
-            # These are looked up when new metadata has their leaders.
+            # These are looked up when new metadata contains their leaders.
             self._client.metadata.request_update(LEADERLESS)
         for node_id, partitions in leaders.items():
             self._spawn(_Lookup([by_tp[tp] for tp in partitions]), ask, node_id)
@@ -92,7 +95,7 @@ class PositionKeeper:
                 self._client.metadata.request_update(STALE if node_id is None else lost(node_id))
 
     def _current(self, lookup: _Lookup) -> list[PartitionState]:
-        """Return the partitions that have not been moved since the lookup began."""
+        """Return the partitions whose position was not set since the look-up began."""
         return [
             state
             for state, incarnation in lookup.asked.items()
@@ -100,7 +103,7 @@ class PositionKeeper:
         ]
 
     def _failed(self, state: PartitionState, error: KafkaError, leader_id: int | None) -> None:
-        """Back off after a failure of the leader ``leader_id``, or of the group's coordinator (None)."""
+        """Back off after a failure of the leader ``leader_id``, or of the group's coordinator if it is None."""
         if not error.retriable and not isinstance(error, UnknownServerError):
             self._prefetch.report((type(error), state.tp.topic), error)
         state.failure = error
@@ -119,7 +122,7 @@ class PositionKeeper:
         topic, partition = state.tp
         self._prefetch.fail(state, NoOffsetForPartitionError(text, topic=topic, partition=partition))
 
-    # --- the three kinds ---------------------------------------------------------------------------------------------
+    # --- the three kinds of look-ups ---------------------------------------------------------------------------------
 
     async def _committed(self, lookup: _Lookup, group_offsets: GroupOffsets) -> None:
         partitions = [state.tp for state in lookup.asked]
@@ -152,7 +155,7 @@ class PositionKeeper:
             if found is None:
                 self._unanswered(state, answer, node_id)
             elif found.offset < 0:
-                # No record is within the duration (KIP-1106).
+                # No record is recent enough (KIP-1106).
                 state.reset(LATEST)
             else:
                 self._log.debug("%s starts at offset %d", state.tp, found.offset)
@@ -186,7 +189,7 @@ class PositionKeeper:
 
 
 class _Lookup:
-    """Partitions of one request, with their incarnations when it was sent."""
+    """The partitions of one request, with their incarnations when it was sent."""
 
     __slots__ = ("asked",)
 

@@ -34,43 +34,43 @@ V = TypeVar("V")
 T = TypeVar("T")
 
 MANY = 1024
-"""Maximum number of records that iteration hands out between checks of the clock, since a loop body may be slow."""
+"""Maximum number of records that an iteration hands out before it reads the clock. A loop body may be slow."""
 
 FAIR_S = 0.005
-"""Time after which iteration over buffered records lets other tasks run."""
+"""Seconds after which an iteration over buffered records lets other tasks run."""
 
 TAKE_S = 0.01
-"""Time limit of decoding within one `getmany`."""
+"""Time limit in seconds for decoding in one `getmany`."""
 
 Wanted = Container[TopicPartition] | None
 Due = Callable[[Chunk], int]
 
 
 class ReadListener(Protocol):
-    """Notified of records handed out to the application, and when it requests more."""
+    """Notified when records are handed out, and when the application requests more."""
 
     def returned(self, now: float) -> None:
-        """Handle that the application requests more records, so that earlier records are done."""
+        """Handle that the application requests more records, so the earlier ones are done."""
 
     def watch(self, now: float) -> float | None:
-        """Handle that the application waits; return the time at which to call `returned` again."""
+        """Handle that the application waits. Return the time at which to call `returned` again, or None."""
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
         """Handle that records from this position on are handed out."""
 
     def handing_out(self, chunk: Chunk) -> None:
-        """Handle that the chunk's records are handed out one by one."""
+        """Handle that the records of this chunk are handed out one by one."""
 
 
 class Reader(Generic[K, V]):
     """Hands out buffered records, and waits if there are none.
 
-    The position moves when the caller gets the record, without an await in between, so that a cancellation loses no
-    record.
+    The position moves when the caller receives the record, with no await in between, so a cancellation loses no record.
 
-    ``check`` raises the error that prevents reading. ``watch`` reports topics that cannot be read, and returns the time
-    of its next call. ``demand`` is called with the partitions for which a reader waits (None: any). ``listener`` is
-    notified of records handed out, and ``poll`` of the application's progress.
+    - ``check`` raises the error that prevents reading.
+    - ``watch`` reports topics that cannot be read, and returns the time of its next call.
+    - ``demand`` is called with the partitions for which a reader is waiting. None stands for all.
+    - ``listener`` is notified of records that are handed out, and ``poll`` of the application's progress.
     """
 
     def __init__(
@@ -96,44 +96,47 @@ class Reader(Generic[K, V]):
         self._waited_at = -math.inf
         """Time at which the last wait ended."""
         self._deserializing: anyio.CancelScope | None = None
-        """Scope of a wait for the application's deserializers."""
+        """Cancel scope of a wait for the application's deserializers, or None."""
         self._loading = Loading()
         self._gave_way_at = 0.0
         """Time at which the reading task last let other tasks run."""
         self.wake = wake
-        """Set when records may have arrived, or there is a reason to stop waiting."""
+        """Set when records may have arrived, or when a wait should end for another reason."""
         self.stopped = False
         """True after the consumer was stopped."""
         self.bury: Bury | None = None
-        """Awaited before a record that cannot be deserialized is left out; None raises its error instead."""
+        """Awaited before a record that cannot be deserialized is left out.
+
+        If None, the record's error is raised instead.
+        """
 
     @property
     def waiting(self) -> bool:
-        """True while a task waits for records."""
+        """True while a task is waiting for records."""
         return self._waiting
 
     def has_waited_since(self, at: float) -> bool:
-        """Return True if a read has waited for records at this time (``time.monotonic()``) or later."""
+        """Return True if a read was waiting for records at this time (``time.monotonic()``) or later."""
         return self._waiting or self._waited_at >= at
 
     def waited_s(self) -> float:
-        """Return the total time that reads have waited for records, in seconds."""
+        """Return the total time in seconds for which reads have waited for records."""
         return self._waited_s + (time.monotonic() - self._waits_since if self._waiting else 0.0)
 
     def replace_listener(self, listener: ReadListener | None) -> ReadListener | None:
-        """Replace the listener; return the previous listener."""
+        """Replace the listener. Return the previous one."""
         before, self._listener = self._listener, listener
         return before
 
     # --- one by one --------------------------------------------------------------------------------------------------
 
     def records(self, look: RecordLoop | None = None) -> Records:
-        """Return an iterator over all records."""
+        """Return an iterator over single records."""
         slices: Slices[K, V] = Slices(self)
         return Records(slices.next, look)
 
     async def slice(self, size: int) -> Iterator[ConsumerRecord[K, V]] | None:
-        """Return an iterator over the next records, which hands each out when it is reached; None after a stop."""
+        """Return an iterator over the next records, or None after a stop. A record is handed out when it is reached."""
         while not self.stopped:
             self.begin()
             try:
@@ -155,13 +158,13 @@ class Reader(Generic[K, V]):
         return None
 
     async def give_way(self) -> None:
-        """Let other tasks run, unless they have within the last `FAIR_S`."""
+        """Let other tasks run, unless they have run within the last `FAIR_S`."""
         if time.monotonic() > self._gave_way_at + FAIR_S:
             await anyio.lowlevel.checkpoint()
             self._gave_way_at = time.monotonic()
 
     async def next_record(self) -> ConsumerRecord[K, V] | None:
-        """Return the next record, or None if the consumer was stopped meanwhile."""
+        """Return the next record. None if the consumer was stopped meanwhile."""
         try:
             return await self.getone(None, None)
         except ClientClosedError:
@@ -170,7 +173,7 @@ class Reader(Generic[K, V]):
             raise
 
     async def getone(self, wanted: Wanted, deadline: Deadline | None) -> ConsumerRecord[K, V] | None:
-        """Return the next record of these partitions, or None if there is none by the deadline."""
+        """Return the next record of these partitions. None if there is none by the deadline."""
         while True:
             await self._begin_fairly()
             try:
@@ -192,10 +195,10 @@ class Reader(Generic[K, V]):
     async def getmany(
         self, wanted: Wanted, timeout_ms: float, max_records: int | None, due: Due | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
-        """Return the buffered records of these partitions, waiting for the first if there are none.
+        """Return buffered records of these partitions. If there are none, wait for the first ones.
 
-        ``due`` returns how many of a chunk's next records may be taken; the rest stay in the buffer. If that is fewer
-        than all, ``wanted`` must no longer contain the partition.
+        ``due`` returns the number of a chunk's next records that may be taken. The others stay in the buffer. If it is
+        not all of them, ``wanted`` must no longer contain the partition.
         """
         deadline = Deadline(timeout_ms)
         while True:
@@ -221,7 +224,7 @@ class Reader(Generic[K, V]):
                 chunk = self._prefetch.chunk(wanted)
             except (KafkaError, NotLoaded):
                 if taken:
-                    break  # the next call raises it; raised now, these records would be lost
+                    break  # the next call raises the error; if it were raised now, these records would be lost
                 raise
             if chunk is None:
                 break
@@ -250,7 +253,7 @@ class Reader(Generic[K, V]):
         return taken
 
     async def next_batch(self) -> RecordBatch[K, V] | None:
-        """Return the next batch, or None if the consumer was stopped meanwhile."""
+        """Return the next batch. None if the consumer was stopped meanwhile."""
         try:
             while True:
                 await self._begin_fairly()
@@ -289,7 +292,7 @@ class Reader(Generic[K, V]):
             raise
 
     async def _is_ready(self, chunk: Chunk, limit: int | None, within_s: float) -> bool:
-        """Deserialize the chunk's next records. Return False if other tasks have run and may have changed the chunk.
+        """Deserialize the chunk's next records. Return False if other tasks have run, and may have changed the chunk.
 
         No record is handed out meanwhile.
         """
@@ -310,7 +313,7 @@ class Reader(Generic[K, V]):
         return False
 
     def begin(self) -> None:
-        """Begin a read: raise pending errors, and notify the listener that the application requests records."""
+        """Start a read: raise pending errors, and notify the listener that the application requests records."""
         now = time.monotonic()
         self._poll.progressed(now)
         self._check()
@@ -331,14 +334,14 @@ class Reader(Generic[K, V]):
     # --- waiting -----------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """End present and future iterations."""
+        """End all current and later iterations."""
         self.stopped = True
         self.wake.set()
         if self._deserializing is not None:
             self._deserializing.cancel()
 
     async def _unless_stopped(self, deserializing: Coroutine[Any, Any, T]) -> T:
-        """Await the application's functions. Raises `ClientClosedError` if the consumer is stopped meanwhile."""
+        """Await the application's function. Raises `ClientClosedError` if the consumer is stopped meanwhile."""
         with anyio.CancelScope() as scope:
             self._deserializing = scope
             try:
@@ -348,7 +351,7 @@ class Reader(Generic[K, V]):
         raise ClientClosedError
 
     async def wait(self, wanted: Wanted, deadline: Deadline | None) -> bool:
-        """Wait until records may have arrived; return False once the deadline has passed."""
+        """Wait until records may have arrived. Return False if the deadline has passed."""
         if self._waiting:
             raise IllegalStateError("another task is waiting for this consumer's records: read from one task at a time")
         now = time.monotonic()
@@ -376,10 +379,10 @@ class Reader(Generic[K, V]):
 
 
 class Slices(Generic[K, V]):
-    """Records of an iteration, in slices.
+    """Yields the records of an iteration in slices.
 
-    There is no task switch between the records of a slice; other tasks run between slices. The size of slices doubles
-    if the last slice took less than a quarter of `FAIR_S`, and halves otherwise.
+    There is no task switch between the records of a slice. Other tasks run between slices. The size of the slices
+    doubles if the last one took less than a quarter of `FAIR_S`; otherwise it halves.
     """
 
     def __init__(self, reader: Reader[K, V]) -> None:
@@ -388,7 +391,7 @@ class Slices(Generic[K, V]):
         self._began_at: float | None = None
 
     async def next(self) -> Iterator[ConsumerRecord[K, V]] | None:
-        """Return the next slice, which has to be iterated to its end; None if the consumer was stopped."""
+        """Return the next slice, which must be iterated to its end. None if the consumer was stopped."""
         if self._began_at is not None:
             quick = time.monotonic() < self._began_at + FAIR_S / 4
             self._size = min(MANY, self._size * 2) if quick else max(1, self._size // 2)
@@ -399,15 +402,21 @@ class Slices(Generic[K, V]):
 
 
 class Batches(Generic[K, V]):
-    """Iterates over a reader's batches. Not a generator, since trio warns of generators that were not exhausted."""
+    """Iterates over the batches of a reader.
+
+    It is not a generator, because trio warns of generators that are not exhausted.
+    """
 
     def __init__(self, reader: Reader[K, V], leases: Leases | None, look: BatchLoop | None = None) -> None:
-        """``look`` is called with each batch when it is handed out, and with None when the loop requests the next."""
+        """Iterate over the batches of ``reader``, each with one of the ``leases``.
+
+        ``look`` is called with each batch that is handed out, and with None when the loop requests the next one.
+        """
         self._reader = reader
         self._look = look
         self._leases = leases
         self._lease: Lease | None = None
-        """Lease of the last batch."""
+        """The lease of the last batch."""
 
     def __aiter__(self) -> Self:
         return self
@@ -428,6 +437,6 @@ class Batches(Generic[K, V]):
         return batch
 
     def __del__(self) -> None:
-        # `__anext__` is not called if the loop was left early.
+        # If the loop was left early, `__anext__` was not called.
         if self._lease is not None:
             self._lease.end()

@@ -1,4 +1,4 @@
-"""Waits for the starting positions."""
+"""Waits for the start positions of a consumer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Readiness:
-    """Waits for positions, and for a group's first assignment. Woken by events, without polling."""
+    """Waits for positions, and for a group's first assignment. Events wake it, so it does not poll."""
 
     def __init__(
         self,
@@ -47,9 +47,9 @@ class Readiness:
         """Notified of every event that may end a wait."""
 
     async def wait_for_positions(self, states: list[PartitionState], timeout_ms: float) -> None:
-        """Wait until each of these partitions has a position or is no longer assigned.
+        """Wait until each of these partitions has a position, or is no longer assigned.
 
-        Raises a partition's error, `UnknownTopicOrPartitionError` for a partition that does not exist, and
+        Raises the error of a partition, `UnknownTopicOrPartitionError` for a partition that does not exist, and
         `RequestTimedOutError`.
         """
         deadline = Deadline(timeout_ms)
@@ -68,8 +68,8 @@ class Readiness:
                 snapshot = self._client.metadata.snapshot
                 absent = [state for state in waiting if _is_absent(state, snapshot)]
                 for state in absent:
-                    # A topic that does not exist may still be created, so the wait for its partitions lasts to the
-                    # deadline.
+                    # A topic that does not exist may still be created, so the wait for its partitions continues until
+                    # the deadline.
                     if snapshot.partition_count(state.tp.topic) and patience.has_ended_for(state, snapshot):
                         raise _unknown(state, snapshot)
                 try:
@@ -81,10 +81,11 @@ class Readiness:
                     raise RequestTimedOutError(f"no position for {names} within {timeout_ms:g} ms") from None
 
     async def wait(self, deadline: Deadline, *, positions: bool = True) -> str | None:
-        """Wait for the starting positions; return None, or a description of the missing step at the deadline.
+        """Wait for the start positions. Return None, or at the deadline a description of the missing step.
 
-        Without ``positions``, wait only until the partitions to read are known. Partitions that do not exist, or whose
-        error reads raise, do not count. Raises the error of a failed consumer, or of its membership in the group.
+        If ``positions`` is False, wait only until the partitions to read are known. Partitions are ignored if they do
+        not exist, or if reads will raise their error. Raises the error of a failed consumer, or the error that keeps it
+        out of its group.
         """
         with self._patience() as patience:
             while True:
@@ -102,7 +103,7 @@ class Readiness:
 
     @contextmanager
     def _patience(self) -> Iterator[_Patience]:
-        """Let new metadata wake this wait, and check for absent partitions."""
+        """Let new metadata wake this wait, and check for partitions that do not exist."""
         metadata = self._client.metadata
         metadata.add_listener(self._on_metadata)
         self._absence_watch.look_soon()
@@ -146,13 +147,13 @@ class Readiness:
         return None
 
     def _is_assigned(self) -> bool:
-        """Return True if the assigned partitions are being read, which requires that the member has left its group."""
+        """Return True if the assigned partitions are being read. For that, the member must have left its group."""
         left = self._group is None or self._group.out
         return left and all(tp in self._positions for tp in self._subscription.assigned)
 
 
 class _Patience:
-    """Decides, for a call, when partitions missing from metadata do not exist: after a few answers."""
+    """Decides, for one call, after how many responses a partition that the metadata lacks does not exist."""
 
     def __init__(self, metadata: MetadataActor) -> None:
         self._metadata = metadata
@@ -160,7 +161,7 @@ class _Patience:
         self._began_at = time.monotonic()
 
     def has_ended_for(self, state: PartitionState, snapshot: ClusterSnapshot) -> bool:
-        """Return True if the answers since the call began agree that the partition does not exist."""
+        """Return True if the responses since the start of the call agree that the partition does not exist."""
         answers = self._metadata.full_answers - self._answers_before
         waited_s = time.monotonic() - self._began_at
         return _is_absent(state, snapshot) and believed(answers, waited_s)

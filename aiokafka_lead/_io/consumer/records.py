@@ -1,6 +1,6 @@
-"""Iterator behind ``async for`` over a consumer.
+"""The iterator behind ``async for`` over a consumer.
 
-Hot: compiled through ``records.pxd`` if a compiler is available, and run as it is otherwise.
+This code runs for each record. If a compiler is available, it is compiled through ``records.pxd``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ...errors import IllegalStateError
 
 
 class Records:
-    """Iterator over all records.
+    """Iterates over single records.
 
-    If the next record is available, the iterator itself is the awaitable, which saves creating another object.
+    If the next record is available, the iterator itself is the awaitable, so no further object has to be created.
     """
 
     __slots__ = ("_at_hand", "_look", "_more", "_next", "_unsampled")
@@ -28,17 +28,18 @@ class Records:
         more: Callable[[], Coroutine[Any, Any, Iterator[ConsumerRecord[Any, Any]] | None]],
         look: RecordLoop | None = None,
     ) -> None:
-        """``more`` waits for records, which have to be iterated to their end, and returns None at the end.
+        """Iterate over the records that ``more`` returns.
 
-        ``look`` is called with each record when it is handed out, and with None before a wait for more. It is not
-        called for records without headers that are not sampled.
+        ``more`` waits for records, which must be iterated to their end, and returns None at the end. ``look`` is called
+        with each record that is handed out, and with None before a wait for more. It is not called for records without
+        headers that are not sampled.
         """
         self._more = more
         self._look = look
         self._unsampled: Unsampled | None = None if look is None else look.unsampled
         self._at_hand: Iterator[ConsumerRecord[Any, Any]] = iter(())
         self._next: ConsumerRecord[Any, Any] | None = None
-        """Record to be handed out next."""
+        """The record to hand out next, or None."""
 
     def __aiter__(self) -> Self:
         return self
@@ -56,15 +57,15 @@ class Records:
         return (yield from self._wait_for_next().__await__())
 
     def send(self, value: Any) -> Any:
-        """Return the record. asyncio requires a coroutine to make ``anext(records)`` a task."""
+        """Return the record. To make ``anext(records)`` a task, asyncio requires this method of a coroutine."""
         raise StopIteration(_take(self))
 
     def throw(self, kind: Any, error: Any = None, trace: Any = None) -> Any:
-        """Behave as a coroutine that has not begun."""
+        """Raise the error, as a coroutine does that has not started."""
         raise kind if error is None else error
 
     def close(self) -> None:
-        """Behave as a coroutine that has not begun."""
+        """Do nothing, as a coroutine does that has not started."""
 
     async def _wait_for_next(self) -> ConsumerRecord[Any, Any]:
         if self._look is not None:

@@ -22,20 +22,20 @@ BEYOND_ANY_PARTITION = 2**31
 
 
 class KeptTopics:
-    """Topics whose metadata is kept: subscribed topics, and topics that a group's leader needs."""
+    """The topics whose metadata is kept: subscribed topics, and topics that the leader of a group needs."""
 
     def __init__(self, client: Client, subscription: Subscription) -> None:
         self._client = client
         self._subscription = subscription
         self._interest: frozenset[str] = frozenset()
-        """Topics that this member needs as the group's leader."""
+        """Topics that this member needs as the leader of its group."""
         self._topics: frozenset[str] = frozenset()
         """Topics whose metadata is kept now."""
         self._first_counts: dict[str, int] = {}
-        """Number of partitions of each subscribed topic when it was first seen; only with a group."""
+        """The number of partitions of each subscribed topic when it was first seen. Only with a group."""
 
     def keep(self, interest: frozenset[str]) -> None:
-        """Keep metadata of the subscribed topics and of ``interest``."""
+        """Keep the metadata of the subscribed topics and of ``interest``."""
         self._interest = interest
         before, self._topics = self._topics, self._subscription.topics | interest
         if before != self._topics:
@@ -43,7 +43,7 @@ class KeptTopics:
             self._client.metadata.remove_topics(before - self._topics)
 
     def subscription_changed(self) -> None:
-        """Keep the topics of the new subscription, and forget the partition counts of the earlier subscription."""
+        """Keep the topics of the new subscription, and forget the partition counts of the old one."""
         self._first_counts.clear()
         self.keep(self._interest)
 
@@ -59,10 +59,10 @@ class KeptTopics:
 
 
 class Subscriber:
-    """Without a group, assigns all partitions of the topics. With a group, passes the subscription to the group.
+    """Applies the subscription. Without a group, it assigns all partitions of the topics; otherwise the group does.
 
-    "latest" means all records written after the subscription. A partition created later is read from its beginning,
-    also if its topic did not exist before.
+    "latest" means all records that are written after the call of ``subscribe``. A partition that is created later is
+    therefore read from its beginning, even if its topic did not exist before.
     """
 
     def __init__(
@@ -81,14 +81,14 @@ class Subscriber:
         self._reset_policy = reset_policy
         self._membership = membership
         self._watched: ClusterSnapshot | None = None
-        """Snapshot with which the subscription was last checked for problems."""
+        """The snapshot for which the subscription was last checked."""
         self._seen: set[str] = set()
-        """Topics of the present subscription that were in a response, even if the cluster does not have them."""
+        """Topics of the current subscription that a response has mentioned, even if the cluster does not have them."""
         self._assigning = False
         """True while an assignment waits until the consumer has left the group."""
 
     def start(self) -> None:
-        """Follow the cluster's topics. Called after the first metadata."""
+        """Start to follow the cluster's topics. Called after the first metadata."""
         self._client.metadata.add_listener(self._on_metadata)
         self.changed(started=True)
 
@@ -103,7 +103,7 @@ class Subscriber:
         by_group = membership is not None and subscription.by_topics
         if membership is not None:
             self._abandon_unwanted()
-        # Records of topics that were left are not handed out while the group takes them away, as in Java.
+        # As in Java, records of unsubscribed topics are not handed out while the group revokes their partitions.
         named = by_group and subscription.kind is SubscriptionKind.TOPICS
         self._reading.read_only(subscription.topics if named else None)
         if started and membership is not None and not by_group:
@@ -119,9 +119,9 @@ class Subscriber:
             self._apply(self._client.metadata.snapshot)
 
     def _abandon_unwanted(self) -> None:
-        """Let the group not wait for records in hand of partitions that the application has just given up.
+        """Do not let the group wait for records in hand of partitions that the application has just given up.
 
-        The application may never read again, and a call that waits for the new assignment would wait for its caller.
+        The application may never read again. If a call waited for the new assignment, it would wait for its own caller.
         """
         wanted = self._subscription.matched(self._client.metadata.snapshot) if self._subscription.by_topics else ()
         for state in self._reading.positions:
@@ -135,7 +135,7 @@ class Subscriber:
             self._assign(self._subscription.assigned)
 
     def watch(self, now: float) -> float | None:
-        """Report topics that cannot be read; return the time of the next check."""
+        """Report topics that cannot be read. Return the time of the next check, or None."""
         subscription, snapshot = self._subscription, self._client.metadata.snapshot
         due = subscription.next_problem()
         if snapshot is not self._watched or (due is not None and now >= due):
@@ -157,7 +157,8 @@ class Subscriber:
             return
         wanted = set(subscription.partitions(snapshot))
         if subscription.kind is SubscriptionKind.TOPICS:
-            # A topic missing from a response may be in the next. Without its positions, records would be lost.
+            # A topic that is missing from a response may be in the next one. If its positions were dropped, records
+            # would be lost.
             wanted |= self._reading.positions.assigned
         if wanted != self._reading.positions.assigned:
             added = self._assign(tuple(sorted(wanted)))
@@ -168,7 +169,7 @@ class Subscriber:
         self._seen.update(snapshot.topics)
 
     def _tell_group(self, group: GroupTask, snapshot: ClusterSnapshot) -> None:
-        from ..._core.group.member import Wanted  # only here, since not all consumers have a group
+        from ..._core.group.member import Wanted  # imported here because not all consumers have a group
 
         subscription = self._subscription
         if subscription.pattern is None:

@@ -1,1 +1,1 @@
-"""A group's coordinator, and the requests to it."""
+"""Consumer groups: their coordinators, and the tasks of a member."""

@@ -1,4 +1,4 @@
-"""Offsets and identity of all kinds of commits to a group."""
+"""All kinds of commits to a group: their offsets, and the identity that commits them."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ REFUSED = (
     StaleMemberEpochError,
     UnknownMemberIdError,
 )
-"""A coordinator's errors for a member that may not commit, now or ever."""
+"""Errors of a coordinator for a member that may not commit, either now or ever."""
 
 
 class Commits:
-    """Commits for the application, for batches, for automatic commits and for `Consumer.run`.
+    """Commits for the application, for batches, for automatic commits, and for `Consumer.run`.
 
-    Committed records count as done: a rebalance does not wait for them.
+    Committed records count as done, so a rebalance does not wait for them.
     """
 
     def __init__(
@@ -75,11 +75,16 @@ class Commits:
         self.tracing: ReadTracing | None = None
         self.timeout_ms = timeout_ms
         """Default timeout of the application's commits."""
+        self.automatic = False
+        """True with ``enable_auto_commit``."""
 
     # --- offsets to commit -------------------------------------------------------------------------------------------
 
     def handed_out(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets after handed-out records, or in a run, after finished records; not of lost logs."""
+        """Return the offsets after the records that were handed out. In a run, those after the records that are done.
+
+        Logs that no longer exist are left out.
+        """
         work = self._run.work
         ends = ((state, state.position) for state in self._positions) if work is None else work.done()
         return {
@@ -87,29 +92,31 @@ class Commits:
         }
 
     def has_log(self, state: PartitionState) -> bool:
-        """Return False if the partition's log is gone because its topic was deleted, or deleted and created again.
+        """Return False if the partition's log no longer exists, because its topic was deleted or recreated.
 
         Offsets of the old log must not be committed for the new log.
         """
         return not (state.log_is_gone or self._metadata.snapshot.lacks(*state.tp))
 
     def topic_id(self, state: PartitionState) -> UUID | None:
-        """Return the id of the topic to which the partition's log belongs; None if that log is gone."""
+        """Return the id of the topic to which the partition's log belongs. None if that log no longer exists."""
         return self._metadata.snapshot.topic_id(state.tp.topic) if self.has_log(state) else None
 
     def done(self, states: Iterable[PartitionState]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return new offsets after finished records; empty during a run, which makes its commits itself."""
+        """Return the new offsets after the records that are done. Empty during a run, which commits by itself."""
         if self._run.work is not None:
             return {}
         return self._in_hand.done(state for state in states if self.has_log(state))
 
-    # --- ways to commit ----------------------------------------------------------------------------------------------
+    # --- kinds of commits --------------------------------------------------------------------------------------------
 
     async def commit(self, given: Offsets | None, timeout_ms: float) -> None:
-        """Commit these offsets, or the offsets after handed-out records (None). Raises the errors of `store`.
+        """Commit these offsets or, if None, the offsets after the records that were handed out.
 
-        Raises `UnknownTopicOrPartitionError`, after storing the other offsets, if a partition no longer exists. Without
-        offsets, raises `CommitFailedError` if the consumer has lost partitions with unfinished records.
+        Raises the errors of `store`.
+
+        If a partition no longer exists, raises `UnknownTopicOrPartitionError` after the other offsets were stored. If
+        ``given`` is None and the consumer has lost partitions with records in hand, raises `CommitFailedError`.
         """
         if self._run.work is not None and self._run.work.transactional:
             raise IllegalStateError("run() commits offsets in its transactions: do not commit while it runs")
@@ -125,7 +132,9 @@ class Commits:
             )
 
     async def commit_done(self, states: Iterable[PartitionState], last: Offsets) -> None:
-        """Commit finished records of these partitions, and the offsets in ``last``. Raises the errors of `commit`.
+        """Commit the records that are done in these partitions, and the offsets in ``last``.
+
+        Raises the errors of `commit`.
 
         Offsets of partitions that no longer exist are not retried.
         """
@@ -136,7 +145,10 @@ class Commits:
             raise gone(missing)
 
     async def commit_batch(self, state: PartitionState, end: Position, timeout_ms: float | None) -> bool:
-        """Commit the offset after a batch. Return False if its partition was reassigned since it was handed out."""
+        """Commit the offset after a batch.
+
+        Return False if its partition was reassigned since the batch was handed out.
+        """
         if not self._positions.owns(state):
             return False
         offsets = {state.tp: end.to_commit()}
@@ -153,27 +165,31 @@ class Commits:
 
     @property
     def snapshot(self) -> ClusterSnapshot:
-        """Latest snapshot of the cluster."""
+        """The latest snapshot of the cluster."""
         return self._metadata.snapshot
 
     def membership(
         self, topics: Iterable[str] | None = None, at: ClusterSnapshot | None = None
     ) -> ConsumerGroupMetadata:
-        """Return the current membership, with the ids of topics (None: all read topics) in the snapshot ``at``."""
+        """Return the current membership, with the ids of the topics from the snapshot ``at``.
+
+        ``topics`` defaults to all topics that are being read.
+        """
         snapshot = at or self.snapshot
         names = self._positions.by_topic if topics is None else topics
         ids = {name: topic_id for name in names if (topic_id := snapshot.topic_id(name)) != NO_TOPIC_ID}
         return replace(self.standing.metadata, topic_ids=ids)
 
     def begin_part(self, part: object, given: Offsets | None) -> Offsets:
-        """Return the offsets that a transaction has to commit: ``given``, or the offsets after handed-out records.
+        """Return the offsets that a transaction must commit.
 
-        Until `end_part` of the same part, a rebalance does not revoke their partitions. Raises `CommitFailedError` if
-        the consumer does not own one of the partitions, or if the transaction may contain results of records that the
-        consumer has lost or that will be handed out again.
+        They are ``given``, or the offsets after the records that were handed out. A rebalance does not revoke their
+        partitions until `end_part` is called for the same part. Raises `CommitFailedError` if the consumer does not own
+        one of the partitions, or if the transaction may contain results of records that the consumer has lost or that
+        will be handed out again.
         """
         if self.standing.wanted:
-            self.standing.commits_as()  # without a member's identity, the coordinator would not check the membership
+            self.standing.commits_as()  # without the member's identity, the coordinator would not check the membership
         offsets = self.handed_out() if given is None else given
         self.check_owned(offsets)
         if given is None and (lost := self._in_hand.uncommitted):
@@ -209,11 +225,11 @@ class Commits:
 
     @property
     def times_back(self) -> int:
-        """Number of calls of `go_back`. Uncommitted records from before the latest are handed out again."""
+        """Number of calls of `go_back`. Uncommitted records from before the latest call are handed out again."""
         return self._in_hand.times_back
 
     def read_before(self, moment: float) -> bool:
-        """Return True if the application first read before this time (``time.monotonic()``)."""
+        """Return True if the application has read before this time (``time.monotonic()``)."""
         return self._in_hand.first_read_at < moment
 
     # --- identity of commits -----------------------------------------------------------------------------------------
@@ -224,9 +240,11 @@ class Commits:
         return self.standing.wanted
 
     async def store(self, offsets: Offsets, timeout_ms: float) -> set[TopicPartition]:
-        """Commit these offsets; return the partitions that no longer exist. After an error, some may be committed.
+        """Commit these offsets. Return the partitions that no longer exist.
 
-        If a rebalance prevents the commit, it is retried afterwards if the member still owns the partitions; otherwise
+        After an error, some offsets may be committed.
+
+        If a rebalance prevents the commit, it is retried later if the member still owns the partitions. Otherwise,
         raises `CommitFailedError`. Also raises the errors of `GroupOffsets.commit`.
         """
         began = time.time_ns()
@@ -249,7 +267,10 @@ class Commits:
                 self.tracing.committed(began, offsets, failure)
 
     async def settle(self, timeout_s: float) -> None:
-        """Wait for the ends of commits in flight, within this time: a consumer that has left could not repeat them."""
+        """Wait for commits in flight to end, within this time.
+
+        A consumer that has left the group could not repeat them.
+        """
         with anyio.move_on_after(timeout_s):
             while self._in_flight:
                 await self._ended.wait()
@@ -295,7 +316,7 @@ class Commits:
     def check_owned(self, partitions: Iterable[TopicPartition]) -> None:
         """Raise `CommitFailedError` if this member does not own all partitions, to protect other members' offsets.
 
-        A member owns its partitions until they are lost, or the listener has handled their revocation.
+        A member owns its partitions until they are lost, or until the listener has handled their revocation.
         """
         gone = [tp for tp in partitions if tp not in self._positions]
         if gone:
@@ -303,14 +324,22 @@ class Commits:
 
 
 class GroupPart:
-    """Offsets of a group's member in a transaction; see `TransactionPart`."""
+    """The offsets of a group member in a transaction; see `TransactionPart`."""
 
     def __init__(self, commits: Commits, offsets: Offsets | None = None) -> None:
-        """``offsets`` defaults to the offsets after all handed-out records. Raises `CommitFailedError`."""
+        """Take ``offsets``, by default the offsets after all records handed out.
+
+        Raises `CommitFailedError`, and `IllegalStateError` with auto-commit.
+        """
+        if commits.automatic:
+            raise IllegalStateError(
+                "a transaction must not commit for a consumer with auto-commit, which also commits the records of "
+                "aborted transactions: set enable_auto_commit=False"
+            )
         self.source = commits
         self.offsets: Offsets = commits.begin_part(self, offsets)
         self.group: ConsumerGroupMetadata = commits.membership({tp.topic for tp in self.offsets})
 
     def ended(self, *, committed: bool) -> None:
-        """Handle the end of the transaction. Unless it is certainly committed, the consumer goes back."""
+        """Handle the end of the transaction. Unless it is certain that it was committed, the consumer goes back."""
         self.source.end_part(self, self.offsets, committed=committed)

@@ -1,4 +1,4 @@
-"""Finds the coordinators of groups and transactional ids, and caches them."""
+"""Finds and caches the coordinators of groups and transactional ids."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ FIRST_VERSION_WITH_SEVERAL_KEYS = 4
 NOT_AVAILABLE = CoordinatorNotAvailableError.code
 
 FIRST_WAIT_MS = 10
-"""Wait before the second look-up. Brokers elect a new coordinator as they elect leaders, mostly within milliseconds."""
+"""Delay in milliseconds before the second look-up. Brokers usually elect a new coordinator within milliseconds."""
 
 
 class CoordinatorKind(IntEnum):
-    """Type of a key in FindCoordinator requests."""
+    """The type of a key in FindCoordinator requests."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -52,11 +52,11 @@ class CoordinatorKind(IntEnum):
 
 
 Key = tuple[CoordinatorKind, str]
-"""Key of a coordinator."""
+"""Identifies a coordinator: the type of the key, and the group or the transactional id."""
 
 
 class Wait:
-    """Wait for a coordinator's response to a request."""
+    """A wait for a coordinator's response to a request."""
 
     __slots__ = ("give_up", "key", "node_id", "since")
 
@@ -64,48 +64,54 @@ class Wait:
         self.key = key
         self.node_id = node_id
         self.give_up: Callable[[], object] | None = give_up
-        """Called if another broker becomes the coordinator; None after the wait, to break a reference cycle."""
+        """Called if another broker becomes the coordinator. None after the wait, to break a reference cycle."""
         self.since = time.monotonic()
 
 
 class Coordinators:
-    """Finds coordinators, with one request for concurrent callers, and caches them until they prove to be wrong."""
+    """Finds coordinators, with one request for concurrent callers. Caches a coordinator until it proves wrong."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         config = client.config
         self.backoff = Backoff(min(FIRST_WAIT_MS, config.retry_backoff_ms), config.retry_backoff_max_ms)
-        """Delay between attempts to find the coordinator or connect to it."""
+        """Delay between attempts to find the coordinator or to connect to it."""
         self._patience_s = patience_of(config.retry_backoff_max_ms)
         self._inquiries: dict[Key, CoordinatorInquiry] = {}
         self._asking: dict[Key, Waiter[int]] = {}
         self._waits: set[Wait] = set()
         self._watching = False
-        """True while the task `_watch` runs."""
+        """True while the task `_watch` is running."""
 
     @property
     def rebalance_lane(self) -> AnyLane:
-        """Lane of requests that a coordinator holds until all members have joined."""
+        """The lane for requests that a coordinator holds until all members have joined."""
         return self._client.rebalance_lane
 
     def known(self, kind: CoordinatorKind, key: str) -> int | None:
-        """Return the coordinator's node id, if it is known."""
+        """Return the coordinator's node id, or None if it is not known."""
         inquiry = self._inquiries.get((kind, key))
         return None if inquiry is None else inquiry.node_id
 
     def doubted_since(self, kind: CoordinatorKind, key: str) -> float | None:
-        """Return the time (monotonic) since which no coordinator has served this key; None unless in doubt."""
+        """Return the time since which no coordinator has served this key, if that is too long, else None.
+
+        The time is in seconds, from ``time.monotonic()``.
+        """
         inquiry = self._inquiries.get((kind, key))
         return None if inquiry is None else inquiry.doubted_since(time.monotonic())
 
     def answered(
         self, kind: CoordinatorKind, key: str, node_id: int, error: KafkaError | None, asked_at: float
     ) -> bool:
-        """Process the outcome of a request to the coordinator; return True if the coordinator is looked up again."""
+        """Process the result of a request to the coordinator.
+
+        Return True if the coordinator will be looked up again.
+        """
         return self._inquiry((kind, key)).answered(node_id, error, asked_at, time.monotonic())
 
     def ready(self, kind: CoordinatorKind, key: str) -> Connection | None:
-        """Return a connection to the coordinator that can send now; None if `connection` would have to wait."""
+        """Return a connection to the coordinator that can send now. None if `connection` would have to wait."""
         node_id = self.known(kind, key)
         connection = None if node_id is None else self._client.brokers.ready(node_id, self._client.coordinator_lane)
         return connection if connection is not None and connection.can_send() else None
@@ -113,10 +119,10 @@ class Coordinators:
     async def connection(
         self, kind: CoordinatorKind, key: str, deadline: Deadline, lane: AnyLane | None = None
     ) -> Connection:
-        """Return a ready connection to the coordinator, on ``lane`` or the client's lane for coordinators.
+        """Return a ready connection to the coordinator, on ``lane`` or on the client's lane for coordinators.
 
-        Raises `RequestTimedOutError` at the deadline, with the answer of each broker. Errors that cannot be retried,
-        such as `GroupAuthorizationFailedError`, are raised at once.
+        Raises `RequestTimedOutError` at the deadline, with each broker's answer. Errors that cannot be retried, such as
+        `GroupAuthorizationFailedError`, are raised at once.
         """
         failures = 0
         while True:
@@ -137,7 +143,7 @@ class Coordinators:
     def _retry_at(self, node_id: int | None, error: KafkaError, failures: int) -> float:
         """Return the time of the next attempt after a failure, of this node if it was found.
 
-        It is not later than the end of the backoff of the node's connection, when the node may be usable again.
+        It is not later than the end of the backoff of the node's connection, because the node may be usable then.
         """
         now = time.monotonic()
         reconnect_at = 0.0 if node_id is None else self._client.brokers.retry_at(node_id)
@@ -155,21 +161,24 @@ class Coordinators:
         try:
             lost = brokers.last_error(node_id)
             if lost is not None and brokers.state(node_id) is NodeState.BACKOFF:
-                # Brokers may soon name another coordinator. A look-up takes less time than this node's reconnect
-                # backoff.
+                # Brokers may soon name another coordinator. A look-up takes less time than the reconnect backoff of
+                # this node.
                 raise own_copy(lost)
-            # A slow connection continues to be made while the coordinator is looked up again.
+            # While the coordinator is looked up again, the attempt to connect continues if it is slow.
             within_ms = min(deadline.left_ms(), SECOND_AFTER_S * 1000)
             return await brokers.get(node_id, self._client.coordinator_lane if lane is None else lane, within_ms)
         except KafkaError as error:
             if error.retriable:
-                # Retry if the broker refuses logins for now, since the coordinator may be another broker by then.
+                # If the broker refuses logins for now, retry. By then, another broker may be the coordinator.
                 unreachable = error if isinstance(error, KafkaConnectionError) else KafkaConnectionError(error.message)
                 self.answered(kind, key, node_id, unreachable, asked_at)
             raise
 
     async def back_off(self, kind: CoordinatorKind, key: str, refused_by: int | None, delay_s: float) -> None:
-        """Wait for the delay. If the coordinator has to be looked up, return once another broker is the coordinator."""
+        """Wait for the delay.
+
+        If the coordinator must be looked up, return as soon as another broker is the coordinator.
+        """
         deadline = Deadline(delay_s * 1000)
         if self.known(kind, key) is None:
             with suppress(KafkaError):
@@ -177,11 +186,11 @@ class Coordinators:
                     return
         await sleep_until(deadline.at)
 
-    # --- waits for responses -----------------------------------------------------------------------------------------
+    # --- waiting for responses ---------------------------------------------------------------------------------------
 
     @contextmanager
     def waiting(self, kind: CoordinatorKind, key: str, node_id: int) -> Iterator[None]:
-        """Raise `NotCoordinatorError` in the block if the coordinator does not answer, and another has taken over."""
+        """Raise `NotCoordinatorError` in the block if the coordinator is silent and another broker takes over."""
         with anyio.CancelScope() as scope:
             wait = self.begin_wait((kind, key), node_id, scope.cancel)
             try:
@@ -192,7 +201,7 @@ class Coordinators:
             raise moved(node_id)
 
     def begin_wait(self, key: Key, node_id: int, give_up: Callable[[], object]) -> Wait:
-        """Call ``give_up`` if the coordinator does not answer, and another has taken over; not after `end_wait`."""
+        """Call ``give_up`` if the coordinator is silent and another broker takes over. Ends with `end_wait`."""
         wait = Wait(key, node_id, give_up)
         self._waits.add(wait)
         if not self._watching:
@@ -201,12 +210,12 @@ class Coordinators:
         return wait
 
     def end_wait(self, wait: Wait) -> None:
-        """End a wait, because the response has arrived or is no longer awaited."""
+        """End a wait, because the response has arrived or is not awaited any longer."""
         self._waits.discard(wait)
         wait.give_up = None
 
     async def _watch(self) -> None:
-        """Look up coordinators that do not answer, while any call waits for a response."""
+        """Look up coordinators that do not answer, while any call is waiting for a response."""
         try:
             while self._waits:
                 await anyio.sleep(UNANSWERED_S)
@@ -218,7 +227,7 @@ class Coordinators:
                 for wait in [wait for wait in self._waits if self.known(*wait.key) not in (None, wait.node_id)]:
                     give_up = wait.give_up
                     self.end_wait(wait)
-                    if give_up is not None:  # the wait may have been ended by the calls before
+                    if give_up is not None:  # an earlier call of ``give_up`` may have ended this wait
                         give_up()
         finally:
             self._watching = False
@@ -226,9 +235,9 @@ class Coordinators:
     # --- look-up -----------------------------------------------------------------------------------------------------
 
     async def find_together(self, kind: CoordinatorKind, keys: Iterable[str], deadline: Deadline) -> None:
-        """Look up the coordinators of many keys in one request. Keys without an answer are looked up singly, later.
+        """Look up the coordinators of many keys in one request. Keys without a result are looked up one by one later.
 
-        Brokers before Kafka 2.8 accept one key at a time, and are not asked here.
+        Brokers before Kafka 2.8 accept only one key, so they are not asked here.
         """
         inquiries = {key: self._inquiry((kind, key)) for key in keys if self.known(kind, key) is None}
         if len(inquiries) < 2:
@@ -264,7 +273,7 @@ class Coordinators:
                 inquiry.found(informant, entry.node_id)
 
     def said(self, kind: CoordinatorKind, key: str) -> str:
-        """Describe the last answer of each broker asked since a coordinator last served the key."""
+        """Return a description of each broker's last answer since a coordinator last served the key."""
         inquiry = self._inquiries.get((kind, key))
         return "" if inquiry is None else _described(inquiry.said, self._client.brokers.nodes)
 
@@ -281,7 +290,7 @@ class Coordinators:
         asking = self._asking.get((kind, key))
         if asking is None:
             asking = self._asking[kind, key] = Waiter()
-            # A separate task, because the first caller may be cancelled while other callers wait.
+            # A separate task, because the first caller may be cancelled while others are still waiting.
             self._client.spawn(self._ask, kind, key, asking, name=f"find coordinator of {key}")
         try:
             return await asking.wait(deadline.left_s())

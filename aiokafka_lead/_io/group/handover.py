@@ -1,4 +1,4 @@
-"""Assigns and revokes partitions, which includes waits for records in hand, commits, and calls of the listener."""
+"""Assigns and revokes partitions, with the necessary waits for records in hand, commits, and calls of the listener."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ from .leases import AutoCommit
 Partitions = frozenset[TopicPartition]
 
 COMMIT_WITHIN_S = 5.0
-"""Time limit of a commit during a rebalance, in addition to the time for records in hand. If the coordinator is lost,
-the limit of the wait for records in hand applies."""
+"""Seconds for a commit during a rebalance, in addition to the time for the records in hand.
+
+If the coordinator is lost, the limit of the wait for records in hand applies instead.
+"""
 
 
 class Handover:
     """Carries out the member's decisions about partitions, one step at a time.
 
-    No more records of a partition being revoked are handed out. It stays assigned until the listener has been called,
-    so that its position can be read and committed. Records of a new partition are handed out after the listener has
-    been called. All other partitions continue meanwhile.
+    While a partition is being revoked, no more of its records are handed out. It stays assigned until the listener was
+    called, so its position can be read and committed. Records of a new partition are handed out after the listener was
+    called. All other partitions continue meanwhile.
     """
 
     def __init__(
@@ -53,32 +55,35 @@ class Handover:
         self._run = run
         self._log = log
         self.listener: object | None = None
-        """The application's listener, as given to `subscribe`."""
+        """The application's listener, as passed to `subscribe`, or None."""
         self._listen_within_s = listen_within_s
-        """Time limit of each callback of the listener."""
+        """Time limit in seconds for each callback of the listener."""
         self._is_late = is_late
         """Returns True if a partition was created while its topic was already being read."""
         self.hurry_until: float | None = None
-        """Deadline of all waits during a stop, which does not wait for records in hand; None otherwise."""
+        """During a stop, the deadline of all waits. A stop does not wait for records in hand. Otherwise None."""
         self.tells = False
-        """True while a callback runs."""
+        """True while a callback is running."""
         self._telling = Waits()
-        """Wait of the current callback."""
+        """The wait for the current callback."""
         self._wake = wake
-        """Set when records are done, or the step may have changed."""
+        """Set when records are done, or when the step may have changed."""
 
     def hurry(self, until: float) -> None:
-        """End all waits by this time, since the consumer is being stopped."""
+        """End all waits by this time, because the consumer is being stopped."""
         self.hurry_until = until
         self._telling.hurry(until)
         if self._auto_commit is not None:
             self._auto_commit.hurry(until)
 
     async def revoke(self, step: Revoke, still: Callable[[], bool]) -> bool:
-        """Revoke partitions. Return False if ``still`` does, because another step became necessary meanwhile."""
+        """Revoke partitions.
+
+        If ``still`` returns False, another step has become necessary, so stop and return False.
+        """
         deadline = time.monotonic() + step.timeout_s
         partitions = frozenset(self._positions.with_companions(step.partitions))
-        # Withheld before the wait, because the application might never be done if it got more of their records.
+        # Withhold further records before the wait. Otherwise the application might never be done.
         for tp in partitions:
             state = self._positions.get(tp)
             if state is not None:
@@ -92,7 +97,8 @@ class Handover:
             return False
         if self._auto_commit is not None and work is None:
             within_s = max(COMMIT_WITHIN_S, deadline - time.monotonic())
-            # Before the listener is called, as in Java, so as not to overwrite offsets that the listener commits.
+            # Before the listener is called, as in Java. Otherwise, it would overwrite offsets that the listener
+            # commits.
             await self._auto_commit.commit_last(self._left(within_s), step.partitions)
         await self._tell(("on_partitions_revoked",), step.partitions)
         self._in_hand.note_lost(self._drop(partitions))
@@ -112,12 +118,12 @@ class Handover:
                 return
 
     async def commit_done(self, within_s: float = COMMIT_WITHIN_S) -> None:
-        """Commit finished records if commits are automatic, except during a run."""
+        """Commit the records that are done, if commits are automatic. During a run, do nothing."""
         if self._auto_commit is not None and self._run.work is None:
             await self._auto_commit.commit_last(self._left(within_s))
 
     async def lose(self, step: Lose) -> None:
-        """Forget partitions that may already belong to other members."""
+        """Drop partitions that may already belong to other members."""
         self._log.warning("lost %s: %s", some_of(sorted(step.partitions), PARTITIONS_NAMED), step.reason)
         partitions = frozenset(self._positions.with_companions(step.partitions))
         held = self._drop(partitions)
@@ -125,13 +131,13 @@ class Handover:
         if work is not None:
             await work.release(partitions, time.monotonic())
             work.forget(partitions)
-        # As in Java, on_partitions_revoked is called if the listener has no on_partitions_lost.
+        # As in Java: without on_partitions_lost, the listener's on_partitions_revoked is called.
         await self._tell(("on_partitions_lost", "on_partitions_revoked"), step.partitions)
-        # After the call, since a listener may commit the remaining part of the assignment.
+        # After the call, because the listener may commit offsets of the remaining assignment.
         self._in_hand.note_lost(held)
 
     async def assign(self, step: Assign) -> None:
-        """Begin to read new partitions. Retained partitions are not affected."""
+        """Start to read new partitions. Partitions that the member keeps are not affected."""
         self._log.info(
             "assigned %s; %d partitions in total",
             some_of(sorted(step.added), PARTITIONS_NAMED) or "nothing",
@@ -149,7 +155,7 @@ class Handover:
                 self._prefetch.resume(state, Pauser.GROUP)
 
     def _drop(self, partitions: Partitions) -> Partitions:
-        """Stop reading these partitions; return those with records in hand."""
+        """Stop reading these partitions. Return those with records in hand."""
         held = self._in_hand.taken_away(partitions)
         self._in_hand.note_uncommitted(state for state in self._positions if state.tp in partitions)
         self._reading.assign(self._positions.assigned - partitions)

@@ -17,13 +17,13 @@ from .coordinators import CoordinatorKind, Coordinators
 
 
 class GroupCoordinator:
-    """A group's coordinator, whichever broker it is."""
+    """The coordinator of a group, whichever broker it is at the moment."""
 
     def __init__(self, coordinators: Coordinators, group_id: str) -> None:
         self._coordinators = coordinators
         self.group_id = group_id
         self.connection: Connection | None = None
-        """Connection of the last request without ``held``."""
+        """The connection of the last request without ``held``, or None."""
 
     @property
     def node_id(self) -> int | None:
@@ -32,20 +32,23 @@ class GroupCoordinator:
 
     @property
     def doubted_since(self) -> float | None:
-        """Time since which no broker has served as coordinator (``time.monotonic()``); None unless in doubt."""
+        """Time since which no broker has served as coordinator (``time.monotonic()``).
+
+        None unless that is too long.
+        """
         return self._coordinators.doubted_since(CoordinatorKind.GROUP, self.group_id)
 
     @property
     def said(self) -> str:
-        """Last answer of each broker asked since then."""
+        """Description of the last answer of each broker that was asked since then."""
         return self._coordinators.said(CoordinatorKind.GROUP, self.group_id)
 
     async def ask(
         self, request: Request[Any], timeout_s: float, *, held: bool = False
     ) -> tuple[Any, KafkaError | None]:
-        """Send a request; return the response, or None and the error.
+        """Send a request. Return the response and None, or None and the error.
 
-        With ``held``, the coordinator answers when all members have joined, so another connection is used.
+        If ``held`` is True, the coordinator answers only when all members have joined, so another connection is used.
         """
         lane = self._coordinators.rebalance_lane if held else None
         deadline = Deadline(timeout_s * 1000)
@@ -72,7 +75,7 @@ class GroupCoordinator:
 
 
 class _Member(Protocol):
-    """Decides when to send heartbeats."""
+    """The part of a member that decides when to send heartbeats."""
 
     @property
     def unknown_topics(self) -> bool: ...
@@ -91,24 +94,27 @@ class _Member(Protocol):
 
 
 class Heartbeats:
-    """Sends a member's heartbeats when they are due, and passes the responses to it."""
+    """Sends a member's heartbeats when they are due, and processes the responses."""
 
     def __init__(self, member: _Member, coordinator: GroupCoordinator, request_metadata: Callable[[], object]) -> None:
-        """``request_metadata`` is called while the member lacks the names of assigned topics."""
+        """Send heartbeats of ``member`` to ``coordinator``.
+
+        ``request_metadata`` is called while the member lacks the names of assigned topics.
+        """
         self._member = member
         self._coordinator = coordinator
         self._request_metadata = request_metadata
         self.wake = Signal()
         """Set when the member has changed."""
         self.last_at: float | None = None
-        """Time of the last acknowledged heartbeat (``time.monotonic()``)."""
+        """Time of the last heartbeat that was acknowledged (``time.monotonic()``), or None."""
         self.confirmed_at = -math.inf
-        """Time at which the last acknowledged heartbeat was sent."""
+        """Time at which that heartbeat was sent."""
         self.asking = False
         """True while a heartbeat is in flight."""
 
     async def run(self, notify: Callable[[], None]) -> None:
-        """Send heartbeats until cancelled; call ``notify`` after each response."""
+        """Send heartbeats until cancelled. ``notify`` is called after each response."""
         member = self._member
         while True:
             at = member.heartbeat_at()

@@ -1,4 +1,4 @@
-"""Leases of batches handed out to the application, and automatic commits."""
+"""Leases of batches that the application is processing, and automatic commits."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from .commits import Commits, GroupPart
 
 
 class Leases:
-    """Leases batches to the application. All leases end when it requests more records."""
+    """Leases batches to the application. All leases end when the application requests more records."""
 
     def __init__(self, reading: Reading, commits: Commits) -> None:
         self._reading = reading
         self._in_hand = reading.in_hand
         self._commits = commits
         self._last: Lease | None = None
-        """Lease of the last batch, until the application requests more records."""
+        """The lease of the last batch, until the application requests more records."""
 
     # --- notifications from the reader -------------------------------------------------------------------------------
 
     def returned(self, now: float) -> None:
-        """Count the records handed out as finished, since the application requests more.
+        """Treat the records that were handed out as done, because the application requests more.
 
-        If the task of the last batch was cancelled, and another task continues to read, end its lease.
+        If the task that received the last batch was cancelled, and another task continues to read, end its lease.
         """
         self._in_hand.read(now)
         if self._in_hand.anything:
@@ -50,7 +50,7 @@ class Leases:
             self._in_hand.release()
 
     def watch(self, now: float) -> float | None:
-        """Return None, since no check is due while the application waits."""
+        """Return None, because no check is due while the application waits."""
         return None
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
@@ -58,7 +58,7 @@ class Leases:
         self._in_hand.handed_out(tp, before)
 
     def handing_out(self, chunk: Chunk) -> None:
-        """Handle that the chunk's records are handed out one by one."""
+        """Handle that the records of this chunk are handed out one by one."""
         self._in_hand.handing_out(chunk)
 
     # --- batches -----------------------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ class Leases:
     async def commit(
         self, state: PartitionState, end: Position, topic_id: UUID | None, timeout_ms: float | None
     ) -> bool:
-        """Commit the offset after a batch. Return False if its partition was reassigned or its topic replaced."""
+        """Commit the offset after a batch. Return False if its partition was reassigned or its topic was recreated."""
         return not self._is_another(state, topic_id) and await self._commits.commit_batch(state, end, timeout_ms)
 
     def topic_id(self, state: PartitionState) -> UUID | None:
@@ -81,7 +81,7 @@ class Leases:
         return self._commits.topic_id(state)
 
     def _is_another(self, state: PartitionState, topic_id: UUID | None) -> bool:
-        """Return True if the log from which the batch was read is gone."""
+        """Return True if the log from which the batch was read no longer exists."""
         now = self._commits.topic_id(state)
         return now is None or topic_id is None or is_another(topic_id, now)
 
@@ -90,7 +90,8 @@ class Leases:
     ) -> GroupPart:
         """Return the batch's part of a transaction.
 
-        Raises `CommitFailedError` if its partition no longer belongs to this consumer, or it is handed out again.
+        Raises `CommitFailedError` if its partition no longer belongs to this consumer, or if the batch will be handed
+        out again.
         """
         if times_back != self._in_hand.times_back:
             raise CommitFailedError(
@@ -106,7 +107,7 @@ class Leases:
     def take_back(self, state: PartitionState, base_offset: int, end: Position, *, cancelled: bool) -> None:
         """End the lease of a batch.
 
-        If the work on the batch was cancelled, the batch is handed out again. Otherwise its state is unknown: a
+        If the processing of the batch was cancelled, the batch is handed out again. Otherwise, its state is unknown: a
         rebalance does not wait for it, and it counts as done only when the application requests more records.
         """
         if not self._reading.positions.owns(state) or not self._in_hand.has(state.tp):
@@ -120,10 +121,10 @@ class Leases:
 
 
 class Lease:
-    """The lease of a batch, valid during the assignment in which it was handed out.
+    """The lease of a batch. It is valid during the assignment in which the batch was handed out.
 
-    It has the offsets of the batch, which refers to the lease, but no reference to the batch: a cycle would keep the
-    memory of a fetch response until the next garbage collection.
+    The batch refers to its lease. The lease contains the offsets of the batch, but does not refer to the batch, because
+    a cycle would keep the memory of a Fetch response until the next garbage collection.
     """
 
     __slots__ = ("_base_offset", "_end", "_is_cancelled", "_leases", "_state", "_times_back", "_topic_id")
@@ -144,7 +145,7 @@ class Lease:
         return self._leases.transaction_part(self._state, self._end, self._topic_id, self._times_back)
 
     def is_cancelled(self) -> bool:
-        """Return True if the batch's task was cancelled, or is being cancelled."""
+        """Return True if the task that received the batch was cancelled, or is being cancelled."""
         return self._is_cancelled() or _unwinds()
 
     def end(self) -> None:
@@ -152,7 +153,7 @@ class Lease:
 
 
 def _unwinds() -> bool:
-    """Return True if a scope of anyio or trio is cancelling the current task."""
+    """Return True if a cancel scope of anyio or trio is cancelling the current task."""
     try:
         return in_task() and cancelled_by_scope()
     except RuntimeError:  # the event loop has ended
@@ -163,7 +164,10 @@ _COMMIT = {"api": "OffsetCommit"}
 
 
 class AutoCommit:
-    """Commits in the background, one commit at a time. Checks the time whenever the application requests records."""
+    """Commits in the background, one commit at a time.
+
+    Checks if a commit is due whenever the application requests records.
+    """
 
     def __init__(
         self, client: Client, positions: Positions, commits: Commits, leases: Leases, interval_s: float
@@ -176,16 +180,16 @@ class AutoCommit:
         self._interval_s = interval_s
         self._due_at = time.monotonic() + interval_s
         self._spawned = False
-        """True while a background commit runs."""
+        """True while a background commit is running."""
         self._one_at_a_time = anyio.Lock()
-        """Keeps an older commit from arriving after a newer commit."""
+        """Makes sure that an older commit does not arrive after a newer one."""
         self._last = Waits()
-        """Waits of commits before partitions are given up."""
+        """The waits for commits before partitions are given up."""
 
     # --- notifications from the reader -------------------------------------------------------------------------------
 
     def returned(self, now: float) -> None:
-        """Count the records handed out as finished, and commit if that is due."""
+        """Treat the records that were handed out as done. If it is due, start a commit."""
         self._leases.returned(now)
         if now >= self._due_at:
             self._due_at = now + self._interval_s
@@ -200,22 +204,22 @@ class AutoCommit:
         self._leases.handed_out(tp, before)
 
     def handing_out(self, chunk: Chunk) -> None:
-        """Handle that the chunk's records are handed out one by one."""
+        """Handle that the records of this chunk are handed out one by one."""
         self._leases.handing_out(chunk)
 
     # --- committing --------------------------------------------------------------------------------------------------
 
     def commit_soon(self) -> None:
-        """Commit finished records now, unless a commit is running."""
+        """Commit the records that are done, unless a commit is already running."""
         offsets = self._commits.done(self._positions)
         if offsets and not self._spawned:
             self._spawned = True
             self._client.spawn(self._commit_in_background, offsets, name="commit offsets")
 
     async def commit_last(self, timeout_s: float, partitions: Container[TopicPartition] | None = None) -> None:
-        """Commit finished records of these partitions, or of all, before they are given up. Errors are logged.
+        """Commit the records that are done in these partitions, or in all, before they are given up. Errors are logged.
 
-        Waits for a lost coordinator, within the time limit of other commits.
+        If the coordinator is lost, wait for it within the time limit of other commits.
         """
         began_at = time.monotonic()
         with self._last.within(timeout_s) as scope:
@@ -226,13 +230,13 @@ class AutoCommit:
             self._log.warning(text, time.monotonic() - began_at, extra=_COMMIT)
 
     def hurry(self, until: float) -> None:
-        """End the wait for a commit by this time (``time.monotonic()``), since the consumer is being stopped."""
+        """End the wait for a commit by this time (``time.monotonic()``), because the consumer is being stopped."""
         self._last.hurry(until)
 
     async def _commit_in_background(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         try:
             async with self._one_at_a_time:
-                # Partitions that were given up during the wait for the lock were committed then.
+                # Partitions that were given up while waiting for the lock were committed then.
                 gone = {} if self._commits.by_member else offsets
                 await self._commit(None, {tp: offset for tp, offset in gone.items() if tp not in self._positions})
         finally:

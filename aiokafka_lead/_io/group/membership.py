@@ -1,4 +1,4 @@
-"""Assembles the parts of a consumer for its group."""
+"""Assembles the parts that a consumer needs for its group."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .task import GroupTask
 
 
 class MembershipEvents(NamedTuple):
-    """Callbacks by which a membership notifies the consumer."""
+    """The callbacks with which a membership notifies the consumer."""
 
     on_interest: Callable[[frozenset[str]], None]
     """Called with additional topics whose metadata the member needs."""
@@ -52,7 +52,7 @@ class Membership(NamedTuple):
     commits: Commits
     leases: Leases
     auto_commit: AutoCommit | None
-    """None without ``enable_auto_commit``."""
+    """None if ``enable_auto_commit`` is False."""
 
 
 def membership(
@@ -64,7 +64,7 @@ def membership(
     run: CurrentRun,
     events: MembershipEvents,
 ) -> Membership:
-    """Create the parts, without starting their tasks."""
+    """Create the parts without starting their tasks."""
     coordinators = Coordinators(client)
     offsets = GroupOffsets(client, coordinators, group_id)
     coordinator = GroupCoordinator(coordinators, group_id)
@@ -82,6 +82,7 @@ def membership(
     commits = Commits(reading, client.metadata, offsets, standing, run, config.default_api_timeout_ms)
     leases = Leases(reading, commits)
     auto_commit: AutoCommit | None = None
+    commits.automatic = config.enable_auto_commit
     if config.enable_auto_commit:
         interval_s = config.auto_commit_interval_ms / 1000
         auto_commit = AutoCommit(client, reading.positions, commits, leases, interval_s)

@@ -1,4 +1,4 @@
-"""Commits and fetches a group's offsets. Partitions that the coordinator refuses are looked up at other brokers."""
+"""Commits and fetches a group's offsets. Asks other brokers about partitions that the coordinator does not know."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from .coordinators import CoordinatorKind, Coordinators
 
 _NO_IDS: Mapping[str, UUID] = MappingProxyType({})
 UNKNOWN = (UnknownTopicIdError, UnknownTopicOrPartitionError)
-"""A coordinator's errors for partitions that do not exist or are not in its metadata yet."""
+"""Errors of a coordinator for partitions that do not exist, or that its metadata does not contain yet."""
 
 
 class Missing:
-    """Asks other brokers for partitions that are missing according to a coordinator."""
+    """Asks other brokers about partitions that do not exist according to a coordinator."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -43,7 +43,7 @@ class Missing:
         timeout_ms: float | None = None,
         topic_ids: Mapping[str, UUID] = _NO_IDS,
     ) -> set[TopicPartition]:
-        """Return the partitions that have been missing for a while. For the others, the caller retries its request.
+        """Return the partitions that have not existed for some time. For all others, the caller retries its request.
 
         A topic whose id differs from ``topic_ids`` counts as missing.
         """
@@ -69,13 +69,13 @@ class Missing:
 
 
 def gone(partitions: Collection[TopicPartition]) -> KafkaError:
-    """Return the error for offsets that were not committed, because their partitions no longer exist."""
+    """Return the error for offsets that were not committed because their partitions no longer exist."""
     names = some_of(sorted(partitions), PARTITIONS_NAMED)
     return UnknownTopicOrPartitionError(f"no offset of {names} was committed: the cluster no longer has it")
 
 
 class GroupOffsets:
-    """A group's committed offsets. Follows the coordinator if it changes."""
+    """The committed offsets of a group. Finds the coordinator again if it changes."""
 
     def __init__(self, client: Client, coordinators: Coordinators, group_id: str) -> None:
         self._client = client
@@ -87,10 +87,11 @@ class GroupOffsets:
     async def commit(
         self, left: dict[TopicPartition, OffsetAndMetadata], identity: GroupIdentity, timeout_ms: float
     ) -> set[TopicPartition]:
-        """Commit the offsets in ``left``, and remove them from it once they are stored or abandoned.
+        """Commit the offsets in ``left``. Removes them from it when they are stored or given up.
 
-        Returns the abandoned partitions, which no longer exist or belong to another topic of the same name. Raises the
-        error of a refused partition or member, and `RequestTimedOutError` with the error of the last attempt.
+        Returns the partitions that were given up, because they no longer exist or belong to another topic of the same
+        name. Raises the error of a refused partition or member, or `RequestTimedOutError` with the error of the last
+        attempt.
         """
         gone: set[TopicPartition] = set()
         before = self._client.metadata.snapshot
@@ -125,7 +126,7 @@ class GroupOffsets:
     async def committed(
         self, partitions: Collection[TopicPartition], timeout_ms: float
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the committed offset of each partition, or None. Raises the errors of `commit`."""
+        """Return the committed offset of each partition, or None. Raises the same errors as `commit`."""
         found: dict[TopicPartition, OffsetAndMetadata | None] = {}
 
         async def attempt(connection: Connection, timeout_ms: float) -> None:
@@ -142,7 +143,7 @@ class GroupOffsets:
     ) -> tuple[dict[TopicPartition, OffsetAndMetadata | None], dict[TopicPartition, KafkaError]]:
         """Return the committed offset of each partition, or the error with which the coordinator refuses it for now.
 
-        Raises the errors of `commit` that do not concern a single partition.
+        Raises those errors of `commit` that do not concern a single partition.
         """
         found: dict[TopicPartition, OffsetAndMetadata | None] = {}
         failed: dict[TopicPartition, KafkaError] = {}
@@ -161,7 +162,7 @@ class GroupOffsets:
         found: dict[TopicPartition, OffsetAndMetadata | None],
         timeout_ms: float,
     ) -> dict[TopicPartition, KafkaError]:
-        """Add committed offsets to ``found``; return the partitions whose offset is unavailable."""
+        """Add committed offsets to ``found``. Return the errors of partitions whose offset is not available."""
         snapshot = self._client.metadata.snapshot
         version = connection.versions.version_for(OffsetFetchRequest)
         request, version = committed_request(self.group_id, partitions, version, snapshot)
@@ -207,6 +208,6 @@ class GroupOffsets:
 
 
 def _raise_worst(errors: Collection[KafkaError]) -> None:
-    """Raise a non-retriable error if there is any, otherwise an error about the coordinator, otherwise any error."""
+    """Raise a non-retriable error, if there is one, or else an error about the coordinator, or else any error."""
     if errors:
         raise min(errors, key=lambda error: (error.retriable, not isinstance(error, REFUSALS)))

@@ -1,4 +1,4 @@
-"""A consumer's state in its group: the member, which makes decisions, and notifications of them."""
+"""A consumer's state in its group: the member, which makes the decisions, and notifications about it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .heartbeats import GroupCoordinator, Heartbeats
 
 
 class Standing:
-    """State of the member. The tasks of `GroupTask` carry out its decisions."""
+    """The state of the member. The tasks of `GroupTask` carry out the member's decisions."""
 
     def __init__(
         self,
@@ -48,43 +48,43 @@ class Standing:
         self.rebalance_wake = Signal()
         self._changed = News()
         self._asking: tuple[Ask, anyio.CancelScope] | None = None
-        """Request whose response the rebalancing task awaits, and the scope that ends the wait."""
+        """The request for whose response the rebalancing task is waiting, and the scope that ends the wait."""
         self.subscribed = False
-        """True if the application is subscribed; set by `GroupTask`."""
+        """True if the application has subscribed. Set by `GroupTask`."""
         self._out_for: str | None = None
-        """Reason why this consumer has left the group by itself, until it reads again."""
+        """The reason why this consumer has left the group by itself, until the application reads again."""
 
     # --- state ------------------------------------------------------------------------------------------------------
 
     @property
     def wanted(self) -> bool:
-        """True while the group assigns the consumer's partitions, until the consumer has left the group."""
+        """True while the group assigns the consumer's partitions. Stays True until the consumer has left the group."""
         return self.subscribed or not self.member.out
 
     @property
     def out(self) -> bool:
-        """True if the consumer is not in the group, and owns none of its partitions."""
+        """True if the consumer is not in the group and owns none of its partitions."""
         return self.member.out
 
     @property
     def joined(self) -> bool:
-        """True if the consumer is a member now."""
+        """True if the consumer is a member of the group now."""
         return self.member.identity is not None
 
     @property
     def member_id(self) -> str | None:
-        """Member id; None while the consumer is not a member."""
+        """The member id, or None while the consumer is not a member."""
         identity = self.member.identity
         return None if identity is None else identity.member_id
 
     @property
     def kept_out(self) -> str | None:
-        """Reason why the group refuses the consumer for now; it keeps trying."""
+        """The reason why the group refuses the consumer for now, or None. The consumer keeps trying."""
         return self.member.kept_out
 
     @property
     def awaits(self) -> str | None:
-        """Step for which the first assignment waits; None once there is an assignment, even if empty."""
+        """The step for which the first assignment is waiting. None once there is an assignment, even an empty one."""
         if not self.subscribed or self.member.awaits is None:
             return None
         what = self.member.awaits if self.joined or self.coordinator is not None else "the look-up of its coordinator"
@@ -92,17 +92,17 @@ class Standing:
 
     @property
     def stable(self) -> bool:
-        """True for a member without a known rebalance in progress."""
+        """True for a member that knows of no rebalance."""
         return self.member.stable
 
     @property
     def identity(self) -> GroupIdentity | None:
-        """Identity in commits; None while the consumer is not a member."""
+        """The identity for commits, or None while the consumer is not a member."""
         return self.member.identity
 
     @property
     def metadata(self) -> ConsumerGroupMetadata:
-        """Current membership, for offsets in transactions (KIP-447)."""
+        """The current membership, for offsets in transactions (KIP-447)."""
         member = self.member.identity or NOT_A_MEMBER._replace(group_instance_id=self._group_instance_id)
         return ConsumerGroupMetadata(
             self._coordinator.group_id, member.generation_or_epoch, member.member_id, member.group_instance_id
@@ -110,12 +110,12 @@ class Standing:
 
     @property
     def session_s(self) -> float:
-        """Time for which the coordinator keeps a member without heartbeats, as far as it is known."""
+        """Seconds after which the coordinator removes a member without heartbeats, as far as is known."""
         return self.member.session_s
 
     @property
     def last_heartbeat_at(self) -> float | None:
-        """Time of the last acknowledged heartbeat (``time.monotonic()``)."""
+        """Time of the last heartbeat that was acknowledged (``time.monotonic()``), or None."""
         return self.heartbeats.last_at
 
     @property
@@ -139,7 +139,7 @@ class Standing:
             await self._changed.wait()
 
     def check(self) -> None:
-        """Raise the error that keeps the reading consumer out of the group, if any, and try to join again."""
+        """Raise the error that keeps the consumer out of the group, if there is one, and try to join again."""
         error = self.member.error
         if error is None and self._out_for is None:
             return
@@ -153,7 +153,7 @@ class Standing:
     # --- committing --------------------------------------------------------------------------------------------------
 
     def commits_as(self) -> GroupIdentity:
-        """Return the identity for commits. Raises `CommitFailedError` while the consumer is not a member."""
+        """Return the identity for commits. Raises `CommitFailedError` if the consumer is not a member."""
         identity = self.member.identity
         if identity is None:
             why = self._out_for or "it has not joined yet, or has to join again"
@@ -161,9 +161,10 @@ class Standing:
         return identity
 
     async def refused(self, identity: GroupIdentity, error: KafkaError, times: int, deadline: Deadline) -> bool:
-        """Handle the ``times``-th refusal of a commit; return True if it should be tried again.
+        """Handle the ``times``-th refusal of a commit. Return True if the commit should be tried again.
 
-        Waits for the requests of a rebalance, but not for the application, which may wait for this commit.
+        Waits for the requests of a rebalance. Does not wait for the application, because the application may be waiting
+        for this commit.
         """
         refused_at = time.monotonic()
         self.member.commit_refused(identity, error, refused_at)
@@ -180,9 +181,9 @@ class Standing:
         )
 
     def _may_change(self, error: KafkaError, refused_at: float) -> bool:
-        """Return True if the rebalance waits for the coordinator, and not for the application."""
+        """Return True if the rebalance is waiting for the coordinator, and not for the application."""
         if isinstance(error, StaleMemberEpochError):
-            # A newer epoch would be in the response to a heartbeat that was sent after the refusal.
+            # A response to a heartbeat sent after the refusal would contain a newer epoch.
             return self.heartbeats.confirmed_at < refused_at
         waits = self._asking is not None or isinstance(self.step(), Wait)
         return waits and not self.stable
@@ -190,7 +191,7 @@ class Standing:
     # --- events ------------------------------------------------------------------------------------------------------
 
     def notify(self) -> None:
-        """Notify the consumer and its tasks after a change of the member."""
+        """After a change of the member, notify the consumer and its tasks."""
         self._on_interest(self.member.interest)
         if self.member.error is not None:
             self._on_error()

@@ -1,4 +1,4 @@
-"""The tasks of a consumer's membership in its group, which carry out the member's decisions."""
+"""The tasks of a consumer's membership in its group. They carry out the member's decisions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .handover import COMMIT_WITHIN_S, Handover
 from .standing import Standing
 
 LOOK_AT_MOST_EVERY_S = 1.0
-"""Precision of ``max_poll_interval_ms``."""
+"""Precision of ``max_poll_interval_ms`` in seconds."""
 
 
 class GroupTask:
@@ -44,18 +44,18 @@ class GroupTask:
         self._rebalances = rebalances
         self._poll = poll
         self._look_every_s = min(LOOK_AT_MOST_EVERY_S, poll.interval_s / 4)
-        """Interval of checks of the application's progress."""
+        """Interval in seconds at which the application's progress is checked."""
         self._running = False
         self._closing = False
         self._rebalancing = 0
-        """Id of the rebalancing task, which calls the listener."""
+        """The id of the rebalancing task, which calls the listener."""
         self._awaits_metadata = False
         """True while the member waits for newer metadata."""
 
     # --- calls of the application ------------------------------------------------------------------------------------
 
     def subscribe(self, wanted: Wanted, listener: object | None) -> None:
-        """Join the group, or continue with another subscription."""
+        """Join the group, or change the subscription."""
         if self._closing:
             return
         self._standing.subscribed = True
@@ -75,7 +75,7 @@ class GroupTask:
         self._standing.notify()
 
     def unsubscribe(self) -> None:
-        """Give up the partitions and leave the group, in the background."""
+        """Give up the partitions and leave the group in the background."""
         if self._standing.subscribed:
             self._standing.subscribed = False
             if self._standing.stable:
@@ -88,22 +88,28 @@ class GroupTask:
         if not self._standing.subscribed:
             self._leave("the consumer unsubscribed")
 
-    # --- end ---------------------------------------------------------------------------------------------------------
+    # --- stop --------------------------------------------------------------------------------------------------------
 
     def check_stop(self) -> None:
-        """Raise if the consumer's listener stops it, since leaving the group waits for the listener."""
+        """Raise an error if the rebalance listener stops the consumer.
+
+        Leaving the group would wait for the listener.
+        """
         if self._in_listener():
             raise IllegalStateError("a listener's callback cannot stop its consumer: stop it in another task")
 
     def check_wait(self) -> None:
-        """Raise if a listener's callback waits for the assignment, which waits for the callback."""
+        """Raise an error if a listener's callback waits for the assignment, which waits for the callback."""
         if self._in_listener():
             raise IllegalStateError(
                 "a listener's callback cannot wait for the assignment, which waits for the callback"
             )
 
     def check_read(self) -> None:
-        """Raise if a listener's callback reads, since no records of new and revoked partitions are available. Cheap."""
+        """Raise an error if a listener's callback reads. The check is cheap.
+
+        In a callback, no records of new and revoked partitions are available.
+        """
         if self._in_listener():
             raise IllegalStateError("a listener's callback cannot read records: read after it has returned")
 
@@ -111,12 +117,12 @@ class GroupTask:
         return self._handover.tells and in_task() and anyio.get_current_task().id == self._rebalancing
 
     async def close(self, timeout_s: float) -> None:
-        """Commit, give up the partitions, and leave the group (except static members), within this time."""
+        """Commit, give up the partitions, and leave the group (static members stay), within this time."""
         if not self._running:
             return
         self._closing, self._standing.subscribed = True, False
         ends_at = time.monotonic() + timeout_s
-        # The rest is reserved for leaving the group.
+        # The rest of the time is reserved for leaving the group.
         self._handover.hurry(ends_at - timeout_s * 0.4)
         await self._commit_while_joining(timeout_s)
         self._leave("the consumer is being closed")
@@ -124,7 +130,10 @@ class GroupTask:
             await self._standing.wait_until_out()
 
     async def _commit_while_joining(self, within_s: float) -> None:
-        """Commit before leaving a group that rebalances, since the response with the new generation is not awaited."""
+        """Commit before leaving a group that is rebalancing.
+
+        The response with the new generation will not be awaited.
+        """
         if not self._standing.stable:
             await self._handover.commit_done(within_s)
 
@@ -135,7 +144,7 @@ class GroupTask:
     # --- tasks -------------------------------------------------------------------------------------------------------
 
     def _on_metadata(self, snapshot: ClusterSnapshot, moved: Moved) -> None:
-        if moved.partitions is None or moved.brokers or self._awaits_metadata:  # otherwise only leaders have changed
+        if moved.partitions is None or moved.brokers or self._awaits_metadata:  # otherwise, only leaders have changed
             self._member.topics_changed(snapshot, time.monotonic())
         if moved.topics or self._awaits_metadata:
             self._standing.notify()
@@ -148,7 +157,7 @@ class GroupTask:
             error = member.error
             step = standing.step()
             if member.error is not error:
-                standing.notify()  # the step has failed, as when an assignor raises an error
+                standing.notify()  # the step has failed, for example because an assignor has raised an error
             since = self._time_rebalance(since)
             match step:
                 case Wait(until, refresh):
@@ -171,7 +180,7 @@ class GroupTask:
             self._standing.notify()
 
     def _time_rebalance(self, since: float | None) -> float | None:
-        """Return the start of the current rebalance, or None; ``since`` is the last return value."""
+        """Return the start of the current rebalance, or None. ``since`` is the result of the previous call."""
         now = time.monotonic()
         if self._standing.out:
             return None
@@ -195,7 +204,7 @@ class GroupTask:
                 await self._expire()
 
     async def _expire(self) -> None:
-        """Leave the group because the application takes too long, and prevent commits of the records in hand."""
+        """Leave the group because the application takes too long. Prevent commits of the records in hand."""
         await self._handover.commit_done()
         expires_at = self._poll.expires_at()
         if expires_at is None or time.monotonic() < expires_at:

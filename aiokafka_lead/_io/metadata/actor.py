@@ -1,8 +1,8 @@
-"""The task that refreshes the client's metadata, and the only owner of the metadata.
+"""The task that refreshes the client's metadata. It is the only owner of the metadata.
 
 The task makes one refresh at a time. Everything else is synchronous: merging hints, adding topics, requesting
 refreshes, and waking the task. `MetadataState`, `TopicsInUse`, `RefreshSchedule` and `RebootstrapPolicy` make the
-decisions; this module does the I/O.
+decisions, and this module does the I/O.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ if TYPE_CHECKING:
     from ...metrics import MetadataMetrics
 
 REFRESH_AT_LEAST_S = 1.0
-"""Minimum time limit of a refresh, even if less of ``metadata_recovery_rebootstrap_trigger_ms`` is left."""
+"""Minimum time limit of a refresh in seconds, even if ``metadata_recovery_rebootstrap_trigger_ms`` leaves less."""
 
 
 class _Plan(NamedTuple):
     """The next refresh."""
 
     topics: Sequence[str] | None
-    """None requests every topic of the cluster."""
+    """The topics to request. None requests every topic of the cluster."""
     full: bool
-    """False for a look-up of unknown topics only."""
+    """False if the refresh only looks up unknown topics."""
 
 
 class MetadataActor:
-    """Owns the cluster snapshot: refreshes it, merges leader hints, and notifies listeners."""
+    """Owns the cluster snapshot. Refreshes it, merges leader hints, and notifies listeners."""
 
     def __init__(self, config: ClientConfig, brokers: Brokers) -> None:
         retry_backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
@@ -87,16 +87,19 @@ class MetadataActor:
             Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms),
         )
         self.snapshot = self._state.snapshot
-        """Latest snapshot; replaced, never modified."""
+        """The latest snapshot. It is replaced, never modified."""
         self.full_answers = 0
-        """Number of responses with all topics in use. It is counted before the response becomes the snapshot."""
+        """Number of responses that contained all topics in use.
+
+        Incremented before the response becomes the snapshot.
+        """
         self._all_topics_for: set[object] = set()
-        """Users that need all topics."""
+        """The users that need all topics."""
         self.knows_every_topic = False
-        """True if a response has listed all topics of the cluster since `set_all_topics`."""
+        """True if a response has listed all topics of the cluster since `set_all_topics` was called."""
         self._wake = Signal()
         self._newer: Waiter[ClusterSnapshot] = Waiter()
-        """Done at the next snapshot."""
+        """Completed by the next snapshot."""
         self._lookups = TopicLookups(self._topics, self._wake.set, self._log)
         self._listeners = Listeners(self.snapshot)
         self._errors: Mapping[int, KafkaError] = {}
@@ -104,21 +107,24 @@ class MetadataActor:
         self._adopts = config.cluster_id_mismatch != "fail"
         self._patience_s = patience_of(config.retry_backoff_max_ms)
         self._refreshing: anyio.CancelScope | None = None
-        """Scope of the latest refresh; cancelled to end a wait for a frozen broker."""
+        """Cancel scope of the latest refresh. Cancelled to end a wait for a frozen broker."""
         self._at_a_loss = False
-        """True if the known brokers respond, but without the missing metadata."""
+        """True if the known brokers respond, but their responses do not help."""
         self._looked_up = False
-        """True if the last refresh was a look-up. A full refresh then has precedence, so that neither starves."""
+        """True if the last refresh was a look-up. A full refresh then comes first, so neither kind starves."""
         self._closed: KafkaError | None = None
         brokers.add_listener(self._on_node)
 
-    # --- requests to it ----------------------------------------------------------------------------------------------
+    # --- requests to the actor ---------------------------------------------------------------------------------------
 
     def request_update(self, reason: Reason = STALE) -> None:
-        """Request a refresh as soon as the backoff for this reason allows. Further calls before it have no effect."""
+        """Request a refresh as soon as the backoff for this reason allows it.
+
+        Until then, further calls have no effect.
+        """
         if reason.is_doubt:
             if not (self.snapshot.has_rivals or (self._policy.enabled and self._state.outsiders())):
-                return  # no other broker could be leader
+                return  # no other broker could be the leader
             if reason.node_id not in self._schedule.doubted:
                 self._log.warning(
                     "broker %s keeps refusing requests: other brokers are asked for the leaders of its partitions",
@@ -128,7 +134,7 @@ class MetadataActor:
         self._wake.set()
 
     def add_topics(self, topics: Iterable[str]) -> None:
-        """Keep metadata of these topics until `remove_topics`, for a consumer's assignment or subscription."""
+        """Keep the metadata of these topics until `remove_topics`, for a consumer's assignment or subscription."""
         names = list(topics)
         self._topics.keep(names)
         for name in names:
@@ -139,7 +145,10 @@ class MetadataActor:
         self._forget(self._topics.drop(topics))
 
     def set_all_topics(self, wanted: bool, user: object = None) -> None:
-        """Keep metadata of all topics of the cluster for this user, for example a subscription by pattern, or stop."""
+        """Keep the metadata of all topics of the cluster for this user, or stop.
+
+        A subscription by pattern needs all topics, for example.
+        """
         (self._all_topics_for.add if wanted else self._all_topics_for.discard)(user)
         wanted = bool(self._all_topics_for)
         if wanted != self._topics.everything:
@@ -152,19 +161,19 @@ class MetadataActor:
 
     @property
     def has_topics(self) -> bool:
-        """True if metadata of any topic is kept because it was named, and not because of `set_all_topics`."""
+        """True if any topic is kept because it was named, and not because of `set_all_topics`."""
         return bool(self._topics.names())
 
     def use_topic(self, topic: str) -> None:
-        """Keep metadata of a topic for ``metadata_max_idle_ms``, since the producer writes to it.
+        """Keep the metadata of a topic for ``metadata_max_idle_ms``, because the producer writes to it.
 
-        An unknown topic is looked up. Cheap enough to be called for each new batch.
+        An unknown topic is looked up. The call is cheap enough to be made for each new batch.
         """
         self._topics.use(topic)
         self._look_up_unknown(topic)
 
     async def topic(self, name: str, timeout_ms: float) -> TopicMetadata:
-        """Return the topic as soon as it is known. Also does what `use_topic` does.
+        """Wait until the topic is known, and return it. Also keeps the topic like `use_topic`.
 
         Raises `UnknownTopicOrPartitionError` (or another error of the cluster), `TopicAuthorizationFailedError`,
         `InvalidTopicError`, or `RequestTimedOutError` if no broker has answered. All of them name the topic.
@@ -180,7 +189,7 @@ class MetadataActor:
         return await self._lookups.wait(name, timeout_ms, explain)
 
     async def wait_newer(self, generation: int, timeout_ms: float) -> ClusterSnapshot:
-        """Wait for a snapshot of a later generation; return it. Raises `RequestTimedOutError`."""
+        """Wait for a snapshot of a later generation and return it. Raises `RequestTimedOutError`."""
         deadline = Deadline(timeout_ms)
         while self.snapshot.generation <= generation:
             self._check()
@@ -191,7 +200,7 @@ class MetadataActor:
         return self.snapshot
 
     def offer_hints(self, hints: Sequence[LeaderHint]) -> list[bool]:
-        """Merge hints of former leaders about their successors; return for each hint if it was accepted.
+        """Merge leader hints. Return True for each hint that was accepted.
 
         Also requests a refresh, and connects to the new leaders.
         """
@@ -203,10 +212,10 @@ class MetadataActor:
         return accepted
 
     def add_broker(self, broker: Broker) -> None:
-        """Add a broker named by a look-up of a coordinator, unless it is known.
+        """Add a broker that a coordinator look-up has named, unless it is known.
 
-        If the address differs from the known address, one of the two is old. A wrong address would also keep the client
-        from the broker's partitions, so only Metadata changes it.
+        If its address differs from the known one, one of the two is outdated. A wrong address would also cut the client
+        off from the broker's partitions, so only Metadata may change it.
         """
         known = self.snapshot.brokers.get(broker.node_id)
         if known is None:
@@ -215,7 +224,7 @@ class MetadataActor:
             self.request_update()
 
     def add_listener(self, listener: MetadataListener) -> None:
-        """Call ``listener`` after each change of `snapshot`, with the snapshot and its difference from the previous."""
+        """Call ``listener`` after each change of `snapshot`, with the snapshot and its difference from the last one."""
         self._listeners.add(listener)
 
     def remove_listener(self, listener: MetadataListener) -> None:
@@ -226,15 +235,16 @@ class MetadataActor:
         """Return the numbers of hints, refreshes and bootstraps."""
         return self._state.counters.snapshot()
 
-    # --- its life ----------------------------------------------------------------------------------------------------
+    # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def bootstrap(self, within: Deadline | None = None) -> None:
         """Fetch the first metadata from the first bootstrap server that answers.
 
-        Raises `KafkaConnectionError`, with the reason for each server, once all servers have failed, or if none has
-        answered after ``request_timeout_ms``. If all have failed with the same error, and it is not a connection error
-        (for example a wrong password), raises that error instead. If no server's name resolves, raises
-        `BootstrapResolutionError` after ``bootstrap_resolve_timeout_ms``. The deadline ``within`` replaces both times.
+        Raises `KafkaConnectionError` with the reason for each server, once all servers have failed or after
+        ``request_timeout_ms``. If all have failed with the same error and it is not a connection error (for example, a
+        wrong password), raises that error instead. If no server's name can be resolved, raises
+        `BootstrapResolutionError` after ``bootstrap_resolve_timeout_ms``. If the deadline ``within`` is given, it
+        replaces both times.
         """
         resolved_by = time.monotonic() + self._resolve_timeout_s if within is None else within.at
         deadline = Deadline(self._request_timeout_s * 1000) if within is None else within
@@ -247,7 +257,7 @@ class MetadataActor:
             nodes = candidates(self._brokers, servers) or servers
             outcome = await ask(self._brokers, self._reader, in_order(nodes), self._request(plan), deadline.left_s())
             if outcome.answer is None:
-                # If the last attempt ran out of time, the error of the previous attempt is more useful.
+                # If the last attempt ran out of time, the error of the attempt before it is more useful.
                 errors = {
                     node_id: last
                     if isinstance(last := self._brokers.last_error(node_id), UnresolvedHostError)
@@ -260,7 +270,7 @@ class MetadataActor:
                 self._count_failure(outcome.errors)
                 await self._wake.wait(max(0.0, min(resolved_by, self._schedule.due_at()) - time.monotonic()))
                 if within is None:
-                    # The time for requests begins when a name resolves, which none has so far.
+                    # The time for requests starts when a name is resolved, which has not happened for any server.
                     deadline = Deadline(self._request_timeout_s * 1000)
                 continue
             error = await self._apply(plan, outcome.answer)
@@ -273,11 +283,11 @@ class MetadataActor:
             await self._wake.wait(max(0.0, min(deadline.at, self._schedule.due_at()) - time.monotonic()))
 
     def begin(self) -> None:
-        """Let `run` fetch the first metadata instead of `bootstrap`, without a time limit."""
+        """Let `run` fetch the first metadata, without a time limit, instead of calling `bootstrap`."""
         self._brokers.set_nodes(self.snapshot.brokers)
 
     async def run(self) -> None:
-        """Refresh until cancelled. Retries after all errors but `ClusterIdMismatchError`, which is raised."""
+        """Refresh until cancelled. Raises only `ClusterIdMismatchError`; after all other errors it retries."""
         while True:
             if self._policy.is_misled:
                 self._rebootstrap(RebootstrapCause.REQUIRED, misled=True)
@@ -299,7 +309,7 @@ class MetadataActor:
                     self._schedule.stopped()
 
     def close(self, error: KafkaError) -> None:
-        """Raise this error from all waiting and later calls."""
+        """Raise this error from all calls that are waiting, and from all later calls."""
         if self._closed is None:
             self._closed = error
             self._newer.set_error(error)
@@ -346,7 +356,7 @@ class MetadataActor:
                 if leads_to_bootstrap(error, node_id):
                     break
                 if node_id < 0 and self._brokers.leave(node_id, error):
-                    continue  # its name may lead to a better bootstrap server now
+                    continue  # its name may now lead to a better bootstrap server
                 errors[node_id] = error
         else:
             if self._state.bootstrapping:
@@ -361,7 +371,7 @@ class MetadataActor:
             self._rebootstrap(cause)
 
     def _see_strangers(self, errors: Mapping[int, KafkaError]) -> None:
-        """Handle bootstrap servers of another cluster: raise their error, or switch to that cluster."""
+        """If the bootstrap servers belong to another cluster, raise their error or switch to that cluster."""
         servers = [error for node_id, error in errors.items() if node_id in self._state.bootstrap_brokers]
         everywhere = all(
             isinstance(errors.get(node_id), ClusterIdMismatchError) and self._brokers.all_left(node_id)
@@ -373,16 +383,20 @@ class MetadataActor:
         self._state.may_change_cluster |= stranger is not None
 
     def _request(self, plan: _Plan) -> MetadataRequest:
-        # Only look-ups create topics: a refresh must not restore a deleted topic.
+        # Only look-ups create topics, because a refresh must not recreate a topic that was deleted.
         topics = None if plan.topics is None else [MetadataRequestTopic(name=name) for name in plan.topics]
         return MetadataRequest(topics=topics, allow_auto_topic_creation=self._create_topics and not plan.full)
 
     async def _apply(self, plan: _Plan, answer: Answer, unhelpful: Iterable[int] = ()) -> KafkaError | None:
-        """Process an answer; return an error if it is no better than the answers of the ``unhelpful`` nodes."""
+        """Process a response.
+
+        Return an error if the response is no better than the responses of the ``unhelpful`` nodes.
+        """
         ahead = await in_slices(self._state.merge_ahead(answer.cluster, time.monotonic()))
         now = time.monotonic()
         wanted = self._topics if plan.topics is not None else None
-        # Refresh until a lost leader is replaced, as no record may be sent before; but only for `request_timeout_ms`.
+        # No record can be sent to a partition whose leader is lost, so refresh until it has another leader. But stop
+        # after `request_timeout_ms`.
         failed = self._brokers.failed_since(now - self._request_timeout_s)
         suspects = {*failed, *self._schedule.doubted}
         try:
@@ -401,7 +415,8 @@ class MetadataActor:
                 return await self._apply(plan, answer, unhelpful)
             if answer.node_id < 0:
                 return error
-            # A known broker's address now belongs to another cluster. The bootstrap servers decide which is right.
+            # A known broker's address now belongs to another cluster. The bootstrap servers decide which cluster is
+            # right.
             self._brokers.led_astray(answer.node_id)
             self._count_failure({answer.node_id: error})
             self._rebootstrap(RebootstrapCause.OTHER_CLUSTER)
@@ -447,15 +462,15 @@ class MetadataActor:
         self._log.debug("metadata refresh failed: %s", describe(self._errors, self._brokers.nodes))
 
     def _last_errors(self) -> dict[int, KafkaError]:
-        """Return the errors of nodes in backoff."""
+        """Return the errors of the nodes in backoff."""
         last = {node_id: self._brokers.last_error(node_id) for node_id in self.snapshot.brokers}
         return {node_id: error for node_id, error in last.items() if error is not None}
 
     def _failed(self, errors: Mapping[int, KafkaError]) -> None:
         """Handle a failed refresh. If a retry cannot help, raise the error from waiting calls.
 
-        `ClusterIdMismatchError` is not raised from them: the client either switches to the other cluster, or fails once
-        no server leads to its cluster.
+        `ClusterIdMismatchError` is not raised from them. The client either switches to the other cluster, or fails when
+        no server leads to its own cluster.
         """
         self._count_failure(errors)
         final = final_error(self._errors)
@@ -488,7 +503,7 @@ class MetadataActor:
                 self._refreshing.cancel()
             self._wake.set()
         if state is NodeState.BACKOFF:
-            # Other brokers may lead its partitions soon, or its address has changed.
+            # Other brokers may soon lead its partitions, or its address may have changed.
             self.request_update(lost(node_id))
             self._state.unreachable(node_id)
             self._publish()
@@ -507,7 +522,7 @@ class MetadataActor:
     # --- the snapshot ------------------------------------------------------------------------------------------------
 
     def _publish(self, moved: Collection[tuple[str, int]] | None = None) -> None:
-        """Publish the state's snapshot. ``moved`` lists all changed partitions, if known."""
+        """Publish the current snapshot. ``moved`` are all partitions that have changed, or None if unknown."""
         snapshot, former = self._state.snapshot, self.snapshot
         if snapshot is former:
             return
@@ -520,7 +535,7 @@ class MetadataActor:
         self._listeners.notify(snapshot, moved)
 
     def _set_nodes(self) -> None:
-        """Set the nodes to the known brokers and, while these lack the metadata, bootstrap servers (rule 33)."""
+        """Set the nodes to the known brokers. While these do not help, add bootstrap servers (rule 33)."""
         beside = self._state.outsiders() if self._at_a_loss and self._policy.enabled else {}
         self._brokers.set_nodes({**self.snapshot.brokers, **beside})
 

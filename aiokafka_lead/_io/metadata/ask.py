@@ -1,4 +1,4 @@
-"""Requests metadata from brokers in turn until one has answered, and looks up single topics."""
+"""Requests metadata from one broker after another until one has answered, and looks up single topics."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from ..deadline import Deadline
 from ..loop import Waiter, in_slices
 
 HEDGE_AFTER_S = 0.5
-"""If a broker has not answered within this time, the next broker is asked as well."""
+"""Seconds without a response after which the next broker is asked as well."""
 
 _PREFERENCE = {NodeState.READY: 0, NodeState.CONNECTING: 1, NodeState.CONNECTABLE: 2}
 
 
 class Answer(NamedTuple):
-    """The first answer, and its node."""
+    """The first response, and the node that sent it."""
 
     node_id: int
     cluster: ClusterAnswer
@@ -48,22 +48,23 @@ class Answer(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Result of asking several brokers."""
+    """The result of asking several brokers."""
 
     answer: Answer | None
-    """None if no broker has answered."""
+    """The response, or None if no broker has answered."""
     errors: Mapping[int, KafkaError]
-    """Errors of brokers that did not answer, by node id."""
+    """The errors of brokers that did not answer, by node id."""
 
 
 def candidates(brokers: Brokers, nodes: Sequence[int], avoid: Sequence[Set[int]] = ()) -> list[int]:
-    """Return the nodes that can be asked now, sorted by connection state and load, best first.
+    """Return the nodes that can be asked now, best first, by the state of their connections and by load.
 
-    Nodes in doubt come after these, and then the nodes to ``avoid``, whose metadata is the least trusted. The first set
-    of ``avoid`` comes last.
+    Nodes in doubt come later. Last are the nodes to ``avoid``, whose metadata is trusted least. They are sets, of which
+    the first comes last of all.
     """
     states = {node_id: brokers.state(node_id) for node_id in nodes}
-    least_loaded = brokers.least_loaded(avoid=set().union(*avoid))  # connected on the control lane, if possible
+    # If possible, use a node that is connected on the control lane.
+    least_loaded = brokers.least_loaded(avoid=set().union(*avoid))
     return sorted(
         (node_id for node_id in nodes if states[node_id] is not NodeState.BACKOFF),
         key=lambda node_id: (
@@ -79,8 +80,8 @@ def candidates(brokers: Brokers, nodes: Sequence[int], avoid: Sequence[Set[int]]
 def reachable(brokers: Brokers, nodes: Iterable[int], since: float) -> bool:
     """Return True if any of these nodes is connected or connecting.
 
-    A connecting node does not count if it has refused a connection since ``since``. Otherwise a node that refuses each
-    lane in turn would count, because some lane is always connecting.
+    A connecting node does not count if it has refused a connection since ``since``. Otherwise, a node that refuses the
+    lanes one by one would always count, because some lane is always connecting.
     """
     refused = brokers.failed_since(since)
     states = {node_id: brokers.state(node_id) for node_id in nodes}
@@ -97,14 +98,14 @@ async def ask(
     request: MetadataRequest,
     timeout_s: float,
 ) -> Outcome:
-    """Return the first answer. The next node is asked if a node fails or is slow; see `ask_in_turn`."""
+    """Return the first response. If a node fails or is slow, the next one is asked; see `ask_in_turn`."""
     deadline = Deadline(timeout_s * 1000)
 
     async def ask_node(node_id: int) -> tuple[ClusterAnswer, float]:
         while True:
             connection = await brokers.get(node_id, Lane.CONTROL, timeout_ms=deadline.left_ms())
             version = connection.versions.version_for(MetadataRequest)
-            # The name of a bootstrap server may have an address that accepts connections but does not answer.
+            # The name of a bootstrap server may have an IP address that accepts connections and does not answer.
             patience_ms = brokers.patience_s(node_id) * 1000 if node_id < 0 else math.inf
             timeout_ms = min(patience_ms, deadline.left_ms())
             asked_at = time.monotonic()
@@ -131,7 +132,7 @@ async def ask(
 
 
 def describe(errors: Mapping[int, KafkaError], nodes: Mapping[int, Broker]) -> str:
-    """Describe the brokers' errors, for the text of an error."""
+    """Return a description of the brokers' errors, for an error message."""
     reasons = []
     for node_id, error in errors.items():
         node = nodes.get(node_id)
@@ -141,7 +142,10 @@ def describe(errors: Mapping[int, KafkaError], nodes: Mapping[int, Broker]) -> s
 
 
 def final_error(errors: Mapping[int, KafkaError]) -> KafkaError | None:
-    """Return the first error if all have the same class, which is `TokenProviderError` or is not retriable."""
+    """Return the first error if all have the same class and a retry cannot help, else None.
+
+    `TokenProviderError` counts as such an error although it is retriable.
+    """
     kinds = {type(error) for error in errors.values()}
     first = next(iter(errors.values()), None)
     if len(kinds) != 1 or first is None:
@@ -150,7 +154,7 @@ def final_error(errors: Mapping[int, KafkaError]) -> KafkaError | None:
 
 
 def unusable(servers: Mapping[int, Broker], errors: Mapping[int, KafkaError]) -> KafkaError:
-    """Return the error of a bootstrap without an answer, for these errors of the servers that were asked."""
+    """Return the error of a bootstrap that has failed. ``errors`` are the errors of the servers that were asked."""
     text = f"no bootstrap server could be used: {describe(errors, servers)}"
     if others := [f"{server.host}:{server.port}" for node_id, server in servers.items() if node_id not in errors]:
         text += f"; no time was left to try {', '.join(others)}"
@@ -164,7 +168,7 @@ UNKNOWN_TOPIC_OR_PARTITION = UnknownTopicOrPartitionError.code
 
 
 class TopicLookups:
-    """Looks up unknown topics, and passes the answers to waiting calls.
+    """Looks up unknown topics, and passes the results to waiting calls.
 
     All calls that wait for a topic share its look-ups. `TopicsInUse` decides when to repeat them.
     """
@@ -173,7 +177,7 @@ class TopicLookups:
         self._topics = topics
         self._log = log
         self._wake = wake
-        """Wakes the refreshing task for a look-up."""
+        """Wakes the refreshing task."""
         self._waiters: dict[str, Waiter[TopicMetadata]] = {}
 
     def want(self, name: str) -> None:
@@ -182,9 +186,9 @@ class TopicLookups:
         self._wake()
 
     async def wait(self, name: str, timeout_ms: float, explain: Callable[[str, int], KafkaError]) -> TopicMetadata:
-        """Wait until the topic is known; return it. Raises the cluster's final error.
+        """Wait until the topic is known, and return it. Raises the cluster's final error.
 
-        ``explain`` creates the error after the timeout, from the name and the number of failed look-ups.
+        After the timeout, ``explain`` creates the error from the name and the number of look-ups that have failed.
         """
         waiter = self._waiters.get(name)
         if waiter is None:
@@ -201,7 +205,7 @@ class TopicLookups:
                 del self._waiters[name]
 
     def answered(self, names: Iterable[str], snapshot: ClusterSnapshot, node_id: int, now: float) -> None:
-        """Process a broker's answer for these topics."""
+        """Process a broker's response about these topics."""
         missing: dict[int, list[str]] = {}
         for name in names:
             entry = snapshot.topics.get(name)
@@ -238,7 +242,7 @@ def topic_error(name: str, code: int, more: str = "") -> KafkaError:
 
 
 def not_known(name: str, lookups: int, snapshot: ClusterSnapshot, timeout_ms: float, unreachable: str) -> KafkaError:
-    """Return the error after a timeout: no broker has answered, or the topic does not exist."""
+    """Return the error after a timeout, which says if no broker has answered or if the topic does not exist."""
     entry = snapshot.topics.get(name)
     if unreachable or (entry is None and lookups == 0):
         return RequestTimedOutError(f"no metadata of topic {name!r} within {timeout_ms:.0f} ms{unreachable}")

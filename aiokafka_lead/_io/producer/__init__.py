@@ -1,1 +1,1 @@
-"""The tasks that accept records and send them."""
+"""The tasks and calls that accept records and send them."""

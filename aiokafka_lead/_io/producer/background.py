@@ -1,4 +1,4 @@
-"""Background work of a sender: producer ids, look-ups of topics, flushes, and slow compression."""
+"""The background work of a sender: producer ids, look-ups of topics, flushes, and slow compression."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ..metadata.actor import MetadataActor
 
 
 class AskAny(Protocol):
-    """`ask_anyone` for a client."""
+    """`ask_anyone` for one client."""
 
     def __call__(
         self, inquiries: Collection[Inquiry], ask: Callable[[Connection], Awaitable[InitProducerIdResponse]], /
@@ -41,12 +41,12 @@ class AskAny(Protocol):
 
 
 class ProducerIds:
-    """Requests the ids of an idempotent, non-transactional producer."""
+    """Requests the producer ids of an idempotent producer without a transactional id."""
 
     def __init__(
         self, config: ProducerConfig, accumulator: Accumulator, answers: BatchAnswers, ask_any: AskAny, log: ClientLog
     ) -> None:
-        """``ask_any`` asks the least loaded broker."""
+        """Request producer ids with ``ask_any``, which asks the least loaded broker."""
         self._accumulator = accumulator
         self._answers = answers
         self._ask_any = ask_any
@@ -54,12 +54,12 @@ class ProducerIds:
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._inquiry = Inquiry(patience_of(config.retry_backoff_max_ms))
         self.wanted = Signal()
-        """Set when the producer has records to send and no id."""
+        """Set when the producer has records to send and no producer id."""
         self.error: KafkaError | None = None
-        """Error of the last request for an id; None after a success."""
+        """The error of the last request for a producer id, or None after a success."""
 
     async def run(self, identity: IdempotentSequencing) -> None:
-        """Request ids until cancelled."""
+        """Request producer ids until cancelled."""
         failures = 0
         while True:
             if identity.producer_id >= 0:
@@ -105,27 +105,27 @@ def _no_producer_id(error: KafkaError, fate: str) -> KafkaError:
 
 
 _WARN_EVERY_S = 60.0
-"""Interval of the warnings about dropped records of a topic."""
+"""Interval in seconds of the warnings about dropped records of a topic."""
 
 
 class TopicLookups:
-    """Looks up unknown topics, each in a task. If the look-up fails, the topic's records fail."""
+    """Looks up unknown topics, each in its own task. If a look-up fails, so do the topic's records."""
 
     def __init__(
         self, accumulator: Accumulator, metadata: MetadataActor, spawn: Spawn, max_block_ms: float, log: ClientLog
     ) -> None:
-        """``spawn`` runs a supervised task."""
+        """Look up topics in tasks that ``spawn`` runs."""
         self.unknown = UnknownTopics(accumulator)
-        """Records of unknown topics."""
+        """The records of unknown topics."""
         self._metadata = metadata
         self._spawn = spawn
         self._max_block_ms = max_block_ms
         self._log = log
         self._warnings = Sparingly(_WARN_EVERY_S)
-        """Limits warnings of an application that keeps sending to a topic that does not exist."""
+        """Limits the warnings if an application keeps sending to a topic that does not exist."""
 
     def put(self, record: Record) -> Delivery | None:
-        """Accept a record, and look up its topic; return None if memory is short."""
+        """Accept a record and look up its topic. Return None if memory is short."""
         first = record.topic not in self.unknown
         delivery = self.unknown.append(record)
         if first and delivery is not None:
@@ -144,23 +144,23 @@ class TopicLookups:
 
 
 Then = Callable[[Waiter[None]], bool]
-"""Continuation of a flush. If it returns True, the flush lasts until the waiter is done."""
+"""The continuation of a flush. If it returns True, the flush lasts until the waiter is done."""
 
 
 class Flushing:
-    """Flushes of a producer."""
+    """The flushes of a producer."""
 
     def __init__(self, accumulator: Accumulator) -> None:
         self._accumulator = accumulator
         self._taking = False
-        """True while a response is being processed, when no other work may begin."""
+        """True while a response is being processed. During that time, no other work may start."""
         self._over: list[tuple[Waiter[None], Then]] = []
-        """Flushes completed by this response."""
+        """The flushes that this response has completed."""
 
     async def wait(self, timeout_s: float | None, then: Then | None = None) -> None:
-        """Wait until all records pending now are acknowledged or have failed. Raises TimeoutError.
+        """Wait until all records that are pending now are acknowledged or have failed. Raises TimeoutError.
 
-        If a response completes the flush, ``then`` is called at once, in the connection's callback; otherwise it is not
+        If a response completes the flush, ``then`` is called at once in the connection's callback. Otherwise it is not
         called.
         """
         waiter: Waiter[None] = Waiter()
@@ -179,11 +179,11 @@ class Flushing:
             waiter.set_result(None)
 
     def answer_comes(self) -> None:
-        """Begin to process a response; `answer_taken` ends it."""
+        """Start to process a response. Must be followed by `answer_taken`."""
         self._taking = True
 
     def answer_taken(self, well: bool) -> None:
-        """End the processing of a response. If it was not processed ``well``, call no continuations."""
+        """End the processing of a response. If it was not processed ``well``, do not call ``then`` of any flush."""
         self._taking = False
         over, self._over = self._over, []
         for waiter, then in over:
@@ -191,18 +191,19 @@ class Flushing:
                 waiter.set_result(None)
 
 
-# --- slow compression beside the event loop ---------------------------------------------------------------------------
+# --- slow compression in threads --------------------------------------------------------------------------------------
 #
-# With a codec that takes 10 ns per byte, a full batch blocks the event loop for 2 ms; with one that takes 900 ns, for a
-# quarter of a second. A thread does not block the loop, since codecs release the GIL while they work. Fast codecs do
-# not benefit from threads: if the loop is busy, a thread waits up to 5 ms for the GIL, longer than it works.
+# With a codec that takes 10 ns per byte, a full batch blocks the event loop for 2 ms. With one that takes 900 ns, it is
+# a quarter of a second. A thread does not block the loop, because codecs release the GIL while they work. Fast codecs
+# do not benefit from threads: if the loop is busy, a thread waits up to 5 ms for the GIL, which is longer than it
+# works.
 
 
 _threads = CodecThreads("compression")
 
 
 class _Build:
-    """Batches of a request."""
+    """The batches of a request."""
 
     __slots__ = ("batches", "connection", "done")
 
@@ -218,12 +219,12 @@ class Builds:
     def __init__(
         self, spawn: Spawn, submit: Callable[[Connection, list[ProducerBatch]], None], transactional: bool
     ) -> None:
-        """``submit`` sends a finished request over its connection."""
+        """Build requests in tasks that ``spawn`` runs. ``submit`` sends a finished request on its connection."""
         self._transactional = transactional
         self._spawn = spawn
         self._submit = submit
         self._waiting: dict[int, deque[_Build]] = {}
-        """Requests not submitted yet, by broker."""
+        """The requests to each broker that are not submitted yet."""
 
     def count(self, node_id: int) -> int:
         """Return the number of requests to a broker that are not submitted yet."""
@@ -231,7 +232,7 @@ class Builds:
         return len(waiting) if waiting is not None else 0
 
     def begin(self, connection: Connection, batches: list[ProducerBatch]) -> None:
-        """Begin to build the next request to a broker."""
+        """Start to build the next request to a broker."""
         build = _Build(connection, batches)
         self._waiting.setdefault(connection.node_id, deque()).append(build)
         self._spawn(self._run, build, name="kafka producer compression")

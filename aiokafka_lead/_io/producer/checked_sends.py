@@ -1,4 +1,4 @@
-"""Checks and serializes records that `Intake.append` did not accept, and puts them into batches."""
+"""Checks and serializes the records that `Intake.append` does not accept, and puts them into batches."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ from .intake import Admission, Intake, all_bytes
 
 
 class CheckedSends:
-    """Implements `Producer.send` and similar methods, with unchecked arguments."""
+    """Implements `Producer.send` and similar methods. It checks all arguments."""
 
     __slots__ = ("_awaited", "_intake", "_prepares", "_serializers", "_topics", "as_they_come", "takes_bytes")
 
     def __init__(self, config: ProducerConfig, intake: Intake, topics: Container[str]) -> None:
-        """``topics`` are the topics of earlier records, whose names are valid."""
+        """Pass checked records to ``intake``. ``topics`` are the topics of earlier records, whose names are valid."""
         self._intake = intake
         self._topics = topics
         self._serializers = Serializers(config.key_serializer, config.value_serializer)
         self._awaited = self._serializers.awaited
-        """Option names of serializers that have to be awaited."""
+        """The option names of serializers that must be awaited."""
         self._prepares = self._serializers.prepares
         self.takes_bytes = self._serializers.plain
-        """True if keys and values are sent unchanged."""
+        """True if keys and values are sent as they are."""
         self.as_they_come = self.takes_bytes and config.partitioner is None
-        """True if records can be appended unchanged."""
+        """True if records can be appended as they are."""
 
     def through(self, intake: Intake) -> Self:
-        """Return the same sends through another intake."""
+        """Return the same object with another intake."""
         other = copy(self)
         other._intake = intake
         return other
@@ -64,7 +64,7 @@ class CheckedSends:
         headers: Sequence[Header] | None,
         deadline: Deadline | None = None,
     ) -> Delivery:
-        """Implement `Producer.send`; without a deadline it waits for ``max_block_ms`` at most."""
+        """Implement `Producer.send`. Without a deadline, it waits for at most ``max_block_ms``."""
         admission = self._intake.admission
         admission.check()
         try:
@@ -113,7 +113,7 @@ class CheckedSends:
         timestamps_ms: Iterable[int] | None,
         deadline: Deadline | None = None,
     ) -> DeliveryBatch:
-        """Implement `Producer.send_many`; without a deadline each record waits for ``max_block_ms`` at most."""
+        """Implement `Producer.send_many`. Without a deadline, each record waits for at most ``max_block_ms``."""
         contents = entries("values", values, "values")
         topic = check_topic(topic)
         target = check_partition(partition)
@@ -149,7 +149,7 @@ class CheckedSends:
         return await self._intake.put_all(records, admission, deadline)
 
     async def send_batch(self, topic: str, partition: int, builder: BatchBuilder) -> DeliveryBatch:
-        """Accept a filled batch for an existing partition, as `send` accepts a record."""
+        """Accept a batch that the application has filled, in the same way as `send` accepts a record."""
         admission = self._intake.admission
         admission.check()
         try:
@@ -189,7 +189,10 @@ class CheckedSends:
         timestamp_ms: int | None,
         headers: Sequence[Header] | None,
     ) -> Record:
-        """Check and serialize a record with awaited serializers. Raises if the producer is unusable afterwards."""
+        """Check and serialize a record with serializers that must be awaited.
+
+        Raises if the producer has become unusable.
+        """
         name, number, pairs = check_topic(topic), check_partition(partition), check_headers(headers)
         time_ms = wall_ms() if timestamp_ms is None else check_timestamp(timestamp_ms)
         key_bytes = await self._serializers.await_key(key, name, pairs)
@@ -202,7 +205,7 @@ class CheckedSends:
 def _with_headers(
     key: bytes | WithHeaders | None, value: bytes | WithHeaders | None, headers: Headers
 ) -> tuple[bytes | None, bytes | None, Headers]:
-    """Return key, value and headers of a record, including headers added by serializers."""
+    """Return the key, the value and the headers of a record, including headers that serializers have added."""
     if isinstance(key, WithHeaders):
         headers = (*headers, *key.headers)
         key = key.content

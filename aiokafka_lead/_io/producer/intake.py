@@ -1,8 +1,10 @@
-"""Puts records into batches, at once if possible, otherwise after the necessary waits.
+"""Puts records into batches, at once if possible, or else after the necessary waits.
 
-Most records need neither checks nor waits, and `Intake.append` accepts them unchanged. `CheckedSends` checks and
-serializes all other records, and passes them as `Record`, which may wait for metadata, for memory, or for the sender.
-Parameters are always in the order of ``send``. Hot: compiled through ``intake.pxd`` if a compiler is available.
+Most records need neither checks nor waits, and `Intake.append` accepts them as they are. `CheckedSends` checks and
+serializes all others, and passes them on as `Record` objects, which may have to wait for metadata, for memory, or for
+the sender. The parameters are always in the order of ``send``.
+
+This code runs for each record. If a compiler is available, it is compiled through ``intake.pxd``.
 """
 
 from __future__ import annotations
@@ -33,40 +35,46 @@ _NONE_YET = object()
 
 
 def all_bytes(what: str, contents: list[Any]) -> list[bytes | None]:
-    """Return values or keys unchanged if all are bytes or None, otherwise converted to bytes."""
+    """Return values or keys.
+
+    If all are bytes or None, the list is returned unchanged; otherwise all are converted to bytes.
+    """
     if all(content is None or type(content) is bytes for content in contents):
         return contents
     return [to_bytes(what, content) for content in contents]
 
 
 class Admission:
-    """Permission to add records while the producer runs, or during one transaction.
+    """The permission to add records, while the producer is running or during one transaction.
 
-    A call keeps the permission with which it began, so that after a wait it does not add records to a later
+    A call keeps the permission with which it began. After a wait, it therefore cannot add records to a later
     transaction.
     """
 
     __slots__ = ("_on_failure", "check")
 
     def __init__(self, check: Callable[[], None], on_failure: Callable[[KafkaError], None] | None = None) -> None:
-        """``on_failure`` is called with the errors of sends."""
+        """Grant the permission while ``check`` raises no error. ``on_failure`` is called with the errors of sends."""
         self.check = check
-        """Raises an error unless records can be accepted now, from this task."""
+        """Raises an error if records cannot be accepted now from this task."""
         self._on_failure = on_failure
 
     def failed(self, error: KafkaError) -> None:
-        """Report the error that a send raises, except errors of arguments."""
+        """Report the error that a send raises, unless it concerns the arguments."""
         if not isinstance(error, (ConfigError, ConfigTypeError)):
             self.incomplete(error)
 
     def incomplete(self, error: KafkaError) -> None:
-        """Report that a call has accepted some of its records, but not all, because of this error."""
+        """Report that a call has accepted only some of its records, because of this error."""
         if self._on_failure is not None:
             self._on_failure(error)
 
 
 class Intake:
-    """Puts records into the accumulator. The sender does it for a first record, which it sends at once."""
+    """Puts records into the accumulator.
+
+    If there is no other record, the sender does so, and sends the record at once.
+    """
 
     __slots__ = (
         "_accumulator",
@@ -91,11 +99,11 @@ class Intake:
 
     def __init__(self, config: ProducerConfig, sender: Sender, metadata: MetadataActor, admission: Admission) -> None:
         self.usable = False
-        """True if `append` may accept records: the producer is started, and has neither stopped nor failed."""
+        """True if `append` may accept records: the producer has started, and has neither stopped nor failed."""
         self.admission = admission
-        """Permission for calls that begin now."""
+        """The permission for calls that begin now."""
         self.unsampled: Unsampled | None = None
-        """Selects records that are not traced; None without a tracer."""
+        """Selects records that are not traced. None without a tracer."""
         self._accumulator = sender.accumulator
         self._topics = self._accumulator.topics
         self._sender = sender
@@ -103,26 +111,32 @@ class Intake:
         self._metadata = metadata
         self._lingers = config.linger_ms > 0
         self._max_block_ms = config.max_block_ms
-        # values that `append` compares with
+        # values that `append` compares with its arguments
         self._topic: object = _NONE_YET
-        """Topic of the latest record."""
+        """The topic of the latest record."""
         self._buffer: TopicBuffer
-        """Buffer of this topic; a topic always has the same buffer."""
+        """The buffer of that topic. A topic always has the same buffer."""
         self._thread = 0
-        """The event loop's thread."""
+        """The id of the event loop's thread."""
         self._identity: object = None
-        """The thread's identity as the object that the event loop stores."""
+        """The same id, as the object that the event loop stores."""
         self._probe: Callable[[], object] = object
-        """Returns ``_expected`` while the producer's event loop runs; otherwise returns another object or raises."""
+        """Returns ``_expected`` while the producer's event loop is running.
+
+        Otherwise, returns another object or raises.
+        """
         self._expected: object = None
         self._known: dict[str, object] | None = None
-        """Dict with the event loop's thread under ``_key`` while the loop runs; None if the loop does not store it."""
+        """A dict that contains the thread's id under ``_key`` while the event loop is running.
+
+        None if the loop has no such dict.
+        """
         self._key = ""
 
     def start(
         self, probe: Callable[[], object], expected: object, thread: tuple[dict[str, object], str] | None
     ) -> None:
-        """Let `append` accept records on the current event loop, which ``probe`` or ``thread`` identifies.
+        """Allow `append` to accept records on the current event loop, which ``probe`` or ``thread`` identifies.
 
         See `loop_probe` and `loop_thread`.
         """
@@ -134,15 +148,15 @@ class Intake:
             self._identity = self._known[self._key]
         self.usable = True
 
-    # --- at once ------------------------------------------------------------------------------------------------------
+    # --- without waits ------------------------------------------------------------------------------------------------
 
     def append(
         self, topic: object, value: object, key: object, partition: object, timestamp_ms: object, headers: object
     ) -> Delivery | None:
         """Put a record with the arguments of ``send`` into a batch at once.
 
-        Returns None if the record needs checks or has to wait, or if other tasks should run first. It accepts only
-        arguments that are certainly valid; errors of arguments are raised by other methods.
+        Returns None if the record needs checks or has to wait, or if other tasks should run first. Accepts only
+        arguments that are certainly valid. Other methods raise the errors of arguments.
         """
         if not self._here():
             return None
@@ -188,16 +202,17 @@ class Intake:
         timestamp_ms: int,
         headers: Sequence[Header],
     ) -> Delivery | None:
-        """Accept a checked record; return None if memory is short or the sender should run first."""
+        """Accept a record that was checked. Return None if memory is short, or if the sender should run first."""
         delivery = buffer.append(value, key, partition, timestamp_ms, headers)
         if delivery is None and buffer.count and not self._accumulator.crowded():
             delivery = self._put(buffer, Record(buffer.name, value, key, partition, timestamp_ms, headers), False)
         return delivery
 
     def _put(self, buffer: TopicBuffer, record: Record, with_others: bool) -> Delivery | None:
-        """Accept a record, into a new batch if necessary; return None if memory is short.
+        """Accept a record, and open a batch if necessary. Return None if memory is short.
 
-        Without ``linger_ms`` it is sent at once, unless other records of the same call follow (``with_others``).
+        Without ``linger_ms``, the record is sent at once, unless other records of the same call follow
+        (``with_others``).
         """
         accumulator = self._accumulator
         now = clock.monotonic_s()
@@ -209,7 +224,7 @@ class Intake:
         self, topic: str, values: list[bytes | None], keys: list[bytes | None] | None, start: int, partition: int,
         timestamp_ms: int, headers: Headers, into: DeliveryBatch,
     ) -> int:  # fmt: skip
-        """Accept ``values[start:]`` until a record would have to wait; return the number of accepted records."""
+        """Accept ``values[start:]`` until a record would have to wait. Return the number of records accepted."""
         buffer = self._buffer_with(topic, partition)
         if buffer is None:
             return 0
@@ -223,7 +238,7 @@ class Intake:
         self, buffer: TopicBuffer, values: list[bytes | None], keys: list[bytes | None] | None, start: int,
         partition: int, timestamp_ms: int, headers: Headers, into: DeliveryBatch,
     ) -> int:  # fmt: skip
-        """Do the same as `_append_plain` for records that have keys, or headers."""
+        """Do the same as `_append_plain` for records that have keys or headers."""
         accumulator = self._accumulator
         at = start
         count = len(values)
@@ -241,16 +256,16 @@ class Intake:
                 into.add_delivery(delivery)
                 at += 1
         except MessageTooLargeError:
-            pass  # the error of this record is raised when it is accepted separately
+            pass  # the error of this record is raised when it is accepted by itself
         return at - start
 
     def _buffer_with(self, topic: str, partition: int) -> TopicBuffer | None:
-        """Return the topic's buffer if the producer is usable and the topic has the partition, which may be -1."""
+        """Return the topic's buffer, if the producer can be used and the topic has the partition. It may be -1."""
         buffer = self._topics.get(topic)
         return buffer if buffer is not None and self.usable and partition < buffer.count else None
 
     def _here(self) -> bool:
-        """Return True if the producer is usable, and its event loop runs in this thread."""
+        """Return True if the producer can be used, and its event loop is running in this thread."""
         if not self.usable or clock.thread_id() != self._thread:
             return False
         if self._known is not None:
@@ -258,7 +273,7 @@ class Intake:
             if identity is not self._identity:
                 if identity != self._thread:
                     return False
-                self._identity = identity  # the event loop was stopped and runs again
+                self._identity = identity  # the event loop was stopped, and is running again
             return True
         try:
             return self._probe() is self._expected
@@ -266,7 +281,7 @@ class Intake:
             return False
 
     def try_now(self, record: Record, with_others: bool = False) -> Delivery | None:
-        """Accept a record if it need not wait; return None if it must `wait_in_line`."""
+        """Accept a record if it need not wait. Return None if it must `wait_in_line`."""
         if self._accumulator.crowded() or (self._lines.calls and record.topic in self._lines):
             return None
         buffer = self._accumulator.topic(record.topic)
@@ -279,10 +294,10 @@ class Intake:
     async def wait_in_line(
         self, record: Record, admission: Admission, deadline: Deadline | None, with_others: bool = False
     ) -> Delivery:
-        """Accept a record once its topic is known and there is memory, within the deadline (``max_block_ms``).
+        """Accept a record when its topic is known and there is memory, within the deadline (``max_block_ms``).
 
-        Earlier calls that wait for the topic come first. The call does not suspend after accepting the record, so that
-        a cancelled call has not accepted it.
+        Earlier calls that wait for the topic come first. The call does not suspend after it has accepted the record, so
+        a call that was cancelled has not accepted it.
         """
         accumulator = self._accumulator
         return await self._put_in_line(
@@ -295,7 +310,7 @@ class Intake:
         )
 
     def put_nowait(self, record: Record) -> Delivery | None:
-        """Accept a record now; return None if memory is short. An unknown topic is looked up afterwards."""
+        """Accept a record now. Return None if memory is short. If the topic is unknown, it is looked up afterwards."""
         buffer = self._accumulator.topic(record.topic)
         if buffer is not None:
             return self._put(buffer, record, False)
@@ -312,7 +327,7 @@ class Intake:
         admission: Admission,
         deadline: Deadline | None,
     ) -> DeliveryBatch:
-        """Accept many checked records, all with these headers, without a custom partitioner."""
+        """Accept many records that were checked. All have these headers, and there is no custom partitioner."""
         batch = DeliveryBatch()
         at = 0
         if topic not in self._lines:
@@ -322,7 +337,7 @@ class Intake:
             if not await self._put_into(batch, record, len(values) - at, admission, deadline):
                 break
             at += 1
-            # Until this call waits again, its records also come before other waiting calls.
+            # Until this call waits again, its records also come before other calls that are waiting.
             at += self._append_plain(topic, values, keys, at, partition, timestamp_ms, headers, batch)
         return batch
 
@@ -337,7 +352,7 @@ class Intake:
         return batch
 
     async def put_batch(self, topic: str, partition: int, builder: BatchBuilder, admission: Admission) -> DeliveryBatch:
-        """Accept a whole batch of records, as `wait_in_line` accepts a record."""
+        """Accept a whole batch of records, in the same way as `wait_in_line` accepts a record."""
         accumulator = self._accumulator
         outcome = await self._put_in_line(
             Record(topic, None, None, partition, builder.base_timestamp_ms, ()),
@@ -354,7 +369,7 @@ class Intake:
     async def _put_into(
         self, batch: DeliveryBatch, record: Record, left: int, admission: Admission, deadline: Deadline | None
     ) -> bool:
-        """Accept one of many records; return True to continue. An error also fails the ``left - 1`` later records."""
+        """Accept one of many records. Return True to continue. An error also fails the ``left - 1`` later records."""
         try:
             with_others = left + len(batch) > 1
             delivery = self.try_now(record, with_others)
@@ -389,13 +404,14 @@ class Intake:
         put: Callable[[TopicBuffer], T | None],
         put_granted: Callable[[TopicBuffer], T],
     ) -> T:
-        """Accept data for the record's destination once it is possible and no earlier call waits for the topic.
+        """Accept data for the record's destination when it is possible and no earlier call is waiting for the topic.
 
-        ``put`` returns None if memory is short; ``put_granted`` is called after ``size`` bytes were reserved.
+        ``put`` returns None if memory is short. ``put_granted`` is called after ``size`` bytes were reserved.
         """
         deadline = deadline or Deadline(self._max_block_ms)
         if self._accumulator.topic(record.topic) is not None:
-            await self._find(record, admission, deadline)  # so that other calls do not wait for added partitions
+            # So that other calls do not have to wait until partitions are added.
+            await self._find(record, admission, deadline)
         with self._lines.enter(record.topic) as place:
             buffer = await self._find(record, admission, deadline)
             while not place.first:
@@ -419,7 +435,7 @@ class Intake:
                 self._accumulator.memory.release(claim)
 
     async def _find(self, record: Record, admission: Admission, deadline: Deadline) -> TopicBuffer:
-        """Wait until the record's topic and partition are known; return the topic's buffer."""
+        """Wait until the record's topic and partition are known. Return the topic's buffer."""
         looked = False
         while True:
             buffer = self._accumulator.topic(record.topic)
@@ -437,53 +453,9 @@ class Intake:
             admission.check()
 
     async def _look_for_more_partitions(self, deadline: Deadline) -> None:
-        """Refresh metadata, because partitions may have been added to the topic."""
+        """Refresh the metadata, because partitions may have been added to the topic."""
         self._metadata.request_update()
         try:
             await self._metadata.wait_newer(self._metadata.snapshot.generation, deadline.left_ms())
         except RequestTimedOutError:
             pass
-
-
-class TransactionGate:
-    """Controls which records may be put into batches: only those sent in the open transaction.
-
-    Each transaction has a separate admission, so that a send that has waited beyond its end is not accepted. Each
-    ``async with`` block has a separate intake, so that a task cannot use it after the end of the block.
-    """
-
-    def __init__(self, intake: Intake, another: Callable[[Admission], Intake]) -> None:
-        """``another`` creates an intake, which is usable if records can be appended unchanged."""
-        self._intake = intake
-        self._another = another
-        self._of_block: Intake | None = None
-        self.outside = 0
-        """Number of the producer's uses since `watch`; some calls count more than once."""
-
-    def open(self, admission: Admission) -> None:
-        """Accept records for the transaction of this admission."""
-        self._intake.admission = admission
-        self._intake.usable = True
-
-    def intake_of_block(self) -> Intake:
-        """Return an intake for the open transaction, which becomes unusable at its end."""
-        self._of_block = self._another(self._intake.admission)
-        return self._of_block
-
-    def watch(self) -> None:
-        """Count uses of the producer outside the block. Its sends no longer take the quick way."""
-        admission = self._intake.admission
-
-        def check() -> None:
-            self.outside += 1
-            admission.check()
-
-        self._intake.admission = Admission(check, admission.incomplete)
-        self._intake.usable = False
-
-    def close(self) -> None:
-        """Accept no records."""
-        self._intake.usable = False
-        if self._of_block is not None:
-            self._of_block.usable = False
-            self._of_block = None

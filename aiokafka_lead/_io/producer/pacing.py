@@ -1,6 +1,6 @@
 """Limits the Produce requests in flight to each broker; see `RequestWindow`.
 
-Compiled through ``pacing.pxd`` if a compiler is available.
+If a compiler is available, this code is compiled through ``pacing.pxd``.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ..connection.connection import Connection
 
 
 class Pacing:
-    """Windows of all brokers."""
+    """The request windows of all brokers."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Connection, RequestWindow]] = {}
-        """Windows by broker, with the last connection used."""
+        """The window of each broker, and the connection that was last used."""
 
     def is_full(self, connection: Connection, filled_bytes: int = 0) -> bool:
         """Return True if the next request should wait for a response; see `RequestWindow.is_full`."""
@@ -31,7 +31,7 @@ class Pacing:
         return self._of(connection).served_s
 
     def submit(self, connection: Connection, request: ProduceRequest, version: int, on_done: OnDone) -> None:
-        """Send a request with a response. Raises the errors of the connection."""
+        """Send a request that expects a response. Raises the errors of the connection."""
         window = self._of(connection)
         connection.submit(request, UnderWay(window, time.monotonic(), on_done), version=version)
         window.sent()

@@ -1,9 +1,9 @@
-"""Compiled replacements for `send` and `send_nowait` of a running producer.
+"""Compiled replacements for the methods `send` and `send_nowait` of a running producer.
 
 Most records need only the `Intake`, and a Python function or a coroutine around it would double the cost. These methods
-try the `Intake` first, and call the methods of the class for the remaining records.
+try the `Intake` first, and call the methods of the class for all other records.
 
-Hot: this module is compiled through ``send_methods.pxd``. Plain Python does not use it.
+This module is compiled through ``send_methods.pxd``. Without a compiler, it is not used.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from .intake import Intake
 
 
 class QuickSend:
-    """`Producer.send` of a running producer.
+    """Replaces `Producer.send` in a running producer.
 
-    Inspection, for example `inspect.iscoroutinefunction`, sees the method of the class.
+    Inspection, for example with `inspect.iscoroutinefunction`, sees the method of the class.
     """
 
     __slots__ = ("_intake", "_otherwise", "_slot", "_spare")
 
     def __init__(self, intake: Intake, otherwise: Callable[..., Coroutine[Any, Any, Delivery]]) -> None:
-        """``otherwise`` is the method of the class."""
+        """Try ``intake`` first, and call ``otherwise``, which is the method of the class, for all other records."""
         self._intake = intake
         self._otherwise = otherwise
         self._spare: SendCall | None = None
-        """Latest finished call, which the next call reuses if the application has dropped it."""
+        """The last call that has finished. The next call reuses it if the application has dropped it."""
         self._slot = 0
         calling.call_by(self, self._slot, "send")
 
@@ -49,7 +49,7 @@ class QuickSend:
         *,
         timeout_ms: Any = None,
     ) -> SendCall | Coroutine[Any, Any, Delivery]:
-        """Return the coroutine of a call. With ``timeout_ms``, it is the coroutine of the class's method."""
+        """Return the coroutine of a call. With ``timeout_ms``, it is the coroutine of the method of the class."""
         if timeout_ms is not None:
             return self._otherwise(topic, value, key, partition, timestamp_ms, headers, timeout_ms=timeout_ms)
         return _new_call(self, topic, value, key, partition, timestamp_ms, headers)
@@ -66,9 +66,9 @@ class QuickSend:
 
 
 class SendCall:
-    """Coroutine of a call of ``send``, which ends at its first step if the record can be accepted at once.
+    """The coroutine of a call of ``send``. If the record can be accepted at once, it ends in its first step.
 
-    Otherwise it continues as the coroutine of the class's method, which is also visible to inspection.
+    Otherwise, it continues as the coroutine of the method of the class. Inspection also sees that coroutine.
     """
 
     __slots__ = (
@@ -83,7 +83,7 @@ class SendCall:
         "_value",
     )
 
-    # `_new_call` sets the attributes instead of a constructor.
+    # `_new_call` sets the attributes, because a constructor would be slower.
     _method: QuickSend
     _topic: Any
     _value: Any
@@ -92,9 +92,9 @@ class SendCall:
     _timestamp_ms: Any
     _headers: Any
     _fresh: bool
-    """True until the call has begun or is closed."""
+    """True until the call has started or is closed."""
     _coroutine: Coroutine[Any, Any, Delivery] | None
-    """Coroutine of the class's method, once the call continues as that."""
+    """The coroutine of the method of the class, once the call continues as that coroutine."""
 
     def __await__(self) -> SendCall:
         if self._coroutine is not None and inspect.getcoroutinestate(self._coroutine) == inspect.CORO_SUSPENDED:
@@ -115,7 +115,7 @@ class SendCall:
         return self._other().send(value)
 
     def throw(self, *error: Any) -> Any:
-        """Raise the error where the call waits."""
+        """Raise the error at the point where the call waits."""
         return self._other().throw(*error)
 
     def close(self) -> None:
@@ -125,9 +125,9 @@ class SendCall:
             self._coroutine.close()
 
     def _begin(self) -> Delivery | None:
-        """Accept the record; return None if the coroutine of the class's method has to continue."""
+        """Accept the record. Return None if the coroutine of the method of the class must continue."""
         if self._fresh:
-            self._fresh = False  # an error ends the call
+            self._fresh = False  # after an error, the call has ended
             delivery = self._method._intake.append(
                 self._topic, self._value, self._key, self._partition, self._timestamp_ms, self._headers
             )
@@ -137,7 +137,7 @@ class SendCall:
         return None
 
     def _other(self) -> Coroutine[Any, Any, Delivery]:
-        """Return the coroutine of the class's method, closed if this call has ended."""
+        """Return the coroutine of the method of the class. It is closed if this call has ended."""
         if self._coroutine is None:
             self._coroutine = self._method._otherwise(
                 self._topic, self._value, self._key, self._partition, self._timestamp_ms, self._headers
@@ -151,7 +151,7 @@ class SendCall:
         return getattr(self._other(), name)
 
     def __dealloc__(self) -> None:
-        """Cython's destructor, which costs less than Python's ``__del__``."""
+        """Cython's destructor, which is faster than Python's ``__del__``."""
         if self._fresh and self._method is not None:
             self._coroutine = self._other()  # Python warns that it was never awaited
 
@@ -159,7 +159,7 @@ class SendCall:
 def _new_call(
     method: QuickSend, topic: Any, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any
 ) -> SendCall:
-    """Return a new `SendCall`, created faster than by a call of the class."""
+    """Create a `SendCall`, which is faster than calling the class."""
     call = method._spare
     if call is not None and references.has_no_other_owner(call):
         method._spare = None
@@ -196,7 +196,10 @@ calling.run_by(SendCall, _first_step, _rest)
 
 
 def _change_type() -> None:
-    """Create and call a first object, which changes the type, before several threads can create objects at once."""
+    """Create and call a first object.
+
+    This changes the type before several threads can create objects at the same time.
+    """
     first = QuickSend.__new__(QuickSend)
     first._slot = 0
     calling.call_by(first, first._slot, "send")
@@ -206,12 +209,12 @@ _change_type()
 
 
 class QuickSendNowait:
-    """Provides the method that replaces `Producer.send_nowait` of a running producer."""
+    """Provides the method that replaces `Producer.send_nowait` in a running producer."""
 
     __slots__ = ("_intake", "_otherwise")
 
     def __init__(self, intake: Intake, otherwise: Callable[..., Delivery]) -> None:
-        """``otherwise`` is the method of the class."""
+        """Try ``intake`` first, and call ``otherwise``, which is the method of the class, for all other records."""
         self._intake = intake
         self._otherwise = otherwise
 
@@ -224,7 +227,7 @@ class QuickSendNowait:
         timestamp_ms: Any = None,
         headers: Sequence[Header] | None = None,
     ) -> Delivery:
-        """`Producer.send_nowait` of a running producer."""
+        """Replace `Producer.send_nowait` in a running producer."""
         delivery = self._intake.append(topic, value, key, partition, timestamp_ms, headers)
         if delivery is None:
             return self._otherwise(topic, value, key, partition, timestamp_ms, headers)

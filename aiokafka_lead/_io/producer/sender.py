@@ -1,8 +1,8 @@
 """The task that moves batches from the accumulator to the brokers.
 
-The task does not poll. It is woken by ready records, a connection that accepts requests again, new metadata, responses,
-and the deadlines of lingering, backed-off and expiring batches. Responses are processed in the connection's callback.
-Compiled through ``sender.pxd`` if a compiler is available.
+The task does not poll. It is woken by records that are ready, by a connection that accepts requests again, by new
+metadata, by responses, and when batches have lingered, backed off or expired. Responses are processed in the
+connection's callback. If a compiler is available, this code is compiled through ``sender.pxd``.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ if TYPE_CHECKING:
     from .shared_sending import Seat
 
 HOT_REQUESTS = (InitProducerIdRequest, ProduceRequest)
-"""Requests needed for the first records."""
+"""The requests that are needed for the first records."""
 
 _INT32_MAX = 2**31 - 1
 _REQUESTS_AT_A_TIME = 16
-"""Number of requests to a broker before other tasks run, if no responses limit them (acks=0)."""
+"""Number of requests to send to a broker before other tasks run, if no responses limit them (acks=0)."""
 _BATCHES_AT_A_TIME = 500
-"""Number of batches sent before other tasks run."""
+"""Number of batches to send before other tasks run."""
 
 
 class Sender:
-    """Owns the accumulator, and sends its ready batches."""
+    """Owns the accumulator, and sends the batches that are ready."""
 
     def __init__(
         self,
@@ -74,9 +74,10 @@ class Sender:
         spawn: Spawn,
         seat: Seat | None = None,
     ) -> None:
-        """``ask_any`` sends a request to the least loaded broker; ``spawn`` runs a supervised task.
+        """Send with the connections of ``brokers``, to the leaders in ``metadata``.
 
-        With a ``seat``, the sender shares a task and requests with other producers.
+        ``ask_any`` sends a request to the least loaded broker. ``spawn`` runs a supervised task. With a ``seat``, the
+        sender shares a task and requests with other producers.
         """
         self._parking = Parking()
         self.accumulator = Accumulator(config, self._parking, self._notify)
@@ -85,7 +86,7 @@ class Sender:
         self._ids = ProducerIds(config, self.accumulator, self._answers, ask_any, self._log)
         self._config = config
         self._timeout_ms = min(round(config.request_timeout_ms), _INT32_MAX)
-        """Time for which brokers may wait for replicas."""
+        """Milliseconds for which brokers may wait for replicas."""
         self._brokers = brokers
         self._metadata = metadata
         self._spawn = spawn
@@ -93,28 +94,28 @@ class Sender:
         self._builds = Builds(spawn, self._submit_built, config.transactional_id is not None)
         self.flushing = Flushing(self.accumulator)
         self.lines = Lines()
-        """Sends that wait until their records can be accepted."""
+        """Calls that wait until their records can be accepted."""
         self._seat = seat
         self._wake = Signal()
-        """Wakes the sender's task, if it does not share one."""
+        """Wakes the sender's task, unless it shares one."""
         self._pacing = Pacing()
         self._filled_bytes = 0
-        """Bytes of batches that have become full since the last turn."""
+        """Size in bytes of the batches that have become full since the last turn."""
         self._working = False
-        """True while the sender works, when it need not be woken for changes."""
+        """True while the sender is working, when changes need not wake it."""
         self._sleeps_until = math.inf
-        """Time at which the task wakes without an event."""
+        """Time at which the task wakes if no event occurs before."""
         self._blocked: set[Waiter[None]] = set()
-        """Sends that wait for memory."""
+        """Calls that wait for memory."""
         self._over = False
-        """True once the sender has ended. Later responses on shared connections are ignored."""
+        """True once the sender has stopped. Later responses on shared connections are ignored."""
         self._answered: Signal | None = None
-        """Set at each response while a call of `answered` waits."""
+        """Set at each response, while a call of `answered` waits."""
 
     # --- start and stop -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start to send."""
         self._parking.start()
         self._brokers.add_listener(self._on_node)
         self._metadata.add_listener(self._on_snapshot)
@@ -136,13 +137,16 @@ class Sender:
                 await self._wake.wait(None if at == math.inf else max(0.0, at - time.monotonic()))
 
     def turn(self) -> float:
-        """Do pending work; return the time of the next call unless woken earlier, 0 for at once."""
+        """Do pending work. Return the time of the next call if nothing wakes the sender before; 0 means at once."""
         due = 0.0 if self._work() else self.accumulator.schedule.next_at()
         self._sleeps_until = math.inf if due is None else due
         return self._sleeps_until
 
     def abort(self, make_error: Callable[[str], KafkaError]) -> None:
-        """Fail all pending records. ``make_error`` is called with a text that describes a record's state."""
+        """Fail all pending records.
+
+        ``make_error`` is called with a text that says if the records may be in the log.
+        """
         self._answers.abort(make_error, time.monotonic())
         self.lookups.unknown.drop_all(make_error)
         blocked, self._blocked = self._blocked, set()
@@ -150,7 +154,7 @@ class Sender:
             waiter.set_error(make_error("not taken"))
 
     def end(self, make_error: Callable[[str], KafkaError]) -> None:
-        """Fail all pending records, as `abort` does, and ignore later responses."""
+        """Fail all pending records like `abort`, and ignore later responses."""
         self._over = True
         self.abort(make_error)
         if self._seat is not None:
@@ -173,10 +177,10 @@ class Sender:
         )
         return snapshot(ProducerMetrics, values)
 
-    # --- waits of callers ---------------------------------------------------------------------------------------------
+    # --- waiting calls ------------------------------------------------------------------------------------------------
 
     async def reserve(self, size: int, deadline: Deadline) -> MemoryClaim:
-        """Reserve memory for a record; the caller has to release it. Raises `BufferFull` at the deadline."""
+        """Reserve memory for a record, which the caller must release. Raises `BufferFull` at the deadline."""
         waiter: Waiter[None] = Waiter()
         claim = self.accumulator.claim(size, lambda: waiter.set_result(None), time.monotonic())
         self._blocked.add(waiter)
@@ -200,7 +204,10 @@ class Sender:
         )
 
     async def answered(self, timeout_s: float) -> bool:
-        """Wait until all sent batches are answered or their connections are lost; return False after the timeout."""
+        """Wait until all batches that were sent are answered or lost with a connection.
+
+        Return False after the timeout.
+        """
         deadline = Deadline(timeout_s * 1000)
         self._answered = Signal()
         try:
@@ -237,14 +244,14 @@ class Sender:
         if moved.partitions is None or moved.brokers:
             self.lookups.unknown.on_snapshot(now)
             if self.accumulator.schedule.ready:
-                self._notify()  # the same leader may be known again, or have another address
+                self._notify()  # the same leader may be known again, or may have another address
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
     def put_first(self, topic: TopicBuffer, record: Record, now: float) -> Delivery | None:
         """Accept a record while there is no other record, and send it at once.
 
-        The task is not woken unless work remains, because that would cost more than the record.
+        The task is woken only if there is more to do, because waking it would take longer than sending the record.
         """
         self._working = True
         try:
@@ -255,7 +262,7 @@ class Sender:
         return delivery
 
     def release(self, queues: Iterable[PartitionQueue]) -> None:
-        """Send the first batches of these partitions, since the event for which they waited has happened."""
+        """Send the first batches of these partitions, because the event for which they were waiting has occurred."""
         now = time.monotonic()
         self._working = True
         try:
@@ -266,10 +273,10 @@ class Sender:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Handle an event for which batches may have waited; not called while the sender works.
+        """Handle an event for which batches may have been waiting. Not called while the sender is working.
 
         During a flush, batches are sent at once, without waking the task. Otherwise they wait for the task, together
-        with records that arrive until then.
+        with the records that arrive until it runs.
         """
         if self._seat is None and self.accumulator.schedule.flushes:
             self._work_at_once()
@@ -277,7 +284,7 @@ class Sender:
             self._ring()
 
     def _work_at_once(self) -> None:
-        """Do pending work; wake the task only if more work remains now."""
+        """Do pending work. Wake the task only if there is more to do now."""
         if self._work():
             self._ring()
             return
@@ -291,7 +298,7 @@ class Sender:
             self._ring()
 
     def _work(self) -> bool:
-        """Do a limited amount of work; return True if more remains now."""
+        """Do a limited amount of work. Return True if there is more to do now."""
         accumulator = self.accumulator
         now = time.monotonic()
         self._working = True
@@ -347,7 +354,7 @@ class Sender:
         self.accumulator.nodes.blocked(node_id, now)
         error = self._brokers.final_error(node_id)
         if error is not None:
-            # A retry cannot help, for example with wrong credentials.
+            # A retry cannot help, for example if the credentials are wrong.
             self._answers.fail_ready(node_id, error, now)
         if self._brokers.state(node_id) is NodeState.BACKOFF:
             self._metadata.request_update(lost(node_id))
@@ -359,7 +366,7 @@ class Sender:
 
     def _submit_built(self, connection: Connection, batches: list[ProducerBatch]) -> None:
         self._submit(connection, batches)
-        self._notify()  # the next request may be built now
+        self._notify()  # the next request can be built now
 
     def _submit(self, connection: Connection, batches: list[ProducerBatch]) -> None:
         config = self._config
@@ -370,7 +377,7 @@ class Sender:
             request, topic_ids, wire_names, size = produce_request(
                 batches, version, config.acks, self._timeout_ms, config.transactional_id
             )
-            sent_at = time.monotonic()  # compression took time
+            sent_at = time.monotonic()  # compression has taken time
             sent = SentBatches(node_id, connection.label, version, batches, topic_ids, wire_names, sent_at)
             counters, rack = self.accumulator.counters, config.client_rack
             counters.bytes_sent += size
@@ -423,7 +430,7 @@ class Sender:
             for batch in sent.batches:
                 self._answers.refused(batch, sent.node_id, error, now)
             self._metadata.request_update(lost(sent.node_id))
-        elif response is None:  # acks=0
+        elif response is None:  # no response is expected (acks=0)
             for batch in sent.batches:
                 self._answers.acknowledged(batch, sent.node_id, -1, -1, now)
         else:
@@ -472,9 +479,9 @@ class Sender:
             self._metadata.request_update(refused(sent.node_id))
 
     def _explain(self, node_id: int) -> str:
-        """Return the reason why batches cannot be sent to a node, for the error of an expired batch.
+        """Return the reason why batches cannot be sent to a node, for the error of a batch that has expired.
 
-        Without a node (-1), return the reason why there is no producer id.
+        For node -1, return the reason why there is no producer id.
         """
         if node_id < 0:
             return "" if self._ids.error is None else str(self._ids.error)

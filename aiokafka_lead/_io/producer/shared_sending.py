@@ -1,8 +1,8 @@
 """Sends the batches of all producers of a shared client, with one task, one timer, and joint requests.
 
-Each producer decides when to send which batches, as it does alone. Batches submitted while the connection is busy are
-sent together with batches of other producers, because a request costs the client and the broker more than a batch in
-it. While no request is in flight to the broker, batches are sent at once.
+Each producer decides when to send which batches, as it would alone. While the connection is busy, batches of several
+producers are collected and sent together, because a request costs the client and the broker more than a batch in it.
+While no request is in flight to the broker, batches are sent at once.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ from .pacing import Pacing
 
 
 class Seat:
-    """A producer that shares a task; it is called when it has work to do, or at its next due time."""
+    """A producer that shares the task. It is called when it has something to do, or when it is due."""
 
     __slots__ = ("_sending", "_spawn", "_turn", "wakes_at")
 
     def __init__(self, sending: SharedSending) -> None:
         self._sending = sending
         self._turn: Callable[[], float] | None = None
-        """Lets the producer send; None while it does not run."""
+        """Lets the producer send. None while the producer is not running."""
         self._spawn: Spawn
         self.wakes_at = [math.inf]
-        """Its entries among the timers, each earlier than the entry before."""
+        """The producer's entries among the timers. Each is earlier than the one before it."""
 
     def take(self, turn: Callable[[], float], spawn: Spawn) -> None:
-        """Add the started producer. ``turn`` lets it send, and returns the time of the next call.
+        """Add a producer that has started. ``turn`` lets it send, and returns the time of the next call.
 
-        Errors of ``turn`` are raised in a task of ``spawn``.
+        Errors of ``turn`` are raised in a task that ``spawn`` starts.
         """
         self._turn, self._spawn = turn, spawn
         self._sending.join(self)
 
     def ring(self) -> None:
-        """Request a turn, because the producer has work to do."""
+        """Request a turn, because the producer has something to do."""
         self._sending.ring(self)
 
     def can_send(self, connection: Connection, filled_bytes: int) -> bool:
-        """Return True if a request is accepted now; otherwise the producer gets a turn when that changes.
+        """Return True if a request is accepted now. Otherwise, the producer gets a turn when that changes.
 
         See `RequestWindow.is_full` for ``filled_bytes``.
         """
@@ -67,16 +67,16 @@ class Seat:
         on_done: OnDone,
         unsent: Callable[[KafkaError], None],
     ) -> None:
-        """Send a request with a response, joined with other requests if it has to wait."""
+        """Send a request that expects a response. If it must wait, it may be joined with others."""
         self._sending.submit(connection, Parcel(connection, version, Part(self, request, on_done, unsent)))
 
     def leave(self) -> None:
-        """Remove the producer, which has ended."""
+        """Remove the producer, which has stopped."""
         self._turn = None
         self._sending.leave(self)
 
     def turn(self) -> float:
-        """Let the producer send; return the time of the next call."""
+        """Let the producer send. Return the time of the next call."""
         if self._turn is None:
             return math.inf
         try:
@@ -88,7 +88,7 @@ class Seat:
 
 
 class _Broker:
-    """Requests in progress to one broker."""
+    """The requests to one broker."""
 
     __slots__ = ("held", "line", "node_id", "outbox")
 
@@ -96,9 +96,9 @@ class _Broker:
         self.node_id = node_id
         self.outbox = Outbox()
         self.line: dict[Seat, None] = {}
-        """Producers with batches to send once a request is accepted, in order."""
+        """Producers with batches that will be sent when a request is accepted, in order."""
         self.held: set[Seat] = set()
-        """Producers that join the line once their submitted batches are sent."""
+        """Producers that join the line when the batches that they have submitted are sent."""
 
 
 class SharedSending:
@@ -108,17 +108,17 @@ class SharedSending:
         self._parent = parent
         self._wake = Signal()
         self._seats: set[Seat] = set()
-        """Running producers."""
+        """The running producers."""
         self._rung: dict[Seat, None] = {}
-        """Producers with work to do."""
+        """The producers that have something to do."""
         self._timers: list[tuple[float, int, Seat]] = []
         self._timer_ids = count()
         self._pacing = Pacing()
         self._brokers: dict[int, _Broker] = {}
         self._stirred: dict[_Broker, None] = {}
-        """Brokers to which requests can perhaps be sent."""
+        """The brokers to which requests may be possible."""
         self._calling: _Broker | None = None
-        """Broker whose waiting producers are getting their turns."""
+        """The broker whose waiting producers are having their turns, or None."""
         self._look_at = math.inf
         """Time at which a broker may count as slow, so that its waiting requests may use another connection."""
         self._in_turns = False
@@ -126,14 +126,14 @@ class SharedSending:
 
     @classmethod
     def of(cls, parent: Client) -> SharedSending:
-        """Return the client's instance, which the first call creates."""
+        """Return the client's instance. The first call creates it."""
         sending: SharedSending | None = parent.commons.get(cls)
         if sending is None:
             sending = parent.commons[cls] = cls(parent)
         return sending
 
     def join(self, seat: Seat) -> None:
-        """Add a started producer."""
+        """Add a producer that has started."""
         self._seats.add(seat)
         if not self._running:
             self._running = True
@@ -142,7 +142,7 @@ class SharedSending:
         self.ring(seat)
 
     def leave(self, seat: Seat) -> None:
-        """Remove a producer that has ended. Its submitted batches are still sent."""
+        """Remove a producer that has stopped. Batches that it has submitted are still sent."""
         self._seats.discard(seat)
         self._rung.pop(seat, None)
         for broker in self._brokers.values():
@@ -153,7 +153,7 @@ class SharedSending:
         heapq.heapify(self._timers)
 
     def ring(self, seat: Seat) -> None:
-        """Give a turn to this producer, which has work to do."""
+        """Give a turn to this producer, because it has something to do."""
         self._rung[seat] = None
         self._wake.set()
 
@@ -222,11 +222,11 @@ class SharedSending:
     def _may_leave(self, parcel: Parcel) -> bool:
         connection = cast(Connection, parcel.way)
         if not connection.ready:
-            return True  # it fails, and its batches are sent again to their new leaders
+            return True  # It will fail, and its batches will be sent again to their new leaders.
         return connection.can_send() and not self._pacing.is_full(connection)
 
     def _send_beside(self, broker: _Broker, now: float) -> None:
-        """Send requests that would wait too long for the first connection over additional connections.
+        """Send requests that would wait too long for the first connection on additional connections.
 
         There are never more connections than separate producers would have.
         """
@@ -242,7 +242,7 @@ class SharedSending:
                 self._submit(broker, parcel, connection)
 
     def _submit(self, broker: _Broker, parcel: Parcel, beside: Connection | None) -> None:
-        """Send a request over its intended connection, or over the additional connection ``beside``."""
+        """Send a request on its connection, or on the additional connection ``beside``."""
 
         apart = beside is not None
 
@@ -270,7 +270,7 @@ class SharedSending:
             self._stir(broker)
 
     def _line_up(self, broker: _Broker, parcel: Parcel) -> None:
-        """Move the producers that waited for this parcel to the line."""
+        """Move the producers that were waiting for this parcel to the line."""
         for part in parcel.parts if broker.held else ():
             seat = cast("Seat", part.owner)
             if seat in broker.held and not broker.outbox.holds_back(seat):
@@ -279,7 +279,7 @@ class SharedSending:
                 self._stir(broker)
 
     def _merge_hints(self, response: ProduceResponse, version: int) -> None:
-        """Merge a response's hints once for all its producers."""
+        """Merge a response's leader hints once for all its producers."""
         metadata = self._parent.metadata
         hints = take_hints(response, version, metadata.snapshot.topic_names)
         if hints:
@@ -314,7 +314,7 @@ class SharedSending:
             rung[seat] = None
         self._in_turns = True
         try:
-            self._serve_stirred(now)  # producers that already wait come first
+            self._serve_stirred(now)  # producers that are already waiting come first
             for seat in rung:
                 self._give_turn(seat, now)
             self._serve_stirred(now)

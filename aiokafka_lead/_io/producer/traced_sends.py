@@ -1,4 +1,4 @@
-"""Sends of a traced producer, with spans that end when the records are acknowledged or have failed."""
+"""The sends of a producer that is traced. Their spans end when the records are acknowledged or have failed."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class TracedSends(CheckedSends):
         return batch
 
     async def send_batch(self, topic: str, partition: int, builder: BatchBuilder) -> DeliveryBatch:
-        # The records are encoded again, because their headers carry the span's context.
+        # Encode the records again, because their headers contain the context of the span.
         records = builder.records()
         return await self.send_many(
             topic,

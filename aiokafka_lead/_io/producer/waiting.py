@@ -1,7 +1,7 @@
-"""Waits of a producer's calls, for their turn to send and for the outcomes of records.
+"""Lets a producer's calls wait for their turn to send, and for the outcomes of records.
 
-Each topic has a queue, so that no call overtakes an earlier call. The first call in it waits for the topic or for
-memory, and later calls wait for their turn. Compiled through ``waiting.pxd`` if a compiler is available.
+Each topic has a queue, so no call overtakes an earlier one. The first call in the queue waits for the topic or for
+memory, and later calls wait for their turn. If a compiler is available, this code is compiled through ``waiting.pxd``.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ..loop import Signal, Waiter, in_trio, loop_token
 _log = logging.getLogger(__name__)
 
 _WOKEN_TOGETHER = 64
-"""Number of calls woken at once. asyncio runs them in order, in the same iteration of the event loop."""
+"""Number of calls to wake at once. asyncio runs them in order, in the same iteration of the event loop."""
 
 
 class Place:
-    """A call's place in its topic's queue."""
+    """A call's place in the queue of its topic."""
 
     __slots__ = ("_asleep", "_lines", "_signal", "line", "topic")
 
@@ -48,7 +48,7 @@ class Place:
         return self.line[0] is self
 
     async def until_first(self, deadline: Deadline) -> bool:
-        """Wait until it is this call's turn; return False at the deadline."""
+        """Wait until it is this call's turn. Return False at the deadline."""
         while not self.first:
             self._asleep = True
             try:
@@ -59,7 +59,7 @@ class Place:
         return True
 
     def wake(self) -> bool:
-        """Let the call check whether it is its turn; return True if it was asleep."""
+        """Let the call check if it is its turn. Return True if it was asleep."""
         asleep, self._asleep = self._asleep, False
         if asleep:
             self._signal.set()
@@ -73,15 +73,15 @@ class Lines:
 
     def __init__(self) -> None:
         self.calls = 0
-        """Number of waiting calls for all topics."""
+        """Number of calls that are waiting, for all topics."""
         self._lines: dict[str, deque[Place]] = {}
-        """Queues by topic; empty queues are removed."""
+        """The queue of each topic. Empty queues are removed."""
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._lines
 
     def enter(self, topic: str) -> Place:
-        """Append a place to the topic's queue. It is a context manager, which removes the place."""
+        """Append a place to the topic's queue. The place is a context manager that removes itself."""
         line = self._lines.get(topic)
         if line is None:
             line = self._lines[topic] = deque()
@@ -103,11 +103,14 @@ class Lines:
                 other.wake()
 
 
-# --- for the outcomes of records --------------------------------------------------------------------------------------
+# --- waiting for the outcomes of records ------------------------------------------------------------------------------
 
 
 class Parking:
-    """The `Park` of a producer's outcomes. It refers only to its event loop, since done outcomes keep it alive."""
+    """The `Park` of a producer's outcomes.
+
+    It refers only to its event loop, because finished outcomes keep it alive.
+    """
 
     __slots__ = ("_loop",)
 
@@ -115,13 +118,13 @@ class Parking:
         self._loop: object | None = None
 
     def start(self) -> None:
-        """Remember the current event loop as the producer's."""
+        """Store the current event loop as the producer's."""
         self._loop = loop_token()
 
     def __call__(self, outcome: BatchOutcome, /) -> Awaitable[object]:
-        """Return an awaitable for the completion or splitting of the outcome. Raises `WrongEventLoopError`.
+        """Return an awaitable that finishes when the outcome is done or divided. Raises `WrongEventLoopError`.
 
-        On asyncio it is a bare future, because a coroutine around it would cost time at each wake-up.
+        On asyncio it is a bare future, because a coroutine around it would take time at each wake-up.
         """
         waiter: Any = outcome.waiter
         if in_trio():
@@ -151,7 +154,10 @@ class Parking:
 
 
 class _Parked:
-    """asyncio tasks that await an outcome, each with a separate future, since cancelling a task cancels its future."""
+    """The asyncio tasks that await an outcome.
+
+    Each has its own future, because cancelling a task cancels its future.
+    """
 
     __slots__ = ("_futures",)
 
@@ -159,7 +165,7 @@ class _Parked:
         self._futures: list[asyncio.Future[None]] = []
 
     def add(self, future: asyncio.Future[None]) -> None:
-        """Add a task's future. Futures of earlier short waits of the task, which are done, are removed."""
+        """Add a task's future. Futures of its earlier waits, which are done, are removed."""
         futures = self._futures
         while futures and futures[-1].done():
             futures.pop()

@@ -1,1 +1,1 @@
-"""Tasks of `Consumer.run`."""
+"""The tasks of `Consumer.run`."""

@@ -1,4 +1,4 @@
-"""Base of runs whose workers take single records: their life, failures, dead letters, and end."""
+"""Base class of runs whose workers take single records: start, stop, failures and dead letters."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ S = TypeVar("S", bound=Slot)
 R = TypeVar("R")
 
 CANCELLED_WITHIN_S = 1.0
-"""Time for which a run waits for the end of cancelled handlers."""
+"""Seconds for which a run waits until cancelled handlers have ended."""
 
 IDLE_MS = 60_000.0
-"""Time limit of a wait for records."""
+"""Time limit in milliseconds of a wait for records."""
 
 SEND_AGAIN_S = 1.0
-"""Pause before a record that could not be written in time is sent to another topic again."""
+"""Seconds after which a record is sent again, if it could not be written to another topic in time."""
 
 
 class WorkersRun(ABC, Generic[S, R]):
-    """A run in which workers take single records. It owns the records in hand, and its tasks end before it returns."""
+    """A run in which workers take single records. It owns the records in hand. Its tasks end before it returns."""
 
     def __init__(
         self,
@@ -57,13 +57,13 @@ class WorkersRun(ABC, Generic[S, R]):
         dead_letters: DeadLetters | None,
         take_over: Callable[[S, R], bool] | None = None,
     ) -> None:
-        """``take_over`` returns True for records that workers do not handle."""
+        """Handle the records of ``work``, except those for which ``take_over`` returns True."""
         self._judge = judge
         self._log = judge.log
         self._dead_letters = dead_letters
         self._tasks = anyio.create_task_group()
         self._waiting = Signal()
-        """Set when a record waits for its due time, or is answered in another topic."""
+        """Set when a record starts to wait until it is due, or when another topic has answered."""
         self._outgoing: Outgoing[S] = Outgoing(
             self._send if judge.tracing is None else self._send_traced, self._not_sent, self._waiting.set
         )
@@ -81,21 +81,21 @@ class WorkersRun(ABC, Generic[S, R]):
             log=judge.log,
         )
         self._room = Signal()
-        """Set when more records can be taken, or the run may have to end."""
+        """Set when more records can be taken, or when the run may have to end."""
         self._calm = News()
-        """Notified when a handler has ended, for which a task may wait."""
+        """Notified when a handler has ended for which a task may be waiting."""
         self._failure: BaseException | None = None
-        """Error that ends the run."""
+        """The error that ends the run, or None."""
         self._unsent_since: float | None = None
-        """Time since which an outage delays records to be sent to other topics."""
+        """Time since which an outage delays records that must be sent to other topics, or None."""
         self._unsent_why = ""
         self._stop_at = math.inf
-        """Deadline of handlers while the consumer is being stopped."""
+        """While the consumer is being stopped, the deadline of handlers."""
         self._end_by = math.inf
-        """Deadline of the whole run while the consumer is being stopped."""
+        """While the consumer is being stopped, the deadline of the whole run."""
         self._ended: Waiter[None] = Waiter()
 
-    # --- hooks of each kind -------------------------------------------------------------------------------------------
+    # --- implemented for each kind of consumer ------------------------------------------------------------------------
 
     @abstractmethod
     def _is_over(self) -> bool:
@@ -107,37 +107,37 @@ class WorkersRun(ABC, Generic[S, R]):
 
     @abstractmethod
     async def _wind_up(self) -> None:
-        """Take no more records, and wait for handlers."""
+        """Take no more records, and wait for the handlers."""
 
     @abstractmethod
     async def _settle_last(self) -> None:
-        """Commit or acknowledge the finished records, in bounded time."""
+        """Commit or acknowledge the records that are done, within a limited time."""
 
     @abstractmethod
     def _attempt(self, slot: S, record: R, error: BaseException) -> int:
-        """Count a handler's failure; return the record's number of attempts."""
+        """Count a handler's failure. Return the number of the record's attempts."""
 
     @abstractmethod
     def _wait(self, slot: S, record: R, error: BaseException, delay_s: float | None) -> None:
-        """Handle the record again after this delay, or after its backoff (None)."""
+        """Handle the record again after this delay, or after its backoff if the delay is None."""
 
     @abstractmethod
     def _leave(self, slot: S) -> None:
-        """Finish with the record in this slot, which is not handled again."""
+        """Finish with the record in this slot. It will not be handled again."""
 
     @abstractmethod
     def _give_up(self, slot: S) -> None:
-        """Take back the record in this slot, which is not done, and hand out no more records."""
+        """Take back the record in this slot, which is not done. Start no more records."""
 
     @abstractmethod
     def _next_due(self) -> float | None:
-        """Return the earliest due time of waiting records (``time.monotonic()``), or None."""
+        """Return the earliest time at which a waiting record is due (``time.monotonic()``), or None."""
 
     @abstractmethod
     def _due(self, now: float) -> None:
         """Continue with the waiting records that are due."""
 
-    # --- its life ----------------------------------------------------------------------------------------------------
+    # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def _live(self, *tasks: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run until the consumer is stopped. Raises the error that ends the run earlier."""
@@ -149,7 +149,7 @@ class WorkersRun(ABC, Generic[S, R]):
                 try:
                     await self._feed()
                 except (KafkaError, KeyboardInterrupt) as error:
-                    self._failure = error  # kept out of the group, which would wrap it
+                    self._failure = error  # stored here, because the group would wrap it
                 else:
                     await self._wind_up()
                     wound_up = True
@@ -179,7 +179,7 @@ class WorkersRun(ABC, Generic[S, R]):
                 await self._room.wait(refusals.bear(error, time.monotonic()))
 
     async def _go_on_in_time(self) -> None:
-        """Continue with waiting records when they are due, and after records that are written to other topics."""
+        """Continue with waiting records when they are due, and with records when other topics have answered."""
         while True:
             due_at = self._next_due()
             await self._waiting.wait(None if due_at is None else max(0.0, due_at - time.monotonic()))
@@ -188,20 +188,23 @@ class WorkersRun(ABC, Generic[S, R]):
             self._workers.rouse()
 
     def problem(self, now: float) -> str | None:
-        """Describe the failures that the run currently tolerates, or return None."""
+        """Return a description of the failures that the run currently tolerates, or None."""
         found = self._judge.problem(now)
         if found is None and self._unsent_since is not None:
             found = f"no dead letter or retry could be written for {now - self._unsent_since:.1f} s: {self._unsent_why}"
         return found
 
     def stuck_since(self) -> float | None:
-        """Return the start of the oldest running handler (``time.monotonic()``); None if none runs."""
+        """Return the time at which the oldest running handler started (``time.monotonic()``), or None."""
         return self._workers.stuck_since()
 
-    # --- its end -----------------------------------------------------------------------------------------------------
+    # --- the end -----------------------------------------------------------------------------------------------------
 
     async def finish(self, ready_by: float, end_by: float) -> None:
-        """End the run of a stopping consumer: handlers by ``ready_by``, the rest by ``end_by``."""
+        """End the run of a stopping consumer.
+
+        Handlers have until ``ready_by``, and everything else until ``end_by``.
+        """
         self._stop_at, self._end_by = ready_by, end_by
         self._room.set()
         self._calm.tell()
@@ -214,9 +217,9 @@ class WorkersRun(ABC, Generic[S, R]):
     async def _until_ended(
         self, workers: Callable[[], list[Worker[S]]], sending: Callable[[], object], deadline: float
     ) -> None:
-        """Wait for these workers, and for records being sent to other topics, until the deadline.
+        """Wait until the deadline for these workers, and for records that are being sent to other topics.
 
-        Then cancel the workers, and wait `CANCELLED_WITHIN_S` for their end.
+        After that, cancel the workers, and wait `CANCELLED_WITHIN_S` until they have ended.
         """
 
         def unfinished() -> object:
@@ -227,7 +230,7 @@ class WorkersRun(ABC, Generic[S, R]):
             self._log.warning("the handler of %s took too long, and is being cancelled", worker.place)
             worker.scope.cancel()
         now = time.monotonic()
-        # Half of the remaining time is left for the commit.
+        # Leave half of the remaining time for the commit.
         await self._until_calm(unfinished, min(now + CANCELLED_WITHIN_S, (now + self._end_by) / 2))
 
     async def _until_calm(self, at_work: Callable[[], object], deadline: float) -> None:
@@ -249,11 +252,14 @@ class WorkersRun(ABC, Generic[S, R]):
     # --- failures ----------------------------------------------------------------------------------------------------
 
     def _failed(self, slot: S, record: R, error: BaseException) -> None:
-        """Handle a handler's failure as the judge decides."""
+        """Handle a handler's failure in the way that the judge decides."""
         self._settle(slot, record, error, self._attempt(slot, record, error))
 
     def _settle(self, slot: S, record: R, error: BaseException, attempts: int) -> None:
-        """Judge a record whose handler has raised this error in its ``attempts``-th attempt; carry out the verdict."""
+        """Decide about a record whose handler has raised this exception, and carry out the decision.
+
+        It was the ``attempts``-th attempt.
+        """
         if isinstance(error, NoAwaitableError):
             self._end(slot, ConfigTypeError(str(error)))
             return
@@ -286,7 +292,10 @@ class WorkersRun(ABC, Generic[S, R]):
         )
 
     def _settle_answers(self) -> None:
-        """Finish with records that are answered in other topics, for which other records may have waited."""
+        """Finish with records that other topics have accepted or refused.
+
+        Other records may have been waiting for them.
+        """
         while self._outgoing.answers:
             sending, delivery = self._outgoing.answers.popleft()
             refusal = delivery.exception()
@@ -305,12 +314,12 @@ class WorkersRun(ABC, Generic[S, R]):
         self._calm.tell()
 
     def _written(self, sending: Sending, at: RecordMetadata) -> None:
-        """Handle that the record is written at this position."""
+        """Handle that the record was written at this position."""
 
     def _not_sent(self, sending: Sending, refusal: Exception) -> None:
-        """End the run, unless the refusal concerned other records, or is tolerated; the record is then sent again."""
+        """Send the record again if the refusal concerned other records, or can be tolerated. Otherwise end the run."""
         if isinstance(refusal, KafkaError) and refusal.collateral:
-            self._outgoing.add(sending)  # without the refused records, which may end the run
+            self._outgoing.add(sending)  # without the records that were refused, which may end the run
             return
         if isinstance(refusal, MessageTooLargeError) and (smaller := self._smaller(sending)) is not None:
             self._outgoing.add(smaller)
@@ -323,26 +332,26 @@ class WorkersRun(ABC, Generic[S, R]):
         self._end(sending.slot, self._judge.refused(sending, refusal))
 
     def _tolerates(self, refusal: Exception) -> float | None:
-        """Return the seconds after which a record is sent again, or None if this error ends the run."""
+        """Return the seconds until a record is sent again. None if this error ends the run."""
         now = time.monotonic()
         if isinstance(refusal, REFUSALS):
             try:
                 return self._judge.refusals.bear(refusal, now)
             except REFUSALS:
-                return None  # for too long
+                return None  # the refusals have lasted for too long
         if not isinstance(refusal, KafkaTimeoutError | KafkaConnectionError):
             return None
-        # No broker has refused it. As other requests of the run, it waits for the end of the outage.
+        # No broker has refused it. Like other requests of the run, it waits for the end of the outage.
         if self._unsent_since is None:
             self._unsent_since = now
         self._unsent_why = str(refusal)
         return SEND_AGAIN_S
 
     def _smaller(self, sending: Sending) -> Sending | None:
-        """Return how to send a record that is too large with its headers, or None.
+        """Return how to send a record that is too large together with its headers, or None.
 
-        It was not too large without them. A record that is too large for its retry topic becomes a dead letter, and a
-        dead letter loses the description of its error.
+        Without the headers it was not too large. A record that is too large for its retry topic becomes a dead letter,
+        and a dead letter loses the description of its error.
         """
         if sending.error is None or sending.brief or self._dead_letters is None:
             return None

@@ -1,4 +1,4 @@
-"""Records of a transaction of `Consumer.run`, which takes them and runs their handlers."""
+"""The records of one transaction of `Consumer.run`: takes them, and runs their handlers."""
 
 from __future__ import annotations
 
@@ -41,22 +41,24 @@ Record = ConsumerRecord[Any, Any]
 
 
 _FATAL = (CommitOutcomeUnknownError, ProducerFencedError, TransactionAbortedError)
-"""Errors of the transaction, which are not failures of a handler."""
+"""Errors of the transaction. They do not count as failures of a handler."""
 
 RETRY_WITHIN_S = 1.0
-"""Age up to which a transaction waits to handle failed records again. Readers of other transactions' later records
-wait for its end, too."""
+"""Age in seconds up to which a transaction waits to handle failed records again.
+
+Readers of later records of other transactions also wait until this transaction has ended.
+"""
 
 
 class NotSentError(Exception):
-    """A record could not be sent to another topic; the reason is the cause."""
+    """A record could not be sent to another topic. The reason is the cause of this error."""
 
 
 class Batch:
     """Takes records until there are enough, and passes them to handlers meanwhile.
 
-    If a handler fails after it has sent records, the transaction will be aborted. The records in hand are still
-    handled, to find all that fail: otherwise each of them would fail another transaction.
+    If a handler fails after it has sent records, the transaction must be aborted. The other records in hand are still
+    handled, to find all that fail. Otherwise, each of them would make another transaction fail.
     """
 
     def __init__(
@@ -70,21 +72,21 @@ class Batch:
         """Time after which no more records are taken (``time.monotonic()``)."""
         self._left = config.max_transaction_records
         self.commits_unchanged = False
-        """True to commit unchanged positions in retry partitions, too."""
+        """True if unchanged positions in retry partitions are committed as well."""
         self.undo: list[Undo] = []
-        """Functions that undo changes of `Following` if the transaction is aborted."""
+        """Functions to call if the transaction is aborted. They undo changes of `Following`."""
         self.sent: list[tuple[Sending, Delivery]] = []
         """Records that were sent to other topics instead of being handled."""
         self.refused: list[tuple[Sending, Exception]] = []
         """Records that could not be sent to other topics."""
         self.spoilt = False
-        """True once a handler has failed after it has sent records, which only an abort can take back."""
+        """True if a handler has failed after it has sent records. Only an abort can undo that."""
         self.outside: Callable[[], int] = int
-        """Counts uses of the producer other than through the transaction; set once it has begun."""
+        """Counts uses of the producer other than through the transaction. Set once the transaction has begun."""
         self._retry_by = 0.0
         """Time before which failed records may be handled again within the transaction (``time.monotonic()``)."""
         self._hurry = anyio.Event()
-        """Set once failed records should not wait longer."""
+        """Set when failed records should not wait any longer."""
         self._room = Signal()
         self._calm = Signal()
         self._work = Work(
@@ -102,21 +104,21 @@ class Batch:
         self._workers: Workers[HandlerSlot, Record] | None = None
         self._taking = anyio.CancelScope()
         self.scope = anyio.CancelScope()
-        """Scope around the whole batch, including its transaction."""
+        """Cancel scope around the whole batch, including its transaction."""
         self._ends_soon = False
-        """True once the batch has to end soon."""
+        """True once the batch must end soon."""
         self._closed = False
         """True once no more handlers start."""
         self.failures: list[HandlerFailure] = []
         self.error: BaseException | None = None
-        """Error that ends the batch, other than a handler's failure."""
+        """An error other than a handler's failure that ends the batch, or None."""
         self.ended: Waiter[None] = Waiter()
-        """Done when the batch is committed or aborted, or its outcome is unknown."""
+        """Completed when the batch was committed or aborted, or when its outcome is unknown."""
 
-    # --- taking ------------------------------------------------------------------------------------------------------
+    # --- taking records ----------------------------------------------------------------------------------------------
 
     async def begin(self, idle_ms: float) -> bool:
-        """Take the first records; return False if none arrived in time. Raises the error that prevents reading."""
+        """Take the first records. Return False if none arrived in time. Raises the error that prevents reading."""
         taken = await self._intake.take(self._work, idle_ms, min(self._work.room(), self._left), from_all=True)
         now = time.monotonic()
         self._until, self._retry_by = now + self._config.max_transaction_ms / 1000, now + RETRY_WITHIN_S
@@ -126,7 +128,7 @@ class Batch:
         return taken > 0
 
     def close(self) -> None:
-        """Take no more records, and end soon. If the transaction is lost, no more records are handed out."""
+        """Take no more records, and end soon. If the transaction is lost, start no more records."""
         self._ends_soon = True
         if self.lost:
             self._closed = True
@@ -141,7 +143,7 @@ class Batch:
         self._calm.set()
 
     def concerns(self, partitions: Container[TopicPartition]) -> bool:
-        """Return True if the batch has records of these partitions."""
+        """Return True if the batch contains records of these partitions."""
         return any(partition.state.tp in partitions for partition in self._work)
 
     async def _take(self) -> None:
@@ -157,12 +159,12 @@ class Batch:
             try:
                 self._left -= await self._intake.take(self._work, left_s * 1000, room)
             except KafkaError:
-                return  # the next read raises it again; raised now, it would prevent the commit of these records
+                return  # The next read raises it again. If it were raised now, these records could not be committed.
             if self._closed:  # while records were being taken
                 self._close_all()
             self._rouse()
 
-    # --- handling ----------------------------------------------------------------------------------------------------
+    # --- handling records --------------------------------------------------------------------------------------------
 
     async def handle(self, calls: Calls, log: ClientLog) -> None:
         """Run the handlers until all have returned or failed."""
@@ -194,17 +196,17 @@ class Batch:
             tasks.cancel_scope.cancel()
 
     def may_wait(self, delay_s: float) -> bool:
-        """Return True if a failed record may be handled again within the transaction, after this delay."""
+        """Return True if a failed record may be handled again within the transaction after this delay."""
         return not self._hurry.is_set() and time.monotonic() + delay_s < self._retry_by
 
     async def wait(self, delay_s: float) -> None:
-        """Wait before a failed record is handled again."""
+        """Wait until a failed record is handled again."""
         with anyio.move_on_after(delay_s):
             await self._hurry.wait()
 
     @staticmethod
     def is_failure(error: BaseException) -> bool:
-        """Return True for an error that counts as an attempt at a record."""
+        """Return True if the error counts as an attempt at a record."""
         return not isinstance(error, (NoAwaitableError, NotSentError, *_FATAL)) and not is_outage(error)
 
     def note(self, undo: Undo | None) -> None:
@@ -222,26 +224,26 @@ class Batch:
         return bool(self.failures) or self.error is not None
 
     def _at_work(self) -> bool:
-        """Return True while handlers of the lost transaction run or will start."""
+        """Return True if handlers of the lost transaction are running or will start."""
         return bool(self.busy) or (not self._closed and bool(self._work.turns or self._work.aside))
 
     @property
     def busy(self) -> list[Worker[HandlerSlot]]:
-        """Workers that are handling a record."""
+        """The workers that are handling a record."""
         return [] if self._workers is None else self._workers.busy
 
     def stuck_since(self) -> float | None:
-        """Return the start of the oldest running handler (``time.monotonic()``); None if none runs."""
+        """Return the time at which the oldest running handler started (``time.monotonic()``), or None."""
         return None if self._workers is None else self._workers.stuck_since()
 
     def handled(self, slots: Sequence[HandlerSlot]) -> None:
-        """Finish with records that are handled or sent to another topic."""
+        """Finish with records that were handled or sent to another topic."""
         for slot in slots:
             self._work.finished(slot)
         self._rouse()
 
     def failed_together(self, slots: Sequence[HandlerSlot], error: BaseException) -> None:
-        """Mark the transaction as lost, since the handler of these records has raised an error."""
+        """Mark the transaction as lost, because the handler of these records has raised an exception."""
         first, *others = slots
         record: Record = first.record  # type: ignore[assignment]
         if others and self.is_failure(error):
@@ -282,7 +284,7 @@ class Batch:
             self._work.close(partition)
 
     def _give_up(self, slot: HandlerSlot) -> None:
-        """Take back the record in this slot, and hand out no more records."""
+        """Take back the record in this slot, and start no more records."""
         self._closed = True
         self._close_all()
         self._work.given_up(slot)
@@ -293,7 +295,7 @@ class Batch:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets after all records. Raises `CommitFailedError` if a partition was taken away meanwhile."""
+        """Return the offsets after all records. Raises `CommitFailedError` if a partition was revoked meanwhile."""
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         if self.commits_unchanged:
             found.update(self._intake.standing_still(self._work))

@@ -32,30 +32,33 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Ways(NamedTuple):
-    """Functions for records that are not handled together."""
+    """The functions for records that are not handled together."""
 
     settle: Callable[[HandlerSlot, Record, BaseException, int], None]
-    """Settles a record whose handler has raised this error in this number of attempts; see `WorkersRun`."""
+    """Settles a record whose handler has raised this exception in this number of attempts; see `WorkersRun`."""
     leave: Callable[[HandlerSlot], None]
     """Finishes with a record."""
     following: Following | None
-    """Keys that wait in retry topics, if their records have to be handled in order."""
+    """The keys that wait in retry topics, if their records must be handled in order. Otherwise None."""
     follow: Callable[[HandlerSlot, Record], bool]
-    """Returns True for a record that is not handled here, since it follows another record of its key."""
+    """Returns True for a record that is not handled here, because it follows another record of its key."""
 
 
 class _Member(NamedTuple):
     slot: HandlerSlot
     record: Record
     item: Any
-    """Item for the handler."""
+    """The item for the handler."""
 
 
 class Gatherer:
-    """Takes records over from workers, for handlers of batches."""
+    """Takes over records from workers, for handlers of batches."""
 
     def __init__(self, routing: Routing, changed: Signal) -> None:
-        """``changed`` is set when the start time of the next batch has changed."""
+        """Collect records for the handlers of ``routing``.
+
+        ``changed`` is set when the start of the next batch has changed.
+        """
         self._routing = routing
         self._changed = changed
         self._gathering: Gathering[BatchRoute] = Gathering()
@@ -71,10 +74,10 @@ class Gatherer:
 
 
 class Batches(Gatherer):
-    """Takes records over from workers, and handles them in a separate task per partition.
+    """Takes over records from workers, and handles the records of each partition in a separate task.
 
-    A failed batch is handled again as a whole. When its retries are used up, each record is handled alone. With order
-    by key across retry topics, a batch ends before a second record of a key that waits there.
+    A batch that has failed is handled again as a whole. When its retries are used up, each record is handled alone. If
+    the order by key applies across retry topics, a batch ends before a second record of a key that waits there.
     """
 
     def __init__(
@@ -88,7 +91,11 @@ class Batches(Gatherer):
         calm: News,
         changed: Signal,
     ) -> None:
-        """``deserialize`` is None if records are used unchanged; ``calm`` is notified when ``outgoing`` has written."""
+        """Handle batches with the handlers of ``routing``.
+
+        ``deserialize`` is None if records are used as they are. ``calm`` is notified when ``outgoing`` has written a
+        record.
+        """
         super().__init__(routing, changed)
         self._judge = judge
         self._config: HandlingConfig = judge.config
@@ -101,12 +108,12 @@ class Batches(Gatherer):
         self.next_due = self._gathering.next_due
 
     def begin_due(self, workers: Workers[HandlerSlot, Record], now: float) -> None:
-        """Begin the batches that are due."""
+        """Start the batches that are due."""
         for batch in self._gathering.due(now):
             workers.begin(Worker(batch.slots[0]), partial(self._run, batch, workers))
 
     def give_up(self, partitions: Collection[PartitionWork] | None = None) -> None:
-        """Begin no more batches of these partitions, or of all; their waiting records are not done."""
+        """Start no more batches of these partitions, or of all. Their waiting records are not done."""
         for slot in self._gathering.give_up(partitions):
             self._work.given_up(slot)
 
@@ -132,7 +139,7 @@ class Batches(Gatherer):
             self._changed.set()
 
     async def _members(self, worker: Worker[HandlerSlot], by: BatchRoute, left: deque[HandlerSlot]) -> list[_Member]:
-        """Remove the next records from ``left``, and return those to be handled together.
+        """Remove the next records from ``left``. Return those that are handled together.
 
         Records that cannot be deserialized are settled as bad records.
         """
@@ -159,7 +166,8 @@ class Batches(Gatherer):
                         continue
                     if not slot.busy:
                         left.clear()
-                        return []  # the partition is given up, so that the records before it come again, too
+                        # The partition was given up, so the records before it will be delivered again as well.
+                        return []
                     self._settle(slot, record, error, 0)
                     break
         if found:
@@ -167,7 +175,7 @@ class Batches(Gatherer):
         return found
 
     async def _handle_together(self, worker: Worker[HandlerSlot], by: BatchRoute, members: list[_Member]) -> bool:
-        """Handle records together; return False if each of them has to be handled alone."""
+        """Handle records together. Return False if each of them must be handled alone."""
         attempts = min(self._attempts(member.record) for member in members)
         first = members[0]
         while True:
@@ -213,7 +221,7 @@ class Batches(Gatherer):
         return self._follow(slot, record)
 
     async def _until_written(self, partition: PartitionWork, *keys: bytes | None) -> None:
-        """Wait until records of the partition (with these keys, if given) are written to other topics."""
+        """Wait until records of the partition are written to other topics. If keys are given, wait only for these."""
         while any(
             slot.partition is partition and slot.record is not None and (not keys or slot.record.key in keys)
             for slot in self._outgoing.slots
@@ -227,7 +235,7 @@ class Batches(Gatherer):
         return 0 if later is None else later.attempts(record)
 
     async def _waits_out(self, slot: HandlerSlot, record: Record, error: BaseException) -> bool:
-        """If the error may pass, wait; return True if the record should be tried again."""
+        """If the error may go away, wait. Return True if the record should be tried again."""
         if not self._judge.is_passing(error):
             return False
         verdict = self._judge.passing(record, error, 0)
@@ -238,7 +246,7 @@ class Batches(Gatherer):
         return await self._wait(slot, verdict.wait_s)
 
     async def _wait(self, slot: HandlerSlot, delay_s: float) -> bool:
-        """Wait before the record is handled again. Return False if its partition, and so the record, is given up."""
+        """Wait until the record is handled again. Return False if its partition was given up meanwhile."""
         assert slot.partition is not None
         if slot.partition.closed:
             self._work.given_up(slot)
@@ -260,7 +268,7 @@ async def raised(
     timeout_ms: float | None,
     around: AbstractContextManager[object],
 ) -> BaseException | None:
-    """Call a handler of batches; return the error that it raises, or None."""
+    """Call a handler of batches. Return the exception that it raises, or None."""
     try:
         with around:
             await timed(handle, timeout_ms)(items)

@@ -1,4 +1,4 @@
-"""Steps of a run before its first record."""
+"""The steps of a run before its first record."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 AGAIN_S = 1.0
-"""Pause before a step is repeated."""
+"""Pause in seconds before a step is repeated."""
 
 
 async def reached(client: Client) -> bool:
-    """Wait until brokers have been reached once, without a time limit; return False if the client is being stopped."""
+    """Wait without a time limit until a broker was reached. Return False if the client is being stopped."""
     metadata = client.metadata
     with client.beginnings.within(math.inf):
         while not metadata.full_answers:
@@ -35,7 +35,7 @@ async def reached(client: Client) -> bool:
 
 
 class Steps:
-    """Takes steps of a run, and repeats them after failures that later requests of the run would survive, too."""
+    """Takes the steps of a run, and repeats them after failures that the run would also tolerate later."""
 
     def __init__(self, client: Client, config: HandlingConfig) -> None:
         self._log = client_log("consumer", client.config.client_id)

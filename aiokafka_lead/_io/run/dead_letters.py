@@ -1,4 +1,4 @@
-"""Sends records to dead-letter topics, and chooses the producer of all records that a run sends."""
+"""Sends records to dead-letter topics, and selects the producer for all records that a run sends."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from ..client import Client
 
 MISSING_AFTER_MS = 10_000.0
-"""Time in milliseconds after which a topic that brokers do not have counts as missing."""
+"""Milliseconds after which a topic that brokers do not know counts as missing."""
 
 NOT_SAID = -(2**31)
 READ, WRITE = 3, 4
-"""Bits of these rights among a broker's authorized operations (`AclOperation`; KIP-430)."""
+"""Bits of these permissions in a broker's authorized operations (`AclOperation`; KIP-430)."""
 
 _NAMES = {READ: "read", WRITE: "write to"}
 
 LARGE_BYTES = 64 * 1024
-"""Size in bytes from which records are compressed. Without compression, they may be too large for the topic."""
+"""Size in bytes from which records are compressed. Uncompressed, they may be too large for the topic."""
 
 
 class BySize:
-    """Sends small records with one producer, and large records with another, which compresses them."""
+    """Sends small records with one producer, and large records with another one that compresses them."""
 
     def __init__(self, small: Any, begin_large: Callable[[], Awaitable[Any]]) -> None:
-        """``begin_large`` is called once, for the first large record."""
+        """Send small records with ``small``. ``begin_large`` is called once, for the first large record."""
         self._client = small._client
         self._small = small
         self._begin_large = begin_large
@@ -44,7 +44,7 @@ class BySize:
         self.partitions_for = small.partitions_for
 
     async def sender(self, size: int) -> Any:
-        """Return the producer for records of which the largest has this size in bytes."""
+        """Return the producer for records, given the size in bytes of the largest one."""
         if size < LARGE_BYTES:
             return self._small
         async with self._beginning:
@@ -61,7 +61,7 @@ class BySize:
         timestamp_ms: int | None = None,
         headers: list[Header] | None = None,
     ) -> Delivery:
-        """Send a record; see `Producer.send`."""
+        """Send a record. See `Producer.send`."""
         size = len(value or b"") + len(key or b"") + sum(len(content or b"") for _, content in headers or ())
         sender = await self.sender(size)
         delivery: Delivery = await sender.send(topic, value, key, partition, timestamp_ms, headers)
@@ -77,7 +77,7 @@ class DeadLetters:
         self._group_id = group_id
 
     async def check(self) -> None:
-        """Raise an error if the topic is missing or not writable, before the first dead letter is sent."""
+        """Raise an error if the topic is missing or not writable. Called before the first dead letter is sent."""
         client = getattr(self._producer, "_client", None)
         if client is None:
             await self._producer.partitions_for(self.topic)
@@ -87,10 +87,10 @@ class DeadLetters:
     async def send(
         self, record: ConsumerRecord[Any, Any], error: BaseException, attempts: int, *, brief: bool = False
     ) -> Delivery:
-        """Send a dead letter; a ``brief`` one describes its error by the class alone.
+        """Send a dead letter. If ``brief`` is True, it describes the error only by its class.
 
-        Its timestamp is the present time, so that the topic's retention begins now. The record's timestamp is in the
-        headers.
+        Its timestamp is the current time, so that the retention of the topic begins now. The headers contain the
+        timestamp of the record.
         """
         headers = dead_letter_headers(record, error, attempts, self._group_id, brief=brief)
         delivery: Delivery = await self._producer.send(self.topic, record.value, record.key, headers=headers)
@@ -98,10 +98,10 @@ class DeadLetters:
 
 
 async def check_writable(client: Client, topic: str) -> int:
-    """Check that the client may write to a topic; return its number of partitions.
+    """Check that the client may write to a topic. Return the topic's number of partitions.
 
     Raises `UnknownTopicOrPartitionError` if the topic does not exist, and `TopicAuthorizationFailedError` if brokers
-    report that the client may not write to it (Apache Kafka 2.3).
+    report that the client may not write to it (from Apache Kafka 2.3 on).
     """
     client.check()
     within_ms = min(MISSING_AFTER_MS, getattr(client.config, "max_block_ms", MISSING_AFTER_MS))
@@ -112,8 +112,10 @@ async def check_writable(client: Client, topic: str) -> int:
 
 
 async def described(client: Client, topics: Iterable[str]) -> Sequence[MetadataResponseTopic]:
-    """Return metadata of these topics, with the client's rights if brokers report them."""
-    from ..admin import Calls, Route  # only here, since most runs need neither dead letters nor retry topics
+    """Return the metadata of these topics. If brokers report them, it includes the client's permissions."""
+    # Imported here because most runs need neither dead letters nor retry topics.
+    from ..admin import Calls
+    from ..admin_requests import Route
 
     names = [MetadataRequestTopic(name=topic) for topic in topics]
     request = MetadataRequest(topics=names, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
@@ -128,7 +130,7 @@ async def described(client: Client, topics: Iterable[str]) -> Sequence[MetadataR
 
 
 def check_rights(found: MetadataResponseTopic, *wanted: int) -> None:
-    """Raise `TopicAuthorizationFailedError` if brokers report that the client lacks any of these rights to a topic."""
+    """Raise `TopicAuthorizationFailedError` if brokers report that the client lacks any of these permissions."""
     operations = found.topic_authorized_operations
     if operations != NOT_SAID and not all(operations >> right & 1 for right in wanted):
         rights = " and ".join(_NAMES[right] for right in wanted)

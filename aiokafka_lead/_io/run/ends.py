@@ -1,4 +1,7 @@
-"""Finds the ends of retry partitions, which are read to the end before any record of their partition is handled."""
+"""Finds the ends of retry partitions.
+
+A retry partition is read to its end before any record of its partition is handled.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,11 @@ if TYPE_CHECKING:
     from ..consumer.engine import ConsumerEngine
 
 ENDS_TOGETHER_MS = 2_000.0
-"""Time limit for finding the ends of several retry partitions in one query."""
+"""Time limit in milliseconds for finding the ends of several retry partitions in one query."""
 
 
 class RetryEnds:
-    """Finds ends in tasks of the client, which end with the assignment of their partitions."""
+    """Finds the ends in tasks of the client. A task ends when its partitions are no longer assigned."""
 
     def __init__(self, engine: ConsumerEngine[object, object], routing: Routing, log: ClientLog) -> None:
         self._engine = engine
@@ -29,7 +32,7 @@ class RetryEnds:
         self._log = log
 
     def find(self, scans: dict[TopicPartition, Scan]) -> None:
-        """Find the ends of these scans. The partitions of a scan's family wait until its end is known."""
+        """Find the ends for these scans. The partitions of a scan's family wait until its end is known."""
         self._engine.client.spawn(self._find, scans, name="kafka retry partitions")
 
     async def _find(self, scans: dict[TopicPartition, Scan]) -> None:
@@ -39,7 +42,7 @@ class RetryEnds:
                 ends = await self._ends(left)
             except KafkaError as error:
                 if len(left) > 1:
-                    for tp in left:  # so that a partition without a leader delays only its family
+                    for tp in left:  # so that a partition without a leader delays only its own family
                         self.find({tp: scans[tp]})
                     return
                 self._log.warning("the end of a retry partition is not known yet: %s", error)
@@ -52,10 +55,10 @@ class RetryEnds:
                 return
 
     async def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the ends of retry partitions; {} after creating partitions that did not exist.
+        """Return the ends of retry partitions. If partitions did not exist, create them and return {}.
 
-        An end is after the records of open transactions, since the previous owner of the partition may have sent them
-        together with the offsets from which this consumer continues.
+        An end lies after the records of open transactions. The partition's previous owner may have sent them together
+        with the offsets from which this consumer continues.
         """
         wanted = dict.fromkeys(partitions, LATEST_TIMESTAMP)
         within_ms = self._engine.config.default_api_timeout_ms

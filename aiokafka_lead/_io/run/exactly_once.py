@@ -1,4 +1,7 @@
-"""`Consumer.run` with ``exactly_once``: a transaction commits the handlers' records together with the offsets."""
+"""`Consumer.run` with ``exactly_once``.
+
+A transaction commits the records that handlers send together with the offsets.
+"""
 
 from __future__ import annotations
 
@@ -48,14 +51,14 @@ if TYPE_CHECKING:
 Record = ConsumerRecord[Any, Any]
 
 ENDED_WITHIN_S = 5.0
-"""Time for which the end of a run waits for a pipeline's transactions in flight, which continue afterwards."""
+"""Seconds for which the end of a run waits for a pipeline's transactions in flight. They continue after that."""
 
 IDLE_IN_FLIGHT_MS = 500.0
-"""`IDLE_MS` while a pipeline has transactions in flight, whose commit may be refused meanwhile."""
+"""The value of `IDLE_MS` while a pipeline has transactions in flight, whose commit may be refused in the meantime."""
 
 
 class _LostBatch(Exception):
-    """Handlers have failed, so that the transaction has to be aborted."""
+    """Raised if handlers have failed, so the transaction must be aborted."""
 
 
 async def run_exactly_once(
@@ -65,7 +68,7 @@ async def run_exactly_once(
     producer: TransactionalProducer,
     steps: Steps,
 ) -> None:
-    """Run the handlers until the consumer is stopped, which may happen while the run begins."""
+    """Run the handlers until the consumer is stopped, which may happen while the run is starting."""
     membership = engine.membership
     if membership is None:
         raise IllegalStateError("exactly_once commits offsets of a group: set group_id")
@@ -80,9 +83,11 @@ async def run_exactly_once(
 
 
 class ExactlyOnceRun:
-    """A call of `Consumer.run`. Takes a batch of records, has it handled, commits it, and then takes the next batch.
+    """One call of `Consumer.run`.
 
-    With a pipeline it takes the next batch once all records sent for the batch are stored.
+    It takes a batch of records, has the records handled, commits the batch, and starts again.
+
+    With a pipeline, it takes the next batch as soon as all records sent for this batch are stored.
     """
 
     transactional = True
@@ -117,18 +122,18 @@ class ExactlyOnceRun:
         self._intake = Intake(engine.reading, engine.reader, routing.retry_topics, self._following, ends.find)
         self._source = RunSource(commits)
         self._batch: Batch | None = None
-        """Batch whose records are being handled."""
+        """The batch whose records are being handled, or None."""
         self._in_flight: list[Batch] = []
         """The current batch, and earlier batches whose transactions have not ended."""
         self._again_at = 0.0
-        """Time at which unchanged positions in retry partitions are committed, too."""
+        """Time from which unchanged positions in retry partitions are committed as well."""
         self._aborted = 0
-        """Number of consecutive transactions aborted without a failed handler."""
+        """Number of consecutive transactions that were aborted without a failed handler."""
         self._over_soon = Signal()
         """Set when the run may have to end."""
         self._ended: Waiter[None] = Waiter()
 
-    # --- its life ----------------------------------------------------------------------------------------------------
+    # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Run until the consumer is stopped. Raises the error that ends the run earlier."""
@@ -149,7 +154,7 @@ class ExactlyOnceRun:
 
     async def _one_batch(self) -> None:
         batch = Batch(self._config, self._reading, self._intake, self._attempts, self._routing)
-        # Positions after records of transactions in flight cannot be committed yet.
+        # Positions after the records of transactions in flight cannot be committed yet.
         batch.commits_unchanged = not self._in_flight and time.monotonic() >= self._again_at
         part = BatchPart(batch, self._commits, self._source, self._part_over)
         try:
@@ -174,7 +179,7 @@ class ExactlyOnceRun:
             await self._pause(self._backoff.delay_s(self._aborted))
 
     async def _end_in_flight(self) -> None:
-        """Wait for the end of a pipeline's transactions in flight, until which their records are not done."""
+        """Wait until a pipeline's transactions in flight have ended. Until then, their records are not done."""
         until = time.monotonic() + ENDED_WITHIN_S
         for batch in list(self._in_flight):
             await outlast_cancellation(batch.ended, max(0.0, until - time.monotonic()))
@@ -196,7 +201,7 @@ class ExactlyOnceRun:
     # --- one transaction ---------------------------------------------------------------------------------------------
 
     async def _one_transaction(self, batch: Batch, part: BatchPart) -> KafkaError | None:
-        """Commit the batch. Return the error that aborted it if a retry may succeed; other errors are raised."""
+        """Commit the batch. If it was aborted and a retry may succeed, return the error. Raises other errors."""
         self._batch = batch
         self._in_flight.append(batch)
         left = False
@@ -229,7 +234,7 @@ class ExactlyOnceRun:
         return None
 
     def _part_over(self, part: BatchPart, committed: bool) -> None:
-        """Remove a batch whose transaction has ended, or that has none."""
+        """Remove a batch whose transaction has ended, or that has no transaction."""
         self._in_flight.remove(part.batch)
         if committed:
             self._aborted = 0
@@ -278,9 +283,9 @@ class ExactlyOnceRun:
         self._finished(batch, record)
 
     def _bearable(self, batch: Batch, records: Sequence[Record], error: BaseException) -> float | None:
-        """Count a failed call if the transaction may still be committed, since its handlers that failed sent nothing.
+        """Count a failed call if the transaction can still be committed, because the failed handlers have sent nothing.
 
-        Returns the seconds until the records may continue, or None if the transaction has to be aborted.
+        Returns the seconds until the records may continue, or None if the transaction must be aborted.
         """
         if batch.spoilt or batch.lost or not batch.is_failure(error):
             return None
@@ -300,7 +305,7 @@ class ExactlyOnceRun:
         return await deserialized(made, self._deserializers)
 
     async def _is_elsewhere(self, batch: Batch, txn: Any, record: Record) -> bool:
-        """Return True if the record is not handled here, after sending it to another topic if necessary."""
+        """Return True if the record is not handled here. If necessary, it was sent to another topic."""
         following = self._following
         if following is not None and following.concerns(record):
             if following.is_copy(record):
@@ -320,7 +325,7 @@ class ExactlyOnceRun:
         return True
 
     async def _send(self, batch: Batch, txn: Any, sending: Sending) -> None:
-        """Send a record to another topic, within the transaction."""
+        """Send a record to another topic within the transaction."""
         record, verdict, error, attempts = sending.record, sending.verdict, sending.error, sending.attempts
         later, following = self._retry_topics, self._following
         try:
@@ -337,7 +342,7 @@ class ExactlyOnceRun:
                     delivery = await txn.send(topic, record.value, record.key, headers=headers)
             batch.sent.append((sending, delivery))
             if following is not None and verdict.fate == "later":
-                at = await delivery  # its offset is noted before later records of its key are handled
+                at = await delivery  # its offset is recorded before later records of its key are handled
                 batch.note(following.written(record, at.topic, at.offset))
         except Exception as refusal:
             batch.refused.append((sending, refusal))
@@ -351,7 +356,7 @@ class ExactlyOnceRun:
             batch.note(self._following.finished(record))
 
     def _refused(self, batch: Batch) -> HandlerError | None:
-        """Return the error that ends the run because another topic did not accept a record of the batch, or None."""
+        """If another topic has refused a record of the batch, return the error that ends the run, else None."""
         answered = [(sending, delivery.exception()) for sending, delivery in batch.sent if delivery.done()]
         for sending, refusal in [*batch.refused, *answered]:
             lasts = isinstance(refusal, KafkaError) and not refusal.retriable and not refusal.collateral
@@ -360,7 +365,7 @@ class ExactlyOnceRun:
         return None
 
     def _after_failures(self, failures: list[HandlerFailure]) -> float:
-        """Return the wait before the batch is handled again. Raises `HandlerError` if a failure ends the run."""
+        """Return the seconds until the batch is handled again. Raises `HandlerError` if a failure ends the run."""
         delay_s = self._attempts.delay_s(failures)
         for record, verdict, error, attempts in failures:
             if is_outage(error):
@@ -372,40 +377,43 @@ class ExactlyOnceRun:
             delay_s = max(delay_s, verdict.wait_s or 0.0)
         return delay_s
 
-    # --- interface for the consumer -----------------------------------------------------------------------------------
+    # --- called by the consumer ---------------------------------------------------------------------------------------
 
     def done(self) -> Iterator[tuple[PartitionState, Position]]:
-        """Yield each partition with the position before which all records are committed."""
+        """Yield each partition, and the position before which all records are committed."""
         return ((state, state.base) for state in self._reading.positions if state.base is not None)
 
     def problem(self, now: float) -> str | None:
-        """Describe the failures that the run currently tolerates, or return None."""
+        """Return a description of the failures that the run currently tolerates, or None."""
         return self._judge.problem(now)
 
     def stuck_since(self) -> float | None:
-        """Return the start of the oldest running handler (``time.monotonic()``); None if none runs."""
+        """Return the time at which the oldest running handler started (``time.monotonic()``), or None."""
         return None if self._batch is None else self._batch.stuck_since()
 
     async def release(self, partitions: Collection[TopicPartition], deadline: float) -> None:
-        """Wait for the commit of transactions with records of these partitions; abort them at the deadline."""
+        """Wait until transactions with records of these partitions are committed. At the deadline, abort them."""
         for batch in list(self._in_flight):
             if batch.concerns(partitions):
                 await self._end_batch(batch, deadline)
-        self._reader.wake.set()  # to notice the group's changes, or to join it again
+        self._reader.wake.set()  # to notice changes of the group, or to join it again
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """Forget these partitions, which have been given up or lost."""
+        """Forget these partitions, which were given up or lost."""
         if self._judge.tracing is not None:
             self._judge.tracing.drop(partitions)
 
     def unsubscribed(self) -> None:
-        """End the run, since the consumer has nothing to read any more, or is being stopped."""
+        """End the run, because the consumer has nothing left to read or is being stopped."""
         self._over_soon.set()
         if self._batch is not None:
             self._batch.close()
 
     async def finish(self, ready_by: float, end_by: float) -> None:
-        """End the run of a stopping consumer: handlers by ``ready_by``, the rest by ``end_by``."""
+        """End the run of a stopping consumer.
+
+        Handlers have until ``ready_by``, and everything else until ``end_by``.
+        """
         if self._batch is not None:
             await self._end_batch(self._batch, ready_by)
         try:
@@ -414,7 +422,7 @@ class ExactlyOnceRun:
             self._log.warning("a handler was cancelled, but has not ended")
 
     async def _end_batch(self, batch: Batch, deadline: float) -> None:
-        """Wait until the batch is committed; abort it at the deadline, unless its commit has been requested."""
+        """Wait until the batch is committed. At the deadline, abort it, unless the commit was already requested."""
         batch.close()
         for by in (deadline, time.monotonic() + CANCELLED_WITHIN_S):
             try:
@@ -429,5 +437,5 @@ class ExactlyOnceRun:
 
 
 def _never(record: Record) -> bool:
-    """Return False: no records wait in retry topics."""
+    """Return False, because no records wait in retry topics."""
     return False

@@ -1,4 +1,4 @@
-"""Reserves a consumer for a run, takes records from it, and deserializes each before it is handled."""
+"""Reserves a consumer for a run, takes records from it, and deserializes each record before it is handled."""
 
 from __future__ import annotations
 
@@ -30,8 +30,11 @@ if TYPE_CHECKING:
 Record = ConsumerRecord[Any, Any]
 
 COMMIT_AGAIN_S = 43_200.0
-"""Interval of commits of unchanged positions in retry partitions. Brokers delete offsets of topics to which no member
-subscribes, by default after a week. All records of the topics would then be handled again."""
+"""Interval in seconds at which unchanged positions in retry partitions are committed again.
+
+Brokers delete offsets of topics to which no member subscribes, by default after a week. Then all records of these
+topics would be handled again.
+"""
 
 
 class _Run(ParallelWork, Protocol):
@@ -39,7 +42,7 @@ class _Run(ParallelWork, Protocol):
 
 
 def begin(engine: ConsumerEngine[Any, Any]) -> bool:
-    """Return True if a run may begin, and False if the consumer has been stopped. Raises the errors of reads."""
+    """Return True if a run may begin, and False if the consumer was stopped. Raises the errors of reads."""
     if engine.reader.stopped:
         return False
     engine.check_reading()
@@ -50,7 +53,7 @@ def begin(engine: ConsumerEngine[Any, Any]) -> bool:
 def in_charge(
     engine: ConsumerEngine[Any, Any], run: _Run, tracing: RunTracing | None, ended: Waiter[None]
 ) -> Iterator[None]:
-    """Let only this run commit and deserialize the consumer's records during a block. Sets ``ended`` at its end."""
+    """Let only this run commit and deserialize the consumer's records in the block. Sets ``ended`` at its end."""
     prefetch = engine.reading.prefetch
     deserializers = prefetch.deserializers
     engine.run.work = run
@@ -71,7 +74,7 @@ def in_charge(
 
 
 class Intake:
-    """Takes records from a consumer, except records in retry topics before they are due."""
+    """Takes records from a consumer. In retry topics, it takes only records that are due."""
 
     def __init__(
         self,
@@ -81,7 +84,10 @@ class Intake:
         following: Following | None = None,
         on_scan: Callable[[dict[TopicPartition, Scan]], None] = lambda scans: None,
     ) -> None:
-        """``on_scan`` is called with scans of retry partitions whose ends have to be found."""
+        """Take records from ``reader``.
+
+        ``on_scan`` is called with scans of retry partitions whose ends must be found.
+        """
         self._reading = reading
         self._reader = reader
         self._retry_topics = retry_topics
@@ -89,12 +95,12 @@ class Intake:
         self._following = following
         self._on_scan = on_scan
         self._assignment: object = None
-        """Assignment last passed to `_following`."""
+        """The assignment that was last passed to `_following`."""
 
     async def take(self, work: Work, most_ms: float, room: int, *, from_all: bool = False) -> int:
-        """Add up to ``room`` records to ``work``; return their number, which is 0 if none arrived within ``most_ms``.
+        """Add up to ``room`` records to ``work``, and return their number. It is 0 if none arrived within ``most_ms``.
 
-        With ``from_all``, also take from partitions that ``work`` has enough of.
+        If ``from_all`` is True, also take from partitions of which ``work`` has enough records.
         """
         if self._retry_topics is None:
             return self._add(work, await self._reader.getmany(None if from_all else work, most_ms, room))
@@ -113,14 +119,14 @@ class Intake:
                 return 0
 
     def _due(self, chunk: Chunk) -> int:
-        """Return how many of a chunk's next records may be taken now."""
+        """Return the number of a chunk's next records that may be taken now."""
         tp, following, retry_topics = chunk.tp, self._following, self._retry_topics
         if retry_topics is None or tp.topic not in retry_topics or (following is not None and following.reads(tp)):
             return chunk.left()
         return self._closed.due(tp, chunk.ahead(), time.time())
 
     def _to_handle(self, tp: TopicPartition, records: list[Record]) -> list[Record]:
-        """Return the records of a partition to be handled now. Records read for a scan are taken again later."""
+        """Return the records of a partition to handle now. Records that are read for a scan are taken again later."""
         following = self._following
         if following is None:
             return records
@@ -134,7 +140,7 @@ class Intake:
         following, positions, retry_topics = self._following, self._reading.positions, self._retry_topics
         if following is not None:
             if positions.by_topic is not self._assignment:
-                return False  # the partition may have been assigned again, and has to be scanned first
+                return False  # the partition may have been assigned again, and must be scanned first
             if not following.is_open(tp):
                 return following.reads(tp)
         if retry_topics is not None and tp.topic in retry_topics:
@@ -144,11 +150,11 @@ class Intake:
         return work is None or tp in work
 
     def _begin_scans(self) -> None:
-        """Begin scans of newly assigned retry partitions."""
+        """Start scans of retry partitions that were newly assigned."""
         following, positions = self._following, self._reading.positions
         if following is None:
             return
-        if positions.by_topic is not self._assignment:  # replaced at each change
+        if positions.by_topic is not self._assignment:  # the set is replaced at each change
             self._assignment = positions.by_topic
             new = following.assigned(positions)
             if new:
@@ -159,7 +165,7 @@ class Intake:
                 following.starts_at(tp, state.position)
 
     def end(self) -> None:
-        """Move partitions with unfinished scans back to the start, since the scanned records were not handled."""
+        """Move partitions with unfinished scans back to the start, because the scanned records were not handled."""
         following, positions = self._following, self._reading.positions
         if following is not None:
             following.assigned(positions)
@@ -167,7 +173,7 @@ class Intake:
                 self._reading.move(positions.require(tp), start)
 
     def _end_scans(self) -> bool:
-        """Move partitions with finished scans back to the start; return True if there is any."""
+        """Move partitions with finished scans back to the start. Return True if there are any."""
         following, positions = self._following, self._reading.positions
         ended = False
         if following is not None and positions.by_topic is self._assignment:
@@ -181,13 +187,14 @@ class Intake:
         return ended
 
     def standing_still(self, work: Work) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the positions of retry partitions up to which all records are done, even if unchanged.
+        """Return the positions in retry partitions up to which all records are done, even if they have not changed.
 
-        Returns {} during scans, whose positions are ahead.
+        Returns {} during scans, because their positions are ahead.
         """
         if self._retry_topics is None or (self._following is not None and any(self._following.scans())):
             return {}
-        done = {partition.state: position for partition, position in work.done()}  # of earlier assignments, too
+        # Includes partitions of earlier assignments.
+        done = {partition.state: position for partition, position in work.done()}
         found = {state.tp: done.get(state, state.position) for state in self._reading.positions.companions}
         return {tp: position.to_commit() for tp, position in found.items() if position is not None}
 
@@ -197,7 +204,7 @@ class Intake:
             if records:
                 state = self._reading.positions.require(tp)
                 position = state.position
-                assert position is not None  # records were taken from it just now
+                assert position is not None  # records were just taken from it
                 work.add(state, records, position)
                 count += len(records)
         return count
@@ -208,7 +215,7 @@ def _never(record: Record, now_ms: float) -> float:
 
 
 class _Open:
-    """Partitions from which records may be taken now."""
+    """The partitions from which records may be taken now."""
 
     def __init__(self, may_take: Callable[[TopicPartition], bool]) -> None:
         self._may_take = may_take
@@ -219,7 +226,7 @@ class _Open:
 
 
 async def deserialized(record: Record, by: Deserializers) -> Record:
-    """Return the record with its contents deserialized. Raises `RecordDeserializationError`."""
+    """Return the record with deserialized contents. Raises `RecordDeserializationError`."""
     if by.plain:
         return record
     if by.waits:

@@ -1,4 +1,4 @@
-"""Decides what happens to records whose handlers have failed; logs and traces it."""
+"""Decides about records whose handlers have failed. Logs and traces the decision."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 SENT: tuple[Fate, ...] = ("dead_letter", "later")
-"""Fates of records that are sent to another topic."""
+"""The decisions after which a record is sent to another topic."""
 
 _SAYS: dict[Fate, tuple[int, str]] = {
     "retry": (logging.INFO, "will be retried"),
@@ -36,11 +36,11 @@ _SAYS: dict[Fate, tuple[int, str]] = {
     "drop": (logging.INFO, "was skipped"),
     "reject": (logging.ERROR, "was rejected"),
 }
-"""Log level and text of a failure, by the decision about its record."""
+"""The log level and the text for each decision."""
 
 
 class Judge(Generic[R]):
-    """Decides what happens to records whose handlers have raised an error in a run; logs and traces it."""
+    """Decides about records of a run whose handlers have raised an exception. Logs and traces the decision."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Judge(Generic[R]):
         waits: Callable[[Any], bool],
         retry_topics: RetryTopics | None = None,
     ) -> None:
-        """``waits`` returns True for a record that waits for a schema registry."""
+        """Decide according to ``config``. ``waits`` returns True for a record that waits for a schema registry."""
         self.retry_topics = retry_topics
         self.config = config
         self.log = client_log("consumer", client.client_id)
@@ -64,15 +64,15 @@ class Judge(Generic[R]):
         return handle if self.tracing is None else self.tracing.around(handle)
 
     def within(self, record: Any) -> AbstractContextManager[object]:
-        """Return a context manager in which the span of a failed record is current again."""
+        """Return a context manager inside which the span of a failed record is current again."""
         return nullcontext() if self.tracing is None else self.tracing.within(record)
 
     def together(self, records: Sequence[Any]) -> AbstractContextManager[object]:
-        """Return a context manager for a call of a handler with these records, in which their span is current."""
+        """Return a context manager for one handler call with these records. Their span is current inside it."""
         return nullcontext() if self.tracing is None else self.tracing.together(records)
 
     def problem(self, now: float) -> str | None:
-        """Describe the failures that the run currently tolerates, or return None."""
+        """Return a description of the failures that the run currently tolerates, or None."""
         return self.refusals.problem(now) or self.outages.problem(now)
 
     def passed(self, now: float) -> None:
@@ -81,20 +81,23 @@ class Judge(Generic[R]):
         self.outages.passed(now)
 
     def is_passing(self, error: BaseException) -> bool:
-        """Return True for an error that is not the record's fault and may pass, so that its attempt does not count.
+        """Return True if the error may go away and is not the record's fault, so its attempt does not count.
 
         A schema registry is unavailable, or brokers refuse what a handler sends and the run tolerates refusals.
         """
         return is_outage(error) or self.refusals.concerns(error)
 
     def passing(self, record: Any, error: BaseException, attempts: int) -> Verdict:
-        """Judge a record with an error that may pass. Up to a time limit, it waits without counting an attempt."""
+        """Decide about a record with an error that may go away.
+
+        Up to a time limit, it waits without counting an attempt.
+        """
         now = time.monotonic()
         wait_s: float | None
         if isinstance(error, REFUSALS):
             try:
                 wait_s = self.refusals.bear(error, now)
-            except REFUSALS:  # for too long: perhaps because of this record, which may have named what is refused
+            except REFUSALS:  # for too long, perhaps because this record names the refused thing
                 return self.judge(record, error, max(1, attempts), self.config.given_up)
         else:
             wait_s = self.outages.bear(record, error, now)
@@ -107,10 +110,10 @@ class Judge(Generic[R]):
         return Verdict("raise", failure=_failure(text, record, error, attempts))
 
     def judge(self, record: Any, error: BaseException, attempts: int, verdict: Verdict | None = None) -> Verdict:
-        """Judge a record whose handler has raised this error in its ``attempts``-th attempt.
+        """Decide about a record whose handler has raised this exception in its ``attempts``-th attempt.
 
-        If ``verdict`` is given, it is the decision. If the record is sent to another topic, `sent` logs it afterwards.
-        The ``failure`` of the result is a `HandlerError`.
+        If ``verdict`` is given, it is the decision. If the record is sent to another topic, `sent` logs that
+        afterwards. The ``failure`` of the result is a `HandlerError`.
         """
         if verdict is None:
             delays = 0 if self.retry_topics is None else self.retry_topics.delays(record)
@@ -136,13 +139,13 @@ class Judge(Generic[R]):
         return verdict
 
     def is_dead_letter(self, record: Any) -> bool:
-        """Return True if the record is in the dead-letter topic, or waits for its next attempt there."""
+        """Return True if the record is in the dead-letter topic, or is waiting there for its next attempt."""
         later = self.retry_topics
         topic = record.topic if later is None else later.original(record.topic)
         return bool(topic == self.config.dead_letter_topic)
 
     def sent(self, fate: Fate, record: Any, error: BaseException, attempts: int) -> None:
-        """Log and trace a record whose dead letter is written, or that is written to a retry topic."""
+        """Log and trace a record that was written to a dead-letter or retry topic."""
         self._log(fate, record, error, attempts)
         if self.tracing is not None and fate == "dead_letter":
             self.tracing.dead_letter(record, error, str(self.config.dead_letter_topic))
@@ -173,7 +176,7 @@ class Judge(Generic[R]):
         if not self.log.isEnabledFor(level):
             return
         about = {"topic": record.topic, "partition": record.partition}
-        # A traceback ends with the messages of all errors in the chain, some of which repeat the record's content.
+        # A traceback ends with the messages of all exceptions in the chain. Some of them contain the record's content.
         shown = None if fate == "drop" or quotes_input(error) else error
         text = "%s could not be handled (attempt %d), and %s: %s"
         self.log.log(level, text, place_of(record), attempts, outcome, described(error), extra=about, exc_info=shown)

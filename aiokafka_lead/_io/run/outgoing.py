@@ -21,31 +21,31 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 
 TOGETHER_S = 0.1
-"""Time for which records wait to be sent together, since requests cost more than records in a request."""
+"""Seconds for which records wait to be sent together. A request costs more than the records in it."""
 
 AT_ONCE = 200
-"""Number of records that are sent without waiting for more."""
+"""Number of records that are sent at once, without waiting for more."""
 
 
 class Sending(NamedTuple):
-    """Record to be sent to another topic. It keeps its slot, and so stays in hand, until it is written there."""
+    """A record to send to another topic. It keeps its slot, and therefore stays in hand, until it is written there."""
 
     slot: Any
-    """None in a transaction, whose end finishes its records."""
+    """None in a transaction. When the transaction ends, its records are finished."""
     record: Any
     verdict: Verdict
     error: BaseException | None = None
-    """Error of the handler; None for a record that was not handled, because it follows another record."""
+    """The handler's exception. None for a record that was not handled, because it follows another record."""
     attempts: int = 0
     brief: bool = False
-    """True for a dead letter whose description made it too large."""
+    """True for a dead letter that was too large with the full description of its error."""
 
 
 Sent = tuple[Sending, "Delivery"]
 
 
 class Outgoing(Generic[S]):
-    """Sends records to other topics, several at once. The records stay in hand until they are written."""
+    """Sends records to other topics, several at a time. The records stay in hand until they are written."""
 
     def __init__(
         self,
@@ -53,18 +53,24 @@ class Outgoing(Generic[S]):
         refused: Callable[[Sending, Exception], None],
         answered: Callable[[], None],
     ) -> None:
-        """``refused`` is called with an error of ``send``, and ``answered`` after additions to `answers`."""
+        """Send records with ``send``.
+
+        ``refused`` is called with an error of ``send``. ``answered`` is called when `answers` has new entries.
+        """
         self._send = send
         self._refused = refused
         self._on_answer = answered
         self.slots: set[S] = set()
-        """Slots of these records."""
+        """The slots of these records."""
         self.answers: deque[Sent] = deque()
         """Records that brokers have accepted or refused."""
         self._sent: dict[object, list[Sent]] = {}
-        """Sent records by partition. The first of each list has a callback for the whole list."""
+        """The records that were sent, by partition.
+
+        In each list, the first record has a callback for the whole list.
+        """
         self._waiting: list[Sending] = []
-        """Records that have not been sent yet."""
+        """Records that were not sent yet."""
         self._send_at = math.inf
         """Time at which the waiting records are sent (``time.monotonic()``)."""
         self._changed = Signal()
@@ -74,7 +80,7 @@ class Outgoing(Generic[S]):
         """Send a record soon."""
         self.slots.add(sending.slot)
         self._waiting.append(sending)
-        # Records without an error are sent one by one per key, so that waits for more records would add up.
+        # Records without an error are sent one by one for each key, so waiting for more records would add up.
         if sending.error is None or len(self._waiting) >= AT_ONCE:
             self.hurry()
         elif len(self._waiting) == 1:
@@ -82,13 +88,13 @@ class Outgoing(Generic[S]):
             self._changed.set()
 
     def hurry(self) -> None:
-        """Send the waiting records at once, since there may be no more."""
+        """Send the waiting records at once, because there may be no more."""
         if self._waiting:
             self._send_at = 0.0
             self._changed.set()
 
     async def run(self) -> None:
-        """Send records when they are due, without waiting until they are written, until cancelled."""
+        """Send records when they are due, until cancelled. Does not wait until they are written."""
         while True:
             left_s = self._send_at - time.monotonic()
             if left_s > 0:
@@ -122,7 +128,7 @@ class Outgoing(Generic[S]):
         sent.append((sending, delivery))
 
     def _answered(self, way: object, first: Delivery) -> None:
-        """Leave the answers to a task, since this is called by a connection, outside of tasks."""
+        """Leave the answers to a task, because a connection calls this outside of tasks."""
         for sending, delivery in self._sent.pop(way):
             if delivery.done():
                 self.answers.append((sending, delivery))

@@ -1,4 +1,4 @@
-"""Offsets of a batch of `Consumer.run`, which a transaction commits."""
+"""The offsets of a batch of `Consumer.run`, as a part of a transaction."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from .batch import Batch
 
 
 class RunSource:
-    """Consumer of a run. The run itself moves it back if a transaction was aborted; see `Source`."""
+    """The consumer of a run. If a transaction was aborted, the run itself moves the consumer back; see `Source`."""
 
     def __init__(self, commits: Commits) -> None:
         self._commits = commits
 
     def read_before(self, moment: float) -> bool:
-        """Return False: no record read earlier is in a later transaction of the run."""
+        """Return False, because no record that was read before can be in a later transaction of the run."""
         return False
 
     def go_back(self) -> None:
-        """Move the consumer back, since a transaction was aborted that may have had its records."""
+        """Move the consumer back, because a transaction that may have included its records was aborted."""
         self._commits.go_back()
 
 
 class BatchPart:
-    """Offsets of a batch, created before its records are taken; see `TransactionPart`."""
+    """The offsets of a batch. Created before its records are taken; see `TransactionPart`."""
 
     def __init__(
         self, batch: Batch, commits: Commits, source: RunSource, over: Callable[[BatchPart, bool], None]
     ) -> None:
-        """``over`` is called once, with True if the batch is committed."""
+        """Take the offsets of ``batch``. ``over`` is called once, with True if the batch was committed."""
         self.source = source
         self.batch = batch
         self.group: ConsumerGroupMetadata = commits.standing.metadata
@@ -43,7 +43,7 @@ class BatchPart:
         self._is_over = False
 
     def _transaction_part(self) -> BatchPart:
-        """Take the offsets after all records of the batch, which are handled."""
+        """Set the offsets to those after all records of the batch, which are handled."""
         if self._times_back != self._commits.times_back:
             raise CommitFailedError(
                 "a transaction was aborted after the records had been handed out: they will be delivered again"
@@ -53,7 +53,7 @@ class BatchPart:
         return self
 
     def ended(self, *, committed: bool) -> None:
-        """Finish the batch. Unless it is certainly committed, the consumer moves back."""
+        """Finish the batch. Unless it is certain that it was committed, the consumer moves back."""
         if not self._is_over:
             self._is_over = True
             self._commits.end_part(self, self.offsets, committed=committed)

@@ -1,4 +1,4 @@
-"""Minimal HTTP server for an orchestrator's probes, on the consumer's event loop."""
+"""A minimal HTTP server for an orchestrator's probes, which runs on the consumer's event loop."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from anyio.abc import ByteStream, Listener
 from ..._values import NamedTuple
 
 REQUEST_MAX_BYTES = 8192
-"""Maximum size of a request's head; probes send a few hundred bytes."""
+"""Maximum size in bytes of the head of a request. Probes send a few hundred bytes."""
 
 ACCEPT_AGAIN_S = 1.0
-"""Pause after a connection that cannot be accepted."""
+"""Pause in seconds after a connection could not be accepted."""
 
 REQUEST_WITHIN_S = 5.0
-"""Time limit of a request. Slower clients are disconnected, since probes try again."""
+"""Time limit of a request in seconds. Slower clients are disconnected, because probes try again."""
 
 
 class Page(NamedTuple):
-    """Response to a probe."""
+    """The response to a probe."""
 
     status: int
     content_type: str
@@ -30,14 +30,14 @@ class Page(NamedTuple):
 
 
 def json_page(status: int, content: Mapping[str, object]) -> Page:
-    """Return a page in JSON."""
+    """Return a page with JSON content."""
     return Page(status, "application/json", json.dumps(content).encode())
 
 
 async def serve(
     listener: Listener[Any], handle: Callable[[Any], Awaitable[object]], warn: Callable[[str, object], object]
 ) -> None:
-    """Handle connections until cancelled, even if one cannot be accepted, as when the process has too many open files.
+    """Handle connections until cancelled. Continues if one cannot be accepted, for example with too many open files.
 
     ``warn`` logs the reason.
     """
@@ -60,7 +60,7 @@ async def serve_pages(
     *,
     task_status: anyio.abc.TaskStatus[None],
 ) -> None:
-    """Answer GET and HEAD for these paths until cancelled. Raises OSError if the address cannot be bound."""
+    """Answer GET and HEAD requests for these paths until cancelled. Raises OSError if the address cannot be bound."""
     try:
         listener = await anyio.create_tcp_listener(local_host=host, local_port=port)
     except OSError as error:

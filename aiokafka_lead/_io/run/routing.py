@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 Handler = Callable[..., Awaitable[object]]
 
 THREADS = 1_000_000
-"""Effectively no limit: the number of concurrent handlers is limited elsewhere."""
+"""In effect no limit, because the number of concurrent handlers is limited elsewhere."""
 
 
 class BatchRoute(NamedTuple):
-    """Handler of batches."""
+    """A handler of batches."""
 
     item: Callable[[Any], Any]
     """Returns the handler's item for a record. Raises `RecordDeserializationError`."""
@@ -37,14 +37,14 @@ class BatchRoute(NamedTuple):
 
 
 class Routing:
-    """Handlers of a run."""
+    """The handlers of a run."""
 
     def __init__(self, routes: Mapping[str | None, Route], *, transactional: bool) -> None:
-        """Raises `ConfigTypeError` for a handler with a parameter that matches no part of a record."""
+        """Prepare the handlers. Raises `ConfigTypeError` if a parameter of a handler matches no part of a record."""
         self.producer: Any = None
-        """Producer of results, outside of transactions; set when the run begins."""
+        """The producer of results outside of transactions. Set when the run begins."""
         self.retry_topics: RetryTopics | None = None
-        """Set when the run begins, if it has retry topics."""
+        """The retry topics, if the run has any. Set when the run begins."""
         self.partition_count: Callable[[str], int] = _none
         """Returns the known number of partitions of a retry topic."""
         self.make_retry_topics: Callable[[Iterable[str]], Awaitable[None]] = _nothing
@@ -53,7 +53,7 @@ class Routing:
         """False if a serializer converts results to bytes."""
         self.targets = frozenset(route.to for route in routes.values() if route.to is not None)
         self.batches: dict[str | None, BatchRoute] = {}
-        """Handlers of batches by topic; None for all topics without another handler."""
+        """The handlers of batches by topic. The key None stands for all topics without another handler."""
         self._transactional = transactional
         self._single: dict[str | None, Handler] = {}
         for topic, route in routes.items():
@@ -66,11 +66,13 @@ class Routing:
                 self.batches[topic] = BatchRoute(item, handle, route.max_records, route.max_wait_ms / 1000)
         only = [*self._single.values()] if routes.keys() == {None} else []
         self.handle: Handler = only[0] if only else self._by_topic()
-        """Called with each record without a handler of batches, and with its transaction, if any."""
+        """Called with each record that has no handler of batches and, if there is one, with its transaction."""
 
     async def send_letter(self, sender: Any, letter: Letter) -> Delivery:
-        """Send a letter to its topic, with a producer or a transaction. Creates its partition if a retry topic lacks
-        it."""
+        """Send a record to its retry topic, with a producer or a transaction.
+
+        If the retry topic lacks the partition, create it.
+        """
         if letter.partition >= self.partition_count(letter.topic):
             await self.make_retry_topics([letter.topic])
         sent: Delivery = await sender.send(*letter)
@@ -84,9 +86,9 @@ class Routing:
         return self.batches.get(None) if found is None and topic not in self._single else found
 
     def order_of(self, order: Order) -> Callable[[str], Order] | None:
-        """Return a function for the order of each topic's records; None if all have the run's ``order``.
+        """Return a function that returns the order of a topic's records. None if all topics have the run's ``order``.
 
-        Records of a topic handled in batches may all be taken at once, since `Gathering` keeps their order.
+        Records of a topic that is handled in batches may all be taken at once, because `Gathering` keeps their order.
         """
         if not self.batches:
             return None
@@ -118,11 +120,11 @@ class Routing:
 
         async def handle(record: Any, *txn: Any) -> None:
             result = await call(record, *txn)
-            # All are converted first: if a conversion failed later, a retry would send the results before it again.
+            # Convert all results first. If a later conversion failed, a retry would send the earlier results again.
             records = list(outgoing(route, result, key_of(record), as_bytes=self.as_bytes))
             if txn:
                 sender = txn[0]
-            else:  # one for all of them, which keeps their order
+            else:  # one producer for all of them, which keeps their order
                 sizes = [len(value or b"") + len(key or b"") for value, key in records]
                 sender = await self.producer.sender(max(sizes, default=0))
             sent = [await sender.send(route.to, value, key) for value, key in records]
@@ -134,12 +136,12 @@ class Routing:
 
 
 def _none(topic: str) -> int:
-    """Return 0: there are no retry topics."""
+    """Return 0, because there are no retry topics."""
     return 0
 
 
 async def _nothing(topics: Iterable[str]) -> None:
-    """Do nothing: there are no retry topics."""
+    """Do nothing, because there are no retry topics."""
 
 
 async def _nobody(record: Any, *txn: Any) -> None:

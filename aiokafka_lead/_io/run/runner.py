@@ -1,4 +1,4 @@
-"""`Consumer.run`, which takes records, calls handlers, and commits finished records."""
+"""`Consumer.run`: takes records, calls handlers, and commits the records that are done."""
 
 from __future__ import annotations
 
@@ -40,12 +40,15 @@ if TYPE_CHECKING:
 Record = ConsumerRecord[Any, Any]
 
 LAST_COMMIT_WITHIN_S = 5.0
-"""Time limit of the last commit if the run is cancelled or fails; its minimum when partitions are given up."""
+"""Time limit in seconds of the last commit if the run is cancelled or fails.
+
+When partitions are given up, its minimum.
+"""
 
 CLOSE_GAPS_WITHIN_S = 10.0
-"""Time limit for handling the records before finished records of a partition that is given up.
+"""Time limit in seconds for handling the records before those that are done, in a partition that is given up.
 
-The finished records would be handled again otherwise.
+Otherwise, the records that are done would be handled again.
 """
 
 _COMMIT = {"api": "OffsetCommit"}
@@ -57,13 +60,13 @@ async def run(
     routing: Routing,
     dead_letters: DeadLetters | None,
 ) -> None:
-    """Run the handler until the consumer is stopped, which may happen while the run begins."""
+    """Run the handler until the consumer is stopped, which may happen while the run is starting."""
     if begin(engine):
         await Runner(engine, config, routing, dead_letters).run()
 
 
 class Runner(WorkersRun[HandlerSlot, Record]):
-    """A call of `Consumer.run`."""
+    """One call of `Consumer.run`."""
 
     transactional = False
 
@@ -90,9 +93,9 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         self._retries: Retries[PartitionWork] = Retries(Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms))
         self._committing = anyio.Lock()
         self._again_at = 0.0
-        """Time at which unchanged positions in retry partitions are committed, too."""
+        """Time from which unchanged positions in retry partitions are committed as well."""
         self._last_commits = Waits()
-        """Waits of commits before partitions are given up, or at the end."""
+        """The waits for commits before partitions are given up, or at the end."""
         retry_topics = self._retry_topics = routing.retry_topics
         self._following: Following | None = None
         if retry_topics is not None and config.retry_order == "key":
@@ -113,7 +116,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
                 routing, judge, self._work, deserialize, ways, self._outgoing, self._calm, self._waiting
             )
 
-    # --- its life ----------------------------------------------------------------------------------------------------
+    # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Run until the consumer is stopped. Raises the error that ends the run earlier."""
@@ -137,7 +140,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         return engine.reader.stopped or engine.subscription.kind is SubscriptionKind.NONE
 
     def unsubscribed(self) -> None:
-        """End the run, since the consumer has nothing to read any more, or is being stopped."""
+        """End the run, because the consumer has nothing left to read or is being stopped."""
         if self._engine.reader.stopped:
             self._wind_up_all(list(self._work))
         self._room.set()
@@ -249,7 +252,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
                 self._log.warning("offsets were not committed; the next commit includes them: %s", error, extra=_COMMIT)
 
     async def _commit(self, timeout_ms: float) -> None:
-        """Commit changed positions."""
+        """Commit the positions that have changed."""
         membership = self._engine.membership
         if membership is None:
             return
@@ -269,7 +272,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
                 self._log.warning("%s", gone(missing), extra=_COMMIT)
 
     def _unchanged(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the positions of retry partitions that have to be committed again."""
+        """Return the positions in retry partitions that must be committed again."""
         now = time.monotonic()
         found = {} if now < self._again_at else self._intake.standing_still(self._work)
         if found:
@@ -283,10 +286,10 @@ class Runner(WorkersRun[HandlerSlot, Record]):
             self._rewind()
 
     async def _commit_last(self, by: float = 0.0) -> None:
-        """Commit the finished records, which would be delivered again otherwise.
+        """Commit the records that are done, which would otherwise be delivered again.
 
-        Waits for an unreachable coordinator until ``by``, at most for the time limit of other commits, and at least for
-        `LAST_COMMIT_WITHIN_S` unless the consumer is being stopped.
+        If the coordinator cannot be reached, wait for it until ``by``, but not longer than other commits. Unless the
+        consumer is being stopped, wait for at least `LAST_COMMIT_WITHIN_S`.
         """
         now = time.monotonic()
         by = max(now + LAST_COMMIT_WITHIN_S, min(by, now + self._engine.config.default_api_timeout_ms / 1000))
@@ -301,21 +304,21 @@ class Runner(WorkersRun[HandlerSlot, Record]):
             self._log.warning("offsets were not committed at the end within %.3g s", waited_s, extra=_COMMIT)
 
     def done(self) -> Iterator[tuple[PartitionState, Position]]:
-        """Yield each partition from which records were taken, with the position before which all are done."""
+        """Yield each partition from which records were taken, and the position before which all of them are done."""
         return ((partition.state, position) for partition, position in self._work.done())
 
-    # --- letting go --------------------------------------------------------------------------------------------------
+    # --- giving up partitions ----------------------------------------------------------------------------------------
 
     async def release(self, partitions: Collection[TopicPartition], deadline: float) -> None:
-        """Hand out no more records of these partitions, wait for their handlers until the deadline, and commit.
+        """Start no more records of these partitions, wait for their handlers until the deadline, and commit.
 
-        Handlers still running at the deadline are cancelled, and their records are not done.
+        Handlers that are still running at the deadline are cancelled, and their records are not done.
         """
         closing = [found for tp in partitions if (found := self._work.get(tp)) is not None]
         await self._close_gaps(closing, deadline)
         await self._wait_for_handlers(closing, deadline)
         await self._commit_last(deadline)
-        self._engine.reader.wake.set()  # to notice the group's changes, or to join it again
+        self._engine.reader.wake.set()  # to notice changes of the group, or to join it again
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """Remove the unfinished records of these partitions, which no longer belong to this consumer."""
@@ -330,7 +333,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         self._room.set()
 
     async def finish(self, ready_by: float, end_by: float) -> None:
-        """End the run as in `WorkersRun.finish`, and shorten waits for commits."""
+        """End the run like `WorkersRun.finish`, and shorten waits for commits."""
         self._last_commits.hurry(end_by)
         await super().finish(ready_by, end_by)
 
@@ -338,14 +341,14 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         partitions = list(self._work)
         self._wind_up_all(partitions)
         while self._stop_at == math.inf and self._at_work(partitions):
-            await self._calm.wait()  # unsubscribed but not stopped: a rebalance cancels handlers that take too long
+            await self._calm.wait()  # unsubscribed, but not stopped: a rebalance cancels handlers that take too long
         if self._stop_at < math.inf:
             await self._close_gaps(partitions, self._stop_at)
             await self._wait_for_handlers(partitions, self._stop_at)
         await self._commit_last(self._end_by)
 
     async def _close_gaps(self, partitions: Collection[PartitionWork], deadline: float) -> None:
-        """For a limited time, hand out only records before those that were begun; then hand out none."""
+        """For a limited time, start only records before those that were started. After that, start none."""
         self._wind_up_all(partitions)
         now = time.monotonic()
         within_s = min(CLOSE_GAPS_WITHIN_S, max(0.0, deadline - now) / 2)
@@ -360,12 +363,15 @@ class Runner(WorkersRun[HandlerSlot, Record]):
             self._batches.give_up(partitions)
 
     async def _wait_for_handlers(self, partitions: Collection[PartitionWork], deadline: float) -> None:
-        """Wait for handlers until the deadline; then cancel them, and wait `CANCELLED_WITHIN_S` for their end."""
+        """Wait for handlers until the deadline.
+
+        Then cancel them, and wait `CANCELLED_WITHIN_S` until they have ended.
+        """
         sent = partial(self._being_sent, partitions)
         await self._until_ended(partial(self._handling, partitions), sent, deadline)
 
     def _at_work(self, partitions: Collection[PartitionWork]) -> bool:
-        """Return True if records of these partitions are, or will be, handled or sent to other topics."""
+        """Return True if records of these partitions are being handled or sent to other topics, or will be."""
         waits = self._handling(partitions) or self._being_sent(partitions)
         return bool(waits) or any(map(self._work.in_line, partitions))
 
@@ -374,7 +380,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
         return any(slot.partition in partitions for slot in self._outgoing.slots)
 
     def _handling(self, partitions: Collection[PartitionWork]) -> list[Worker[HandlerSlot]]:
-        """Return the workers that handle records of these partitions."""
+        """Return the workers that are handling records of these partitions."""
         return [worker for worker in self._workers.busy if worker.slot.partition in partitions]
 
     def _rewind(self) -> None:

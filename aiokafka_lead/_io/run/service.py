@@ -1,4 +1,4 @@
-"""Lets a consumer run as a service, which stops at a signal and answers an orchestrator's probes."""
+"""Lets a consumer run as a service, which stops after a signal and answers an orchestrator's probes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .probes import Page, json_page, serve_pages
 
 
 class Health(Protocol):
-    """Result of `health()`; see `ConsumerHealth`."""
+    """The result of `health()`; see `ConsumerHealth`."""
 
     @property
     def problems(self) -> tuple[str, ...]: ...
@@ -29,7 +29,7 @@ class Health(Protocol):
 
 
 class Service:
-    """Signals and probes of a run."""
+    """The signals and probes of a run."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Service:
         self._stopped = anyio.Event()
 
     async def attend(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run ``work`` until it ends, or a signal has stopped the consumer."""
+        """Run ``work`` until it ends, or until a signal has stopped the consumer."""
         config, failure = self._config, None
         if config.stop_on_signals and threading.current_thread() is not threading.main_thread():
             raise IllegalStateError("stop_on_signals needs the main thread, because only that thread receives signals")
@@ -60,7 +60,7 @@ class Service:
                 try:
                     await work()
                 except Exception as error:
-                    failure = error  # kept out of the group, which would wrap it
+                    failure = error  # stored here, because the group would wrap it
                 if self._stopping:
                     await self._stopped.wait()
                 tasks.cancel_scope.cancel()
@@ -70,7 +70,7 @@ class Service:
             raise failure
 
     async def _watch(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        """Stop the consumer in an orderly way at the first signal, and at once at the second."""
+        """Stop the consumer in an orderly way at the first signal, and at once at the second one."""
         with receiving() as signals:
             task_status.started()
             while True:
@@ -96,7 +96,10 @@ class Service:
         await serve_pages(host, port, pages, self._log.warning, task_status=task_status)
 
     def _live(self) -> Page:
-        """Return status 503 if the process has to be restarted; while it stops, return 200 so that it is not killed."""
+        """Return status 503 if the process must be restarted.
+
+        During a stop, return 200, so that the process is not killed.
+        """
         health = self._health()
         return json_page(200 if health.live or self._stopping else 503, _content(health))
 

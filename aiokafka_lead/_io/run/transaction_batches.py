@@ -24,20 +24,20 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Calls(NamedTuple):
-    """Functions that handle the records of a transaction."""
+    """The functions that handle the records of a transaction."""
 
     one: Callable[[Record], Awaitable[object]]
     """Handles a record, or sends it to another topic."""
     begin: Callable[[], CallTransaction]
-    """Returns the transaction for a call of a handler."""
+    """Returns the transaction for one call of a handler."""
     bearable: Callable[[Sequence[Record], BaseException], float | None]
     """Counts a failed call; see `ExactlyOnceRun`."""
     elsewhere: Callable[[Record], Awaitable[bool]]
-    """Returns True for a record that is not handled here, after sending it to another topic if necessary."""
+    """Returns True for a record that is not handled here. If necessary, it sends the record to another topic first."""
     finished: Callable[[Record], None]
     """Marks a record as handled."""
     waits: Callable[[Record], bool]
-    """Returns True if earlier records of the same key wait in retry topics, and have to be handled in order."""
+    """Returns True if earlier records of the same key wait in retry topics, so the order must be kept."""
     readable: Callable[[Record], Awaitable[Record]]
     """Returns the original record, deserialized."""
     together: Callable[[Sequence[Record]], AbstractContextManager[object]]
@@ -45,7 +45,7 @@ class Calls(NamedTuple):
 
 
 class _Settling(Protocol):
-    """Settles records; see `Batch`."""
+    """The methods of `Batch` that this module uses."""
 
     spoilt: bool
 
@@ -62,10 +62,10 @@ class _Settling(Protocol):
 
 
 class TransactionBatches(Gatherer):
-    """Takes records over from workers, and handles them in a separate task per partition.
+    """Takes over records from workers, and handles the records of each partition in a separate task.
 
-    A failed batch is handled again as a whole, by the next transaction if its handler has sent something. When its
-    retries are used up, each of its records is handled alone.
+    A batch that has failed is handled again as a whole. If its handler has sent anything, the next transaction does
+    that. When its retries are used up, each record is handled alone.
     """
 
     def __init__(self, settling: _Settling, routing: Routing, attempts: Attempts, timeout_ms: float | None) -> None:
@@ -74,19 +74,22 @@ class TransactionBatches(Gatherer):
         self._attempts = attempts
         self._timeout_ms = timeout_ms
         self._hurry_at = math.inf
-        """Time after which no batch waits for more records, since none are taken."""
+        """Time after which no batch waits for more records, because none are taken any longer."""
 
     def hurry(self, at: float) -> None:
-        """Begin all batches at this time (``time.monotonic()``), even if not full, and later batches at once."""
+        """Start all waiting batches at this time (``time.monotonic()``), even if they are not full.
+
+        Batches of records that arrive later start at once.
+        """
         self._hurry_at = at
         self._changed.set()
 
     def give_up(self) -> list[HandlerSlot]:
-        """Begin no more batches; return the slots of waiting records."""
+        """Start no more batches. Return the slots of waiting records."""
         return self._gathering.give_up()
 
     async def run(self, workers: Workers[HandlerSlot, Record], calls: Calls) -> None:
-        """Begin batches as they become due, until cancelled."""
+        """Start batches when they are due, until cancelled."""
         while True:
             due_at = self._gathering.next_due()
             if due_at is not None:

@@ -1,4 +1,4 @@
-"""Tasks in which handlers run."""
+"""The tasks in which handlers run."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from ..cancellation import face_cancellation, outlives_cancellation
 from ..loop import Signal, in_trio
 
 FAIR_S = 0.005
-"""Time after which handlers that never wait let other tasks run."""
+"""Seconds after which handlers that never wait let other tasks run."""
 
 
 class Slot(Protocol):
-    """Holds the record that a handler works on."""
+    """Holds the record that one handler processes."""
 
     @property
     def busy(self) -> bool:
-        """True while it holds a record."""
+        """True while there is a record in the slot."""
         ...
 
     @property
@@ -44,22 +44,22 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Workload(Protocol[S, R_co]):
-    """Records in hand of a run. Owns the slots and their records."""
+    """The records in hand of a run. It owns the slots and the records in them."""
 
     def slot(self) -> S:
-        """Return a slot for another worker."""
+        """Return a slot for one more worker."""
         ...
 
     @property
     def turns(self) -> object:
-        """False if there are no records to hand out, except those in `aside`."""
+        """False if there are no records to handle, except those in `aside`."""
 
     @property
     def aside(self) -> object:
-        """False if there are no records to hand out that wait separately from others."""
+        """False if there are no records to handle that wait separately from others."""
 
     def take(self, slot: S, /) -> R_co | None:
-        """Put the next record into the slot and return it; None if there is no record to hand out."""
+        """Put the next record into the slot and return it. None if there is no record to handle."""
 
     def finished(self, slot: S, /) -> None:
         """Handle that the handler of the slot's record has returned."""
@@ -69,7 +69,7 @@ class Workload(Protocol[S, R_co]):
 
 
 class Worker(Generic[S]):
-    """Task that handles one record after another."""
+    """A task that handles one record after another."""
 
     __slots__ = ("began_at", "named_at", "parked", "retired", "scope", "slot")
 
@@ -78,20 +78,23 @@ class Worker(Generic[S]):
         self.scope = anyio.CancelScope()
         self.parked = Signal()
         self.began_at = 0.0
-        """Time at which the handler of the current record began; infinite while the worker of a batch waits."""
+        """Time at which the handler of the current record started. Infinity while the worker of a batch is waiting."""
         self.named_at = 0.0
-        """``began_at`` of the last handler that was logged as slow."""
+        """The ``began_at`` of the last handler that was logged as slow."""
         self.retired = False
-        """True if the worker has to end, since another task has its place."""
+        """True if the worker must end, because another task has its place."""
 
     @property
     def place(self) -> str:
-        """Topic, partition and offset of the record, for logs."""
+        """Topic, partition and offset of the record, for log messages."""
         return place_of(self.slot.record)
 
     @contextmanager
     def handling(self) -> Iterator[None]:
-        """Count the block as the work of a handler. For workers started by `Workers.begin`, which wait otherwise."""
+        """Count this block as the work of a handler.
+
+        For workers started by `Workers.begin`, which wait at other times.
+        """
         self.began_at = monotonic()
         try:
             yield
@@ -100,11 +103,11 @@ class Worker(Generic[S]):
 
 
 class Workers(Generic[S, R]):
-    """At most ``concurrency`` tasks, created on demand, which share the records.
+    """Up to ``concurrency`` tasks that share the records. They are created on demand.
 
-    There is no task per record, and no task switch for a handler that does not wait: its worker continues with the next
-    record. Before a worker calls a handler, it makes sure that another worker is awake, which continues if the handler
-    waits.
+    There is no task per record. If a handler does not wait, there is no task switch either, because its worker
+    continues with the next record. Before a worker calls a handler, it makes sure that another worker is awake, which
+    continues if the handler waits.
     """
 
     def __init__(
@@ -121,47 +124,47 @@ class Workers(Generic[S, R]):
         slow_s: float = math.inf,
         log: ClientLog | None = None,
     ) -> None:
-        """Records whose handlers have run for ``slow_s`` are logged."""
+        """Run up to ``concurrency`` workers in ``tasks``. A handler that has run for ``slow_s`` seconds is logged."""
         self._tasks = tasks
         self._work = work
         self._concurrency = concurrency
         self._handle = handle
         self._failed = failed
-        """Called when a handler has raised. It keeps the slot if it sends the record to another topic."""
+        """Called when a handler has raised an exception. It keeps the slot if it sends the record to another topic."""
         self._end = end
         """Called when a handler has raised a BaseException that is not an Exception, such as SystemExit."""
         self._take_over = take_over
-        """Returns True for a record that is not handled here; it may keep the record together with its slot."""
+        """Returns True for a record that is not handled here. It may keep the record together with its slot."""
         self._on_rest = on_rest
-        """Called when all workers wait for records."""
+        """Called when all workers are waiting for records."""
         self._slow_s = slow_s
         self._log = log
         self._idle: list[Worker[S]] = []
         self._watched = False
         self._relief = False
-        """True while a woken worker has not run yet."""
+        """True while a worker that was woken has not run yet."""
         self._gave_way_at = 0.0
         self._all: set[Worker[S]] = set()
-        """Workers that take records."""
+        """The workers that take records."""
         self._begun: set[Worker[S]] = set()
-        """Workers started by `begin`."""
+        """The workers started by `begin`."""
         self._places = 0
-        """Number of places held by other tasks."""
+        """Number of places that other tasks hold."""
         self._claims: deque[anyio.Event] = deque()
-        """Tasks that wait for a place."""
+        """Tasks that are waiting for a place."""
 
     @property
     def busy(self) -> list[Worker[S]]:
-        """Workers that handle a record."""
+        """The workers that are handling a record."""
         return [worker for worker in (*self._all, *self._begun) if worker.slot.busy]
 
     def stuck_since(self) -> float | None:
-        """Return the start of the oldest running handler (``time.monotonic()``); None if none runs."""
+        """Return the time at which the oldest running handler started (``time.monotonic()``), or None."""
         oldest = min((worker.began_at for worker in self.busy), default=math.inf)
         return None if oldest == math.inf else oldest
 
     def rouse(self) -> None:
-        """Wake or create a worker, since there may be a record to hand out."""
+        """Wake or create a worker, because there may be a record to handle."""
         if self._relief:
             return
         if self._idle:
@@ -175,14 +178,14 @@ class Workers(Generic[S, R]):
             self._tasks.start_soon(self._serve, worker, name="kafka handler")
 
     def begin(self, worker: Worker[S], handle: Callable[[Worker[S]], Awaitable[None]]) -> None:
-        """Run ``handle`` in a separate task as this worker, which then ends."""
+        """Run ``handle`` in a separate task as this worker. When it returns, the worker ends."""
         self._watch()
         worker.began_at = math.inf
         self._begun.add(worker)
         self._tasks.start_soon(self._serve_once, worker, handle, name="kafka handler")
 
     def _watch(self) -> None:
-        """Start the watch for slow handlers with the first worker."""
+        """Together with the first worker, start to watch for slow handlers."""
         if not self._watched and self._log is not None:
             self._watched = True
             self._tasks.start_soon(self._name_slow, self._log, name="kafka slow handlers")
@@ -209,7 +212,7 @@ class Workers(Generic[S, R]):
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Wait for a place among the ``concurrency`` workers, and hold it."""
+        """Wait for one of the ``concurrency`` places, and hold it in this block."""
         await self._claim()
         try:
             yield
@@ -258,7 +261,7 @@ class Workers(Generic[S, R]):
                     if now > self._gave_way_at + FAIR_S:
                         await anyio.lowlevel.checkpoint()
                         now = self._gave_way_at = monotonic()
-                    if self._claims:  # after the checkpoint, since a claim during it would find no idle worker
+                    if self._claims:  # after the checkpoint, because a claim during it would find no idle worker
                         self._retire(worker)
                         break
                     record = work.take(slot)
@@ -285,7 +288,7 @@ class Workers(Generic[S, R]):
                     except BaseException as error:
                         if _interrupts(error):
                             raise
-                        self._end(slot, error)  # not raised here: asyncio would stop the event loop at once
+                        self._end(slot, error)  # not raised here, because asyncio would stop the event loop at once
                     else:
                         work.finished(slot)
         except asyncio.CancelledError:
@@ -296,13 +299,13 @@ class Workers(Generic[S, R]):
             if slot.busy:
                 work.given_up(slot)
             self._grant()
-        # If only this worker was cancelled, the remaining records need another worker.
+        # If only this worker was cancelled, another worker must handle the remaining records.
         self.rouse()
 
     def _settle(self, worker: Worker[S], record: R, error: BaseException) -> S:
-        """Settle a handler's failure; return the slot for the worker's next record."""
+        """Settle a handler's failure. Return the slot for the worker's next record."""
         self._failed(worker.slot, record, error)
-        if worker.slot.busy:  # the record is on its way to another topic
+        if worker.slot.busy:  # the record is being sent to another topic
             worker.slot = self._work.slot()
         return worker.slot
 
@@ -323,21 +326,24 @@ class Workers(Generic[S, R]):
 
 
 def _cancellations() -> Callable[[], int]:
-    """Return a function that returns the number of `cancel` calls on this asyncio task; 0 on trio."""
+    """Return a function that returns the number of `cancel` calls on this asyncio task. 0 on trio."""
     task = None if in_trio() else asyncio.current_task()
     return int if task is None else task.cancelling
 
 
 def _interrupts(error: BaseException) -> bool:
-    """Return True for a cancellation of the task, or the end of its coroutine."""
+    """Return True if the error is a cancellation of the task, or the end of its coroutine."""
     if isinstance(error, GeneratorExit):
-        return True  # perhaps without an event loop, which the next line needs
+        return True  # there may be no event loop, which the next line needs
     cancelled = anyio.get_cancelled_exc_class()
     return any(isinstance(leaf, cancelled) for leaf in leaves(error))
 
 
 def timed(handle: Callable[[R], Awaitable[object]], timeout_ms: float | None) -> Callable[[R], Awaitable[object]]:
-    """Return the handler with a time limit, after which it is cancelled and TimeoutError is raised."""
+    """Return the handler with a time limit.
+
+    When it is exceeded, the handler is cancelled and TimeoutError is raised.
+    """
     if timeout_ms is None:
         return handle
 

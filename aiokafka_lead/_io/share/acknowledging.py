@@ -1,6 +1,6 @@
-"""Acknowledgements of records by the application, and their outcomes.
+"""The application's acknowledgements of records, and their outcomes.
 
-Hot: this module is compiled through ``acknowledging.pxd`` if a compiler is available.
+This code runs for each record. If a compiler is available, it is compiled through ``acknowledging.pxd``.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ _RENEW = RENEW
 
 
 class Acknowledgement:
-    """Outcome of a record's acknowledgement. Awaiting it is optional.
+    """The outcome of a record's acknowledgement. Awaiting it is optional.
 
-    ``await`` returns when the broker has accepted it. It raises `InvalidRecordStateError` if the lock has expired, or
-    was lost with a connection or a leader, so that the record is delivered again, and other errors of the broker.
+    ``await`` returns None when the broker has accepted the acknowledgement. It raises `InvalidRecordStateError` if the
+    lock had expired, or was lost together with a connection or a leader, so the record will be delivered again. It also
+    raises other errors of the broker.
     """
 
     __slots__ = ("_acknowledging", "_record")
@@ -49,7 +50,7 @@ class Acknowledgement:
 
 
 class Acknowledging:
-    """Acknowledgements of a consumer."""
+    """The acknowledgements of one consumer."""
 
     def __init__(
         self, client: Client, planner: SharePlanner, delivered: Delivered, planning: Signal, news: News
@@ -62,17 +63,17 @@ class Acknowledging:
         self._news = news
         """Notified of each response."""
         self._own: Exchange | None = None
-        """Last exchange that was found to be this consumer's."""
+        """The last exchange that was found to belong to this consumer."""
 
     def acknowledge(self, record: Record, kind: AcknowledgeType) -> Acknowledgement:
-        """Acknowledge a record; see `ShareConsumer.acknowledge`."""
+        """Acknowledge a record. See `ShareConsumer.acknowledge`."""
         if not isinstance(record, ShareRecord):
             raise ConfigTypeError(f"record must be a ShareRecord, not {type(record).__name__}")
         if not isinstance(kind, AcknowledgeType):
             raise ConfigTypeError(f"kind must be an AcknowledgeType, not {type(kind).__name__}")
         one, number = record, int(kind)
         acquired = one._acquired
-        # A fast path for further records of a response, whose first record was checked below.
+        # A fast path for further records of the same response. Its first record was checked below.
         if acquired.dirty and one._exchange is self._own and number != _RENEW and acquired.is_open(one._index):
             acquired.decide(one._index, number)
         else:
@@ -85,7 +86,7 @@ class Acknowledging:
         if self._planner.exchanges.get(exchange.node_id) is exchange:
             self._own = exchange
         elif exchange.holds:
-            raise IllegalStateError("the record is another consumer's")
+            raise IllegalStateError("the record belongs to another consumer")
         failure = acquired.failure(record._index)
         if failure is not None:
             self._delivered.settled(acquired.tp, failure)
@@ -97,7 +98,7 @@ class Acknowledging:
         self.decide(record, kind)
 
     def decide(self, record: Record, kind: int) -> bool:
-        """Acknowledge a record without checks; return False if that was done before or its lock is not held."""
+        """Acknowledge a record without checks. Return False if that was done before, or if its lock is lost."""
         acquired = record._acquired
         if not acquired.decide(record._index, kind):
             return False
@@ -122,13 +123,13 @@ class Acknowledging:
             raise failure
 
     async def commit(self, timeout_ms: float) -> dict[TopicPartition, KafkaError | None]:
-        """Send acknowledgements, and wait for the outcomes. In implicit mode, first accept the records in hand."""
+        """Send acknowledgements, and return their outcomes. In implicit mode, first accept the records in hand."""
         self._client.check()
         self._delivered.come_back(time.monotonic())
         return await self.flush(timeout_ms)
 
     async def flush(self, timeout_ms: float) -> dict[TopicPartition, KafkaError | None]:
-        """Send acknowledgements, and wait for their outcomes. Later acknowledgements by other tasks are not awaited."""
+        """Send acknowledgements, and return their outcomes. Does not wait for later acknowledgements by other tasks."""
         deadline = Deadline(timeout_ms)
         exchanges = list(self._planner.exchanges.values())
         pending = [(each, each.pending()) for exchange in exchanges for each in exchange if each.unsettled]
@@ -139,7 +140,7 @@ class Acknowledging:
             try:
                 await self._news.wait(deadline.left_s())
             except TimeoutError:
-                late = RequestTimedOutError(f"the acknowledgements had no outcome within {timeout_ms:g} ms")
+                late = RequestTimedOutError(f"the acknowledgements were not confirmed within {timeout_ms:g} ms")
                 return self._delivered.outcomes() | {acquired.tp: late for acquired in left}
             self._client.check()
         return self._delivered.outcomes()

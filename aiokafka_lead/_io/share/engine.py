@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..._core.telemetry.measures import Source
 
 HOT_REQUESTS = (MetadataRequest, ShareFetchRequest)
-"""Requests needed for the first records."""
+"""The requests that are needed for the first records."""
 
 Record = ShareRecord[Any, Any]
 
@@ -45,20 +45,23 @@ class Run(Protocol):
     """A running call of `ShareConsumer.run`."""
 
     def problem(self, now: float) -> str | None:
-        """Return the problem that the run currently tolerates, or None."""
+        """Return a description of the problem that the run currently tolerates, or None."""
 
     def wind_up(self) -> None:
-        """Release records that no handler works on, and hand out no more."""
+        """Release the records that no handler is processing, and hand out no more."""
 
     async def finish(self, ready_by: float, end_by: float) -> None:
-        """End the run of a stopping consumer: handlers by ``ready_by``, the rest by ``end_by``."""
+        """End the run of a stopping consumer.
+
+        Handlers have until ``ready_by``, and everything else until ``end_by``.
+        """
 
     def stuck_since(self) -> float | None:
-        """Return the start of the oldest running handler (``time.monotonic()``); None if none runs."""
+        """Return the time at which the oldest running handler started (``time.monotonic()``), or None."""
 
 
 class ShareEngine(Kind):
-    """Assembles, starts and stops the parts of a share consumer, which the public class calls directly."""
+    """Assembles, starts and stops the parts of a share consumer. The public class calls these parts directly."""
 
     def __init__(self, client: Client, config: ShareConsumerConfig) -> None:
         self.client = client
@@ -71,7 +74,7 @@ class ShareEngine(Kind):
         self._reader_wake = reader_wake
         if config.share_acquire_mode == "record_limit":
             self.allowance = Allowance(config.max_poll_records)
-        else:  # so that the next records are ready while the application works on these
+        else:  # the next records should be ready while the application is processing these
             self.allowance = Allowance(2 * config.max_poll_records, of_each_broker=True)
         self.deserializers = Deserializers(config.key_deserializer, config.value_deserializer)
         self.delivered = Delivered(implicit=config.share_acknowledgement_mode == "implicit")
@@ -111,7 +114,7 @@ class ShareEngine(Kind):
             self.check_reading,
         )
         self.runner: Run | None = None
-        """The current `run`."""
+        """The current `run`, or None."""
         self.started = False
         self.tracing: ReadTracing | None = None
         self.health = ShareHealthWatch(
@@ -126,20 +129,20 @@ class ShareEngine(Kind):
         )
 
     def _fetch_max_bytes(self) -> int:
-        """Return the size limit of a response, also limited by ``receive_max_bytes`` of shared connections."""
+        """Return the size limit of a response. On shared connections, ``receive_max_bytes`` limits it further."""
         asked = self.config.fetch_max_bytes
         if self.client.parent is None:
             return asked
         return min(asked, max(1, self.config.receive_max_bytes - FRAME_OVERHEAD_BYTES))
 
     def _is_hungry(self) -> bool:
-        """Return True if reads need answers to fetches, between two waits of a loop of reads, too."""
+        """Return True if reads are waiting for fetches. Between two waits of a loop of reads, it is also True."""
         reader = self.reader
         waits = reader.waiting or time.monotonic() < reader.waited_at + AHEAD_S
         return waits and bool(self.planner.assignment)
 
     def _busy_since(self) -> float | None:
-        """Return the time at which the application began to work on its current records, or None."""
+        """Return the time at which the application started to process its current records, or None."""
         if self.runner is not None:
             return self.runner.stuck_since()
         taken_at = self.exchanging.taken_at
@@ -148,7 +151,7 @@ class ShareEngine(Kind):
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     async def begin(self, deadline: Deadline, *, wait: bool) -> None:
-        """Join the group. With ``wait``, wait until the group's starting point is known."""
+        """Join the group. If ``wait`` is True, wait until the group's start offsets are known."""
         self.started = True
         self.client.on_fatal(lambda error: self.membership.notify())
         self.client.measure(self._telemetry)
@@ -164,10 +167,10 @@ class ShareEngine(Kind):
         self.health.start()
         missing = await self._missing(deadline, patient=False) if wait else None
         if missing is not None:
-            self._log.warning("the share consumer has started, but goes on to wait in the background for %s", missing)
+            self._log.warning("the share consumer has started, but is still waiting for %s", missing)
 
     def _telemetry(self) -> Source:
-        from ..._core.share.telemetry import ShareTelemetry  # only here: few brokers subscribe to metrics
+        from ..._core.share.telemetry import ShareTelemetry  # imported here because few brokers subscribe to metrics
 
         config, connections = self.config, self.client.own_connections
         counters, buffer = self.planner.counters, self.buffer
@@ -176,19 +179,19 @@ class ShareEngine(Kind):
         )
 
     async def wait_ready(self, timeout_ms: float) -> None:
-        """Wait until the group's starting point is known. Raises `RequestTimedOutError`."""
+        """Wait until the group's start offsets are known. Raises `RequestTimedOutError`."""
         missing = await self._missing(Deadline(timeout_ms), patient=True)
         if missing is not None:
-            raise RequestTimedOutError(f"not ready in {timeout_ms:g} ms: still waiting for {missing}")
+            raise RequestTimedOutError(f"not ready within {timeout_ms:g} ms: still waiting for {missing}")
 
     async def _missing(self, deadline: Deadline, *, patient: bool) -> str | None:
-        """Wait until the starting point is known; return the missing step at the deadline. Raises final errors.
+        """Wait until the start offsets are known. At the deadline, return the missing step. Raises final errors.
 
-        If not ``patient``, stop waiting when all awaited leaders are in doubt.
+        If ``patient`` is False, stop waiting when all leaders that are waited for are in doubt (see `Trust`).
         """
         while True:
             if self.client.stopping:
-                raise ClientClosedError  # a leaving member does not wait
+                raise ClientClosedError  # a member that leaves does not wait
             self.client.check()
             self.membership.check()
             awaited = self._awaited()
@@ -200,7 +203,7 @@ class ShareEngine(Kind):
                 return awaited
 
     def _awaited(self) -> str | None:
-        """Return the missing step until the group's starting point is known, or None."""
+        """Return the step that is missing until the group's start offsets are known, or None."""
         if not self.membership.topics:
             return None
         if not self.member.assigned:
@@ -209,7 +212,7 @@ class ShareEngine(Kind):
         return f"the leaders of {some_of([str(tp) for tp in sorted(waiting)])}" if waiting else None
 
     def _hopes(self) -> bool:
-        """Return True unless all awaited leaders are in doubt."""
+        """Return False if all leaders that are waited for are in doubt."""
         waiting, now = self.planner.not_begun(self.member.assignment()), time.monotonic()
         return not waiting or not all(self.planner.in_doubt(tp, now) for tp in waiting)
 
@@ -230,7 +233,7 @@ class ShareEngine(Kind):
         """Release records, close sessions, and leave the group."""
         self.started = False
         if not self.client.brokers.connections_made:
-            return  # no broker has been reached, so the consumer is in no group
+            return  # no broker was reached, so the consumer is in no group
         within_s = deadline.left_s() / 2
         self.delivered.give_back(time.monotonic())
         await self.exchanging.close(within_s)
@@ -253,15 +256,17 @@ class ShareEngine(Kind):
         self._log.error("records of %s cannot be read, and are released: %s", data.acquired.tp, data.failure)
 
     def check_reading(self) -> None:
-        """Raise the error that prevents reading, if any."""
+        """Raise the error that prevents reading, if there is one."""
         self.client.check()
         if not self.membership.topics:
             raise IllegalStateError("nothing to read: subscribe to topics first")
         self.membership.check()
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
-        """Take records of these topics alone; without topics, leave the group, and a waiting read raises
-        `IllegalStateError`."""
+        """Read exactly these topics.
+
+        Without topics, leave the group. A read that is waiting then raises `IllegalStateError`.
+        """
         self.membership.subscribe(topics, started=self.started)
         self.buffer.hold_only(topics, time.monotonic())
         self._changed()

@@ -32,15 +32,17 @@ from ..connection.connection import Connection
 from ..loop import News, Signal
 
 AHEAD_S = 1.0
-"""Time after the application's last request for records in which more are acquired in advance."""
+"""Seconds after the application's last read during which more records are acquired in advance."""
 
 IN_HAND_S = 0.02
-"""Expected time that an application which waits for outcomes needs for its records. An earlier fetch would delay their
-acknowledgements, and a fetch that carries them costs no extra request."""
+"""Seconds that an application which awaits outcomes is expected to need for its records.
+
+Fetching earlier would delay the acknowledgements of these records. Carrying them in a fetch costs no extra request.
+"""
 
 
 class ShareExchanging:
-    """Sends the planner's requests, and passes the responses to it. Wakes on events that may change the plan."""
+    """Sends the planner's requests, and processes the responses. Events that may change the plan wake it."""
 
     def __init__(
         self,
@@ -71,26 +73,26 @@ class ShareExchanging:
         self._report = report
         """Called with errors for the application."""
         self._connections: dict[int, Connection] = {}
-        """Connection to which each broker's session belongs."""
+        """The connection to which each broker's session belongs."""
         self._closing = False
         self.strict = config.share_acquire_mode == "record_limit"
         """True if brokers must never return more records than requested."""
         self.one_by_one = False
-        """True if this also applies while the application handles few records at a time."""
+        """True if the same is required because the application currently takes few records at a time."""
         self.demand = False
-        """True while a call waits for records."""
+        """True while a call is waiting for records."""
         self.taken_at = -math.inf
-        """Time of the application's last request for records."""
+        """Time at which the application last requested records."""
         self._arrived_at = -math.inf
-        """Time of the last arrival of records."""
+        """Time at which records last arrived."""
         self._fetch_at = math.inf
         """Time at which a fetch that waits for acknowledgements is sent without them."""
         self.tracing: ReadTracing | None = None
 
-    # --- start -------------------------------------------------------------------------------------------------------
+    # --- the task ----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Exchange until cancelled."""
+        """Fetch and acknowledge until cancelled."""
         client, wake = self._client, self._wake
         client.brokers.add_listener(self._on_node)
         client.metadata.add_listener(self._on_metadata)
@@ -142,8 +144,11 @@ class ShareExchanging:
                 self._send(exchange, connection, now, self._room(exchange, now) if fetching else 0)
 
     def _room(self, exchange: Exchange, now: float) -> int:
-        """Return the number of records to request from a broker: half of an equal share of the allowance, so that the
-        next records are ready while the application works on the others; 0 while more than the other half is there."""
+        """Return the number of records to request from a broker.
+
+        It is half of an equal share of the limit, so the next records are ready while the application is processing
+        others. It is 0 while more than the other half is buffered.
+        """
         if exchange.waited_for and not exchange.has_unsent and (self._buffer.buffered() or not self.demand):
             at = max(self.taken_at, self._arrived_at) + IN_HAND_S
             if now < at:
@@ -154,7 +159,7 @@ class ShareExchanging:
         return at_once if self._buffer.count(exchange) <= share - at_once else 0
 
     def _notice_moves(self) -> None:
-        """Forget the locks of a partition's former leader once there is a new leader."""
+        """Forget the locks of a partition's former leader when there is a new leader."""
         for exchange in self._planner.exchanges.values():
             moved = {
                 acquired.tp
@@ -183,7 +188,7 @@ class ShareExchanging:
     def _send(self, exchange: Exchange, connection: Connection, now: float, room: int) -> None:
         known = self._connections.get(exchange.node_id)
         if known is not connection:
-            # A session ends with its connection.
+            # A session ends together with its connection.
             if known is not None:
                 exchange.disconnected(known.closed_by or KafkaConnectionError("the connection was replaced"))
                 self._news.tell()
@@ -206,7 +211,7 @@ class ShareExchanging:
         connection.on_successor.append(partial(self._move, exchange))
 
     async def _move(self, exchange: Exchange, successor: Connection) -> None:
-        """Move the session to the connection that replaces its connection."""
+        """Move the session to the connection that replaces its current one."""
         exchange.moving = True
         try:
             await self._until_idle(exchange)
@@ -217,7 +222,7 @@ class ShareExchanging:
             self._submit(successor, planned)
             await self._until_idle(exchange)
         except KafkaError:
-            self._news.tell()  # the session is lost with its connection
+            self._news.tell()  # the session is lost together with its connection
         finally:
             exchange.moving = False
             self._wake.set()
@@ -232,7 +237,7 @@ class ShareExchanging:
     # --- responses ---------------------------------------------------------------------------------------------------
 
     def _done(self, planned: Planned, response: Any, error: KafkaError | None) -> None:
-        """Process the end of a request; called by the connection."""
+        """Process the end of a request. Called by the connection."""
         now = time.monotonic()
         if response is None:
             self._failed(planned, error or KafkaConnectionError("the connection was lost"), now)
@@ -259,7 +264,7 @@ class ShareExchanging:
         for arrived in outcome.arrived:
             self._arrive(arrived, now)
         self._follow(planned, outcome)
-        # The next request is sent before the application gets the new records.
+        # The next request is sent before the application receives the new records.
         self._wake.set()
         if outcome.arrived:
             self._arrived_at = now
@@ -278,7 +283,7 @@ class ShareExchanging:
         self._buffer.add(data, now)
 
     def _note(self, planned: Planned, now: float, refused: KafkaError | None, *, answered: bool) -> None:
-        """Record the duration of the request, and the refusal of its acknowledgements, if any."""
+        """Record the duration of the request. If its acknowledgements were refused, record that as well."""
         if planned.fetched:
             self._counters.fetched(planned.exchange.node_id, planned.sent_at, now, answered=answered)
         if not planned.acks:
@@ -305,10 +310,10 @@ class ShareExchanging:
         for error in outcome.errors:
             self._report(error)
 
-    # --- end ---------------------------------------------------------------------------------------------------------
+    # --- stop --------------------------------------------------------------------------------------------------------
 
     async def close(self, timeout_s: float) -> None:
-        """Within this time, release records not handed out, send the last acknowledgements, and close all sessions."""
+        """Release unread records, send the last acknowledgements, and close all sessions, within this time."""
         self._closing = True
         self._buffer.hold_only((), time.monotonic())
         with anyio.move_on_after(timeout_s):
@@ -327,7 +332,7 @@ class ShareExchanging:
         try:
             self._submit(connection, planned)
         except KafkaError:
-            return  # the broker releases all records by itself
+            return  # without a session, the broker releases all records by itself
         await self._until_idle(exchange)
 
     async def _until_idle(self, exchange: Exchange) -> None:

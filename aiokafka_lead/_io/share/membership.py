@@ -1,4 +1,4 @@
-"""A share consumer's membership, with the task that sends heartbeats, and its health."""
+"""A share consumer's membership in its group, the task that sends heartbeats, and the consumer's health."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..loop import News
 
 
 class ShareMembership:
-    """Owns the member of the share group."""
+    """Owns the share group member."""
 
     def __init__(self, client: Client, member: ShareMember, group_id: str, changed: Callable[[], None]) -> None:
         self._client = client
@@ -36,7 +36,7 @@ class ShareMembership:
         self._heartbeats = Heartbeats(member, self._coordinator, client.metadata.request_update)
         self._news = News()
         self.topics: tuple[str, ...] = ()
-        """Subscribed topics."""
+        """The subscribed topics."""
 
     @property
     def joined(self) -> bool:
@@ -45,12 +45,12 @@ class ShareMembership:
 
     @property
     def session_s(self) -> float:
-        """Approximate time for which the coordinator keeps a member without heartbeats."""
+        """Approximate number of seconds after which the coordinator removes a member without heartbeats."""
         return self._member.session_s
 
     @property
     def last_heartbeat_at(self) -> float | None:
-        """Time of the last acknowledged heartbeat (``time.monotonic()``)."""
+        """Time of the last heartbeat that was acknowledged (``time.monotonic()``), or None."""
         return self._heartbeats.last_at
 
     @property
@@ -61,7 +61,7 @@ class ShareMembership:
     # --- calls of the application ------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Join the group if there is a subscription, and begin to send heartbeats."""
+        """Join the group if there is a subscription, and start to send heartbeats."""
         self._client.metadata.add_listener(self._on_metadata)
         self._member.topics_changed(self._client.metadata.snapshot)
         if self.topics:
@@ -69,7 +69,7 @@ class ShareMembership:
         self._client.spawn(partial(self._heartbeats.run, self.notify), name="kafka share heartbeats")
 
     def subscribe(self, topics: tuple[str, ...], *, started: bool) -> None:
-        """Subscribe to these topics; without topics, leave the group in the background."""
+        """Subscribe to these topics. Without topics, leave the group in the background."""
         before, self.topics = set(self.topics), topics
         metadata = self._client.metadata
         metadata.add_topics(set(topics) - before)
@@ -83,7 +83,7 @@ class ShareMembership:
         self.notify()
 
     def check(self) -> None:
-        """Raise the error that keeps the reading consumer out of the group, if any, and try to join again."""
+        """Raise the error that keeps the consumer out of the group, if there is one, and try to join again."""
         error = self._member.error
         if error is not None:
             self._member.join(time.monotonic())
@@ -91,7 +91,7 @@ class ShareMembership:
             raise own_copy(error)
 
     async def leave(self, timeout_s: float) -> None:
-        """Leave the group, within this time."""
+        """Leave the group within this time."""
         self._member.leave(time.monotonic())
         self.notify()
         with anyio.move_on_after(timeout_s):
@@ -105,14 +105,14 @@ class ShareMembership:
         self.notify()
 
     def notify(self) -> None:
-        """Notify the consumer and the task after a change of the member."""
+        """After a change of the member, notify the consumer and wake the task."""
         self._heartbeats.wake.set()
         self._news.tell()
         self._changed()
 
 
 class ShareHealthWatch:
-    """Health of a share consumer."""
+    """The health of a share consumer."""
 
     def __init__(
         self,
@@ -125,10 +125,12 @@ class ShareHealthWatch:
         refused: Callable[[float], str | None],
         started: Callable[[], bool],
     ) -> None:
-        """``hungry`` returns True if reads wait for records of assigned partitions.
+        """Watch a share consumer.
 
-        ``busy_since`` returns the start of the application's current work (``time.monotonic()``). ``refused`` returns
-        the refusal that a run currently tolerates.
+        - ``hungry`` returns True if reads are waiting for records of assigned partitions.
+        - ``busy_since`` returns the time at which the application started its current work (``time.monotonic()``), or
+          None.
+        - ``refused`` returns a description of the refusals that a run currently tolerates, or None.
         """
         self._client = client
         self._membership = membership
@@ -144,7 +146,7 @@ class ShareHealthWatch:
         self._hungry_since: float | None = None
 
     def start(self) -> None:
-        """Begin to watch the event loop."""
+        """Start to watch the event loop."""
         self._started_at = time.monotonic()
         self._client.spawn(self._loop.run, name="kafka loop watch")
 
@@ -155,7 +157,7 @@ class ShareHealthWatch:
         return judge(
             Facts(
                 unusable=unusable(self._started_at, self._started(), self._client.fatal),
-                # Without a waiting read, records are not fetched, which is not a problem.
+                # If no read is waiting, no records are fetched. That is not a problem.
                 hungry=hungry_s is not None and hungry_s > self._fetch_s,
                 since_start_s=0.0 if self._started_at is None else now - self._started_at,
                 since_fetch_s=since(self._planner.counters.answered_at, now),
@@ -175,7 +177,7 @@ class ShareHealthWatch:
             Limits(
                 fetch_s=self._fetch_s,
                 heartbeat_s=membership.session_s,
-                handler_s=math.inf,  # a handler may take long, since its lock is renewed meanwhile
+                handler_s=math.inf,  # a handler may take long, because its lock is renewed meanwhile
                 tick_s=TICK_S + WARN_AFTER_S[1],
             ),
         )

@@ -27,7 +27,7 @@ from .records import ShareRecords
 Record = ShareRecord[Any, Any]
 
 FAIR_S = 0.005
-"""Time after which an iteration over buffered records lets other tasks run."""
+"""Seconds after which an iteration over buffered records lets other tasks run."""
 
 AT_ONCE = Deadline(0)
 
@@ -37,7 +37,7 @@ RELEASED = "; it is released, unless you reject it"
 class ShareReader:
     """Hands out buffered records, and waits if there are none.
 
-    A record counts as handed out when the caller gets it, without an await in between, so that a cancellation loses no
+    A record counts as handed out when the caller receives it, with no await in between, so a cancellation loses no
     record.
     """
 
@@ -62,9 +62,9 @@ class ShareReader:
         self._loading = Loading()
         self._gave_way_at = 0.0
         self._errors: list[KafkaError] = []
-        """Errors that the next read raises."""
+        """Errors that the next reads will raise."""
         self.wake = wake
-        """Set when records may have arrived, or there is a reason to stop waiting."""
+        """Set when records may have arrived, or when a wait should end for another reason."""
         self.waiting = False
         self.waited_at = -math.inf
         """Time at which the last wait for records ended."""
@@ -81,15 +81,15 @@ class ShareReader:
         self.wake.set()
 
     def stop(self) -> None:
-        """End iterations, and raise `ClientClosedError` from waiting calls."""
+        """End iterations, and raise `ClientClosedError` from calls that are waiting."""
         self.stopped = True
         self._buffer.at_hand.quick_until = 0.0
         self.wake.set()
 
     async def take(self, limit: int, deadline: Deadline | None) -> list[Record]:
-        """Return the next records of one response, as bytes; [] at the deadline or after a stop."""
+        """Return the next records of one response, as bytes. Empty at the deadline or after a stop."""
         if self.waiting:
-            raise IllegalStateError("another task reads already: read in one task at a time")
+            raise IllegalStateError("another task is waiting for this consumer's records: read from one task at a time")
         while not self.stopped:
             self._check()
             if self._errors:
@@ -106,7 +106,7 @@ class ShareReader:
                 return records
             left_s = None if deadline is None else deadline.left_s()
             if left_s == 0.0:
-                await self._give_way(now, records)  # for applications that read repeatedly without waiting
+                await self._give_way(now, records)  # for applications that read in a loop without waiting
                 break
             self._allowance.starved()
             await self._wait(self.wake.wait(left_s))
@@ -125,11 +125,11 @@ class ShareReader:
             self.waiting = self._exchanging.demand = False
 
     def waited_s(self) -> float:
-        """Return the total time for which reads have waited for records."""
+        """Return the total time in seconds for which reads have waited for records."""
         return self._waited_s + (0.0 if self._waits_since is None else time.monotonic() - self._waits_since)
 
     async def _give_way(self, now: float, records: list[Record]) -> None:
-        """Let other tasks run at most every `FAIR_S`. If that is cancelled, the records are handed out again."""
+        """Let other tasks run, at most every `FAIR_S`. If that is cancelled, the records will be handed out again."""
         if now < self._gave_way_at + FAIR_S:
             return
         try:
@@ -142,12 +142,12 @@ class ShareReader:
     # --- calls of the application ------------------------------------------------------------------------------------
 
     def come_back(self) -> None:
-        """Count the records handed out as finished, since the application requests more."""
+        """Treat the records that were handed out as done, because the application requests more."""
         self._delivered.come_back(time.monotonic())
         self._planning.set()
 
     async def next_records(self, limit: int, by: Deserializers) -> list[Record]:
-        """Return the next records of one response; [] if the consumer was stopped."""
+        """Return the next records of one response. Empty if the consumer was stopped."""
         if by.plain:
             records = await self.take(limit, None)
             if records:
@@ -161,7 +161,7 @@ class ShareReader:
         return ShareRecords(self._buffer.at_hand, self._delivered, self.come_back, partial(self._next_record, by))
 
     async def _next_record(self, by: Deserializers) -> Record | None:
-        """Return the next record, and let an iteration take later records; None if the consumer was stopped."""
+        """Return the next record, and allow an iteration to take later ones. None if the consumer was stopped."""
         self.come_back()
         records = await self.next_records(1, by)
         if not records:
@@ -171,7 +171,7 @@ class ShareReader:
         return records[0]
 
     def go_on(self, record: Record) -> None:
-        """Let the application take the records after this record for a short time without a call of the reader."""
+        """Allow the application, for a short time, to take the records after this one without calling the reader."""
         self._buffer.go_on(record, self._gave_way_at + FAIR_S)
 
     async def getmany(self, limit: int, deadline: Deadline, by: Deserializers) -> dict[TopicPartition, list[Record]]:
@@ -187,7 +187,7 @@ class ShareReader:
     async def _collect(
         self, limit: int, deadline: Deadline | None, by: Deserializers, *, many: bool
     ) -> list[list[Record]]:
-        """Hand out records, in a list per response."""
+        """Hand out records, as one list for each response."""
         raw: list[list[Record]] = []
         found: list[list[Record]] = []
         try:
@@ -219,7 +219,7 @@ class ShareReader:
     async def _deserialized(
         self, raw: list[Record], by: Deserializers
     ) -> tuple[list[Record], RecordDeserializationError | None]:
-        """Return the records before the first that cannot be deserialized, and its error."""
+        """Return the records before the first one that cannot be deserialized, and its error or None."""
         made: list[Record] = []
         self.waiting = True
         try:
@@ -236,7 +236,7 @@ class ShareReader:
 
 
 async def deserialized(record: Record, by: Deserializers) -> Record:
-    """Return the record with its contents deserialized. Raises `RecordDeserializationError`."""
+    """Return the record with deserialized contents. Raises `RecordDeserializationError`."""
     if by.plain:
         return record
     contents = []
@@ -254,10 +254,13 @@ async def deserialized(record: Record, by: Deserializers) -> Record:
 
 
 class ShareBatches:
-    """Iterates over lists of records, each of one partition."""
+    """Iterates over lists of records. The records of a list are from one partition."""
 
     def __init__(self, reader: ShareReader, by: Deserializers, limit: int, look: BatchLoop | None = None) -> None:
-        """``look`` is called with each list when it is handed out, and with None when the loop requests the next."""
+        """Iterate over lists of up to ``limit`` records.
+
+        ``look`` is called with each list that is handed out, and with None when the loop requests the next one.
+        """
         self._reader = reader
         self._by = by
         self._limit = limit
@@ -280,7 +283,7 @@ class ShareBatches:
 
 
 class _TracedBatch:
-    """A list of records as a batch for tracers."""
+    """A list of records in the form of a batch, for tracers."""
 
     def __init__(self, records: list[Record]) -> None:
         self._records = records
@@ -296,7 +299,7 @@ class _TracedBatch:
 
 
 class TracedShareRecords:
-    """``async for`` over records, with each record's span current in the loop's body."""
+    """``async for`` over records. The span of each record is current in the loop's body."""
 
     def __init__(self, records: ShareRecords, look: RecordLoop) -> None:
         self._records = records

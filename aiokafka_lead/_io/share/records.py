@@ -1,6 +1,6 @@
-"""The iterator of an ``async for`` over a share consumer.
+"""The iterator behind ``async for`` over a share consumer.
 
-Hot: this module is compiled through ``records.pxd`` if a compiler is available.
+This code runs for each record. If a compiler is available, it is compiled through ``records.pxd``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Record = ShareRecord[Any, Any]
 class ShareRecords:
     """Iterates over single records.
 
-    As in `_io.consumer.records`, the iterator itself is the awaitable for an available record.
+    If the next record is available, the iterator itself is the awaitable, as in `_io.consumer.records`.
     """
 
     __slots__ = ("_at_hand", "_come_back", "_delivered", "_more")
@@ -32,8 +32,11 @@ class ShareRecords:
         come_back: Callable[[], None],
         more: Callable[[], Coroutine[Any, Any, Record | None]],
     ) -> None:
-        """``come_back`` accepts the records handed out. ``more`` does so, too, and waits for the next record; it
-        returns None at the end."""
+        """Iterate over the records in ``at_hand``, and over those that ``more`` returns.
+
+        ``come_back`` accepts the records that were handed out. ``more`` does the same, then waits for the next record,
+        and returns None at the end.
+        """
         self._at_hand = at_hand
         self._delivered = delivered
         self._come_back = come_back
@@ -51,15 +54,15 @@ class ShareRecords:
         return (yield from self._wait_for_next().__await__())
 
     def send(self, value: Any) -> Any:
-        """Return the record. asyncio requires a coroutine to make ``anext(records)`` a task."""
+        """Return the record. To make ``anext(records)`` a task, asyncio requires this method of a coroutine."""
         raise StopIteration(_take(self))
 
     def throw(self, kind: Any, error: Any = None, trace: Any = None) -> Any:
-        """Raise the error, like a coroutine that has not begun."""
+        """Raise the error, as a coroutine does that has not started."""
         raise kind if error is None else error
 
     def close(self) -> None:
-        """Do nothing, like a coroutine that has not begun."""
+        """Do nothing, as a coroutine does that has not started."""
 
     async def _wait_for_next(self) -> Record:
         record = await self._more()

@@ -1,4 +1,4 @@
-"""`ShareConsumer.run`, which takes records, calls handlers, and acknowledges the records."""
+"""`ShareConsumer.run`: takes records, calls handlers, and acknowledges the records."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ Record = ShareRecord[Any, Any]
 ACCEPT, _, _, RENEW = AcknowledgeType
 
 LAST_COMMIT_WITHIN_S = 2.0
-"""Time limit of the last acknowledgements if the run is cancelled or fails."""
+"""Time limit in seconds of the last acknowledgements if the run is cancelled or fails."""
 
 RENEW_BELOW = 0.5
-"""Locks are renewed when less than this part of their time is left."""
+"""Locks are renewed when less than this fraction of their time is left."""
 
 LOOK_EVERY_S = 0.25
-"""Interval of checks of locks; shorter if locks last for less than a few seconds."""
+"""Interval in seconds at which locks are checked. Shorter if locks last only for a few seconds."""
 
 
 async def run(
@@ -45,14 +45,14 @@ async def run(
     routing: Routing,
     dead_letters: DeadLetters | None,
 ) -> None:
-    """Run the handlers until the consumer is stopped, which may happen while the run begins."""
+    """Run the handlers until the consumer is stopped, which may happen while the run is starting."""
     if engine.reader.stopped:
         return
     if engine.runner is not None:
-        raise IllegalStateError("run() is under way already")
+        raise IllegalStateError("run() is already running")
     engine.check_reading()
     if routing.batches:
-        raise ConfigError("a share consumer has handlers of single records alone: max_records is not for them")
+        raise ConfigError("the handlers of a share consumer take single records: remove max_records")
     await ShareRunner(engine, config, routing.handle, dead_letters).run()
 
 
@@ -61,7 +61,7 @@ def _waits(record: Record) -> bool:
 
 
 class ShareRunner(WorkersRun[JobSlot, Record]):
-    """A call of `ShareConsumer.run`."""
+    """One call of `ShareConsumer.run`."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class ShareRunner(WorkersRun[JobSlot, Record]):
         return engine.reader.stopped or not engine.membership.topics
 
     def wind_up(self) -> None:
-        """Release records that no handler works on, and hand out no more."""
+        """Release the records that no handler is processing, and hand out no more."""
         self._winding_up = True
         self._jobs.release_waiting()
 
@@ -136,7 +136,7 @@ class ShareRunner(WorkersRun[JobSlot, Record]):
         engine.exchanging.one_by_one = False
         self._jobs.release_waiting()
         if engine.client.fatal is not None or not engine.started:
-            return  # the current stop sends the acknowledgements
+            return  # the stop that is in progress sends the acknowledgements
         with anyio.move_on_after(LAST_COMMIT_WITHIN_S):
             try:
                 await engine.acknowledging.flush(LAST_COMMIT_WITHIN_S * 1000)
@@ -151,7 +151,7 @@ class ShareRunner(WorkersRun[JobSlot, Record]):
     def _decide(self, record: Record, kind: AcknowledgeType) -> None:
         if not self._engine.acknowledging.decide(record, kind) and kind is ACCEPT:
             lost = record._acquired.failure(record._index)
-            if lost is not None:  # otherwise the handler has acknowledged it
+            if lost is not None:  # otherwise, the handler has acknowledged it
                 self._log.warning(
                     "the record at offset %d of %s was handled after its lock was lost, and is delivered again: %s",
                     record.offset,
@@ -169,7 +169,7 @@ class ShareRunner(WorkersRun[JobSlot, Record]):
         now = time.monotonic()
         if delay_s is None:
             if self._judge.tracing is not None:
-                self._judge.tracing.failed(record, error)  # the next delivery may be to another member
+                self._judge.tracing.failed(record, error)  # the next delivery may go to another member
             self._jobs.keep_back(slot, now)
         elif self._winding_up:
             self._jobs.given_up(slot)

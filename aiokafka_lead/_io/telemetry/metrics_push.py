@@ -1,4 +1,4 @@
-"""A client's part in pushing metrics, which costs no time until a broker subscribes to metrics."""
+"""A client's part in pushing metrics. It takes no time until a broker subscribes to metrics."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from .pusher import Pusher
 
     MetricKey = tuple[str, Attributes]
-    """Name and attributes of an application's metric."""
+    """The name and the attributes of an application's metric."""
 
 GET_TELEMETRY_SUBSCRIPTIONS = 71
-"""Value of this member of `ApiKey`, whose module would take long to import."""
+"""The value of this member of `ApiKey`. Importing the module of `ApiKey` would take long."""
 
 
 class MetricsPush:
-    """The sources of metrics, and the task that pushes for all clients on shared connections.
+    """The sources of metrics, and the task that pushes the metrics of all clients on shared connections.
 
-    Brokers without a receiver of metrics do not offer these requests; then there is no task.
+    Brokers without a receiver for metrics do not support these requests. In this case there is no task.
     """
 
     def __init__(self, client_id: str, brokers: Brokers, spawn: Spawn, request_timeout_ms: float) -> None:
@@ -39,13 +39,16 @@ class MetricsPush:
         self._spawn = spawn
         self._request_timeout_ms = request_timeout_ms
         self._measured: dict[object, tuple[Callable[[], Source], float, int]] = {}
-        """Function that creates each client's source, and the start of its counts (monotonic s, and ns since 1970)."""
+        """For each client, a function that creates its source, and the time at which its counts start.
+
+        The time is in monotonic seconds, and in nanoseconds since 1970.
+        """
         self._sources: dict[object, Source] = {}
         self._pusher: Pusher | None = None
         self._begun = False
         self._id_wanted = False
         self._done: Waiter[None] = Waiter()
-        """Done when the task has ended."""
+        """Completed when the task has ended."""
         self._closed_by: KafkaError | None = None
         self._news = News()
         brokers.on_connected = self._connected
@@ -53,7 +56,7 @@ class MetricsPush:
     # --- measuring clients -------------------------------------------------------------------------------------------
 
     def add(self, client: object, make: Callable[[], Source]) -> None:
-        """Add a client whose counts begin now. Its source is created when a broker subscribes to metrics."""
+        """Add a client whose counts start now. Its source is created when a broker subscribes to metrics."""
         self._measured[client] = (make, time.monotonic(), time.time_ns())
         if self._pusher is not None:
             self._add_source(self._pusher, client)
@@ -80,7 +83,7 @@ class MetricsPush:
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     def on_snapshot(self, snapshot: ClusterSnapshot, moved: Moved) -> None:
-        """Begin once brokers are known. A bootstrap server may belong to another cluster."""
+        """Start once brokers are known. A bootstrap server may belong to another cluster."""
         self._maybe_begin()
 
     def _connected(self) -> None:
@@ -99,7 +102,7 @@ class MetricsPush:
         return offer is not None and GET_TELEMETRY_SUBSCRIPTIONS in offer.ranges
 
     async def _run(self) -> None:
-        from .pusher import Pusher  # only here: few brokers subscribe to metrics
+        from .pusher import Pusher  # imported here because few brokers subscribe to metrics
 
         try:
             self._pusher = Pusher(self._log, self._brokers, self._news, self._request_timeout_ms)
@@ -122,17 +125,17 @@ class MetricsPush:
             self._log.debug("the last metrics were not pushed within %.1f s", within_s)
 
     def close(self, error: KafkaError) -> None:
-        """Raise this error from calls that wait for the id."""
+        """Raise this error from calls that are waiting for the id."""
         self._closed_by = error
         self._news.tell()
 
     # --- the client instance id --------------------------------------------------------------------------------------
 
     async def client_instance_id(self, timeout_ms: float) -> UUID:
-        """Return the client's id in its metrics, and request it if it is not known yet.
+        """Return the client instance id. If it is not known, request it.
 
         Raises `UnsupportedVersionError` if the brokers do not accept metrics, the error with which they have refused
-        this client, and `RequestTimedOutError`.
+        this client, or `RequestTimedOutError`.
         """
         deadline = Deadline(timeout_ms)
         self._id_wanted = True
@@ -162,24 +165,24 @@ class MetricsPush:
 
 
 class ApplicationMetrics:
-    """Metrics of the application, which are not pushed if ``push`` is None."""
+    """The application's metrics. If ``push`` is None, they are not pushed."""
 
     def __init__(self, client: object, push: MetricsPush | None, log: ClientLog) -> None:
         self._client = client
         self._push = push
         self._log = log
         self._registered: dict[MetricKey, object] = {}
-        """Key of each metric in `MetricsPush`."""
+        """For each metric, the object that identifies it in `MetricsPush`."""
 
     def register(self, key: MetricKey, measure: Callable[[], float], *, is_sum: bool) -> None:
-        """Begin to push a metric, which replaces a metric with the same name and attributes."""
+        """Start to push a metric. It replaces a metric with the same name and attributes."""
         self.unregister(key)
         if self._push is not None:
             registration = self._registered[key] = object()
             self._push.add(registration, partial(self._source, key, measure, is_sum=is_sum))
 
     def unregister(self, key: MetricKey) -> None:
-        """Stop pushing a metric; an unknown metric is ignored."""
+        """Stop pushing a metric. An unknown metric is ignored."""
         registration = self._registered.pop(key, None)
         if registration is not None and self._push is not None:
             self._push.remove(registration)
@@ -190,7 +193,8 @@ class ApplicationMetrics:
             self.unregister(key)
 
     def _source(self, key: MetricKey, measure: Callable[[], float], *, is_sum: bool) -> Source:
-        from ..._core.telemetry.measures import ApplicationSource  # only here: few brokers subscribe to metrics
+        # Imported here because few brokers subscribe to metrics.
+        from ..._core.telemetry.measures import ApplicationSource
 
         assert self._push is not None
         name, attributes = key

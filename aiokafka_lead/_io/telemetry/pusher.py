@@ -1,4 +1,4 @@
-"""The task that requests the metrics subscription from a broker, and pushes metrics (KIP-714)."""
+"""The task that requests the telemetry subscription from a broker, and pushes metrics (KIP-714)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ R = TypeVar("R", bound=Response)
 
 
 class Pusher:
-    """Carries out the decisions of `TelemetryState`, with the same broker while it is reachable.
+    """Carries out the decisions of `TelemetryState`. Uses the same broker while it can be reached.
 
-    Requests use the control connection, so that they delay neither records nor heartbeats.
+    The requests use the control connection, so they delay neither records nor heartbeats.
     """
 
     def __init__(self, log: ClientLog, brokers: Brokers, news: News, request_timeout_ms: float) -> None:
@@ -41,17 +41,17 @@ class Pusher:
         self._connection: Connection | None = None
         self._wake = Signal()
         self._dropped = 0
-        """Number of metrics left out of the last push."""
+        """Number of metrics that were left out of the last push."""
         self.refusal: KafkaError | None = None
-        """Reason why a broker permanently refuses this client."""
+        """The reason why a broker refuses this client permanently, or None."""
 
     @property
     def client_instance_id(self) -> UUID | None:
-        """The client's id in its metrics; None until a broker has assigned it."""
+        """The client instance id, or None until a broker has assigned it."""
         return self._state.client_instance_id
 
     def add(self, source: Source, began_s: float, began_ns: int) -> None:
-        """Add a source, whose counts began at this time by both clocks."""
+        """Add a source that started to count at this time, on both clocks."""
         self._collector.add(source, Instant(began_s, began_ns))
         self._wake.set()
 
@@ -60,18 +60,18 @@ class Pusher:
         self._collector.remove(source, keep=self._state.may_push)
 
     def hurry(self) -> None:
-        """Request the id soon, since a call waits for it."""
+        """Request the id soon, because a call is waiting for it."""
         self._state.hurry()
         self._wake.set()
 
     def close(self) -> bool:
-        """End soon; return True if there is a last push before."""
+        """End soon. Return True if there is a last push before that."""
         self._state.close(not self._collector.empty)
         self._wake.set()
         return not self._state.ended
 
     async def run(self) -> None:
-        """Request subscriptions and push until `close`, or until a broker permanently refuses."""
+        """Request subscriptions and push metrics until `close`, or until a broker refuses permanently."""
         state = self._state
         while not state.ended:
             wait_s = state.due_at - time.monotonic()
@@ -86,7 +86,7 @@ class Pusher:
 
     @property
     def _idle(self) -> bool:
-        """True if there are no sources, as in an admin client, and the id is known."""
+        """True if there is no source, as in an admin client, and the id is known."""
         return self._collector.empty and self._state.client_instance_id is not None
 
     async def _ask(self) -> None:

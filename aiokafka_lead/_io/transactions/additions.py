@@ -1,4 +1,4 @@
-"""Adds partitions and offsets to a transaction once the coordinator has completed the previous transaction."""
+"""Adds partitions and offsets to a transaction, after the coordinator has finished the previous one."""
 
 from __future__ import annotations
 
@@ -41,14 +41,19 @@ from ..producer.sender import Sender
 from .asking import Asking, soon_s
 
 HELD_S = 0.1
-"""Time for which a transaction's first batches wait for the end of the previous transaction. Brokers that have to ask
-the coordinator wait equally long, but check only every 20 ms (``add.partitions.to.txn.retry.backoff.max.ms``)."""
+"""Seconds for which a transaction's first batches wait for the end of the previous transaction.
+
+Brokers that have to ask the coordinator wait for the same time, but ask only every 20 ms
+(``add.partitions.to.txn.retry.backoff.max.ms``).
+"""
 
 
 class LastEnd:
-    """Asks the coordinator until it has completed the last transaction. Waiting work then continues.
+    """Asks the coordinator repeatedly until it has finished the last transaction.
 
-    It also continues if the coordinator cannot be asked, or time has run out.
+    Then, work that waits for it continues.
+
+    The work also continues if the coordinator cannot be asked, or if the time is up.
     """
 
     def __init__(
@@ -59,22 +64,26 @@ class LastEnd:
         over: Callable[[int], None],
         look_by: Callable[[float], None],
     ) -> None:
-        """``over`` is called with the number of the waiting transaction, ``look_by`` with the time to call `look`."""
+        """Ask on behalf of waiting transactions.
+
+        ``over`` is called with the number of the waiting transaction. ``look_by`` is called with the time at which to
+        call `look`.
+        """
         self._transactional_id = transactional_id
         self._asking = asking
         self._pace = pace
         self._over = over
         self._look_by = look_by
         self._number = 0
-        """Number of the latest waiting transaction."""
+        """Number of the latest transaction that has waited."""
         self._asked = 0
-        """Number of requests made for it."""
+        """Number of requests made for that transaction."""
         self._unanswered = False
-        """True while a request is unanswered."""
+        """True while the response to a request is pending."""
         self._ask_at = self._first_at = self._until = 0.0
 
     def look(self, number: int, now: float) -> float:
-        """Ask if that is due while this transaction waits; return the seconds until the next check, at most."""
+        """Ask the coordinator, if that is due. Return the seconds until the next check, at most."""
         if number != self._number:
             self._number = number
             self._asked = 0
@@ -120,7 +129,10 @@ _NOT_A_MEMBER = (
 
 
 class Additions:
-    """Sends one request of each kind at a time. A failure fails the transaction."""
+    """Adds partitions, groups and offsets.
+
+    Only one request of each kind is in flight. A failure fails the transaction.
+    """
 
     def __init__(
         self,
@@ -141,7 +153,7 @@ class Additions:
         self._wanted = Signal()
         self._last_end = LastEnd(state.transactional_id, asking, self.pace, self._release, self._wanted.wake_by)
         self._groups: set[str] = set()
-        """Groups added to the transaction ``_number`` at the coordinator."""
+        """Groups that the coordinator has added to the transaction ``_number``."""
         self._number = 0
         self._busy = 0
         """Number of requests in flight."""
@@ -169,13 +181,13 @@ class Additions:
             idle.set_result(None)
 
     def _lost(self) -> None:
-        """Handle a lost response, whose request may still be executed, in a later transaction of this epoch."""
+        """Handle a lost response. The request may be executed later, in another transaction of the same epoch."""
         self._state.renew = not self._state.v2
 
     # --- waits of partitions ------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Release held partitions, and add partitions to the transaction at the coordinator, until cancelled."""
+        """Release waiting partitions, and have the coordinator add partitions to the transaction, until cancelled."""
         left_s: float | None = None
         while True:
             await self._wanted.wait(left_s)
@@ -188,7 +200,7 @@ class Additions:
                     self._done()
 
     def _release(self, number: int) -> None:
-        """Release partitions, since the wait for the end of the previous transaction has ended."""
+        """Release the partitions, because they need not wait for the end of the previous transaction any longer."""
         if self._state.number == number:
             waited = self._sequencing.release()
             if waited:
@@ -226,7 +238,7 @@ class Additions:
     # --- offsets ------------------------------------------------------------------------------------------------------
 
     async def offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata) -> None:
-        """Add offsets to the transaction. The transaction fails if this call does not complete."""
+        """Add offsets to the transaction. If this call does not finish, the transaction fails."""
         number = self._state.number
         self._busy += 1
         try:
@@ -282,7 +294,7 @@ class Additions:
         return error
 
     async def _add_group(self, number: int, group_id: str) -> KafkaError | None:
-        """Add the group to the transaction at its coordinator, once."""
+        """Have the coordinator add the group to the transaction, unless it has done so before."""
         if self._number != number:
             self._number = number
             self._groups.clear()

@@ -1,4 +1,4 @@
-"""Sends requests to coordinators, with retries. Each wait blocks only its caller."""
+"""Sends requests to coordinators, with retries. A wait blocks only the task that called."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ from ..deadline import Deadline
 from ..group.coordinators import CoordinatorKind, Coordinators, Key, moved
 
 SOON_MS = 1
-"""Wait before repeating a request refused because the previous transaction is being ended, which takes milliseconds.
+"""Milliseconds until a request is repeated, if it was refused because the previous transaction is still ending.
 
-It is short also because an otherwise idle coordinator may need the request to proceed (see `EndPace`).
+Ending takes milliseconds. The delay is short also because a coordinator without other requests may need this request to
+proceed (see `EndPace`).
 """
 
 LONGEST_MS = 20
-"""Maximum of these waits, each of which is half of the time that has passed."""
+"""Maximum of these delays in milliseconds. Each is half of the time that has passed."""
 
 Shape = Callable[[ApiVersions], tuple[Request[Any], int]]
-"""Returns a request and its version for the versions offered by a broker."""
+"""Returns a request and its version, given the versions that a broker supports."""
 
 
 def soon_s(passed_s: float) -> float:
-    """Return the wait in seconds before a request is repeated after ``passed_s`` of `ConcurrentTransactionsError`."""
+    """Return the seconds until a request is repeated, after ``passed_s`` seconds of `ConcurrentTransactionsError`."""
     return min(LONGEST_MS / 1000, max(SOON_MS / 1000, passed_s / 2))
 
 
@@ -49,9 +50,9 @@ class Asking:
         self._longest_s = config.retry_backoff_ms / 1000
 
     def at_once(self, errand: Errand, answered: Callable[[Verdict | None], None]) -> bool:
-        """Send the errand's first request now, without a task. Return False if that is not possible without waiting.
+        """Send the errand's first request without a task. Return False if that would have to wait.
 
-        ``answered`` is called with the verdict (None after a step), with which `run` continues the errand.
+        ``answered`` is called with the verdict, or None if the errand has advanced. `run` continues the errand with it.
         """
         node_id = self._coordinators.known(*self._own)
         if node_id is None:
@@ -91,9 +92,9 @@ class Asking:
         return connection.node_id
 
     async def run(self, errand: Errand, advanced: Callable[[Errand], None], verdict: Verdict | None = None) -> None:
-        """Complete an errand. ``advanced`` is called after each step. ``verdict`` is the verdict from `at_once`."""
+        """Carry out the rest of an errand. ``advanced`` is called after each step; ``verdict`` comes from `at_once`."""
         failures, since = 0, time.monotonic()
-        node_id = None  # `at_once` does not return the coordinator that it asked, so any coordinator may be next
+        node_id = None  # `at_once` does not say which coordinator it has asked, so the next request may go to any
         while errand.call is not None:
             if verdict is not None:
                 failures += 1
@@ -104,7 +105,10 @@ class Asking:
                 advanced(errand)
 
     async def _ask(self, errand: Errand) -> tuple[int | None, Verdict | None]:
-        """Send the next request. Return the reached coordinator's node id, if any, and the verdict."""
+        """Send the next request.
+
+        Return the node id of the coordinator, or None if it was not reached, and the verdict.
+        """
         try:
             connection = await self._coordinator(self._own)
         except KafkaError as error:
@@ -132,8 +136,8 @@ class Asking:
     ) -> KafkaError | None:
         """Repeat a request until it is accepted or ``wanted`` returns False. Return None, or the final error.
 
-        ``lost`` is called for each lost response. ``hopeless`` is called with the node id after a retriable refusal,
-        and returns an error if the refusal will persist.
+        ``lost`` is called for each lost response. After a retriable refusal, ``hopeless`` is called with the node id,
+        and returns an error if the refusal will not go away.
         """
         failures, since = 0, time.monotonic()
         while wanted():
@@ -152,7 +156,10 @@ class Asking:
     async def _ask_once(
         self, key: Key, shape: Shape, read: Callable[[Any], KafkaError | None], lost: Callable[[], None]
     ) -> tuple[int | None, KafkaError | None]:
-        """Send a request. Return the node id of the coordinator, if reached, and the error, if any."""
+        """Send a request.
+
+        Return the node id of the coordinator, or None if it was not reached, and the error or None.
+        """
         try:
             connection = await self._coordinator(key)
         except KafkaError as failure:
@@ -173,7 +180,7 @@ class Asking:
     async def _sent(
         self, key: Key, connection: Connection, request: Request[Any], version: int, lost: Callable[[], None]
     ) -> Any:
-        """Return the response. Calls ``lost`` if there is none and the request may have been executed."""
+        """Return the response. If there is none and the request may have been executed, call ``lost``."""
         answered = False
         try:
             with self._coordinators.waiting(*key, connection.node_id):

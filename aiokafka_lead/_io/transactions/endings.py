@@ -21,32 +21,35 @@ from .asking import Asking
 
 
 class Ending:
-    """An errand in progress."""
+    """An errand in progress, such as a commit or an abort."""
 
     def __init__(self, settled: Waiter[None] | None = None) -> None:
-        """``settled`` is given if a caller already waits for this ending."""
+        """Use the waiter ``settled`` if a caller is already waiting for it."""
         self.settled: Waiter[None] = settled or Waiter()
-        """Done when the transaction's outcome is known, or cannot be found out."""
+        """Completed when the transaction's outcome is known, or cannot be found out."""
         self.over: Waiter[None] = Waiter()
-        """Done when the producer is ready for its next transaction, or never will be."""
+        """Completed when the producer is ready for its next transaction, or never will be."""
         self.refusal: KafkaError | None = None
 
 
 class Endings:
-    """Runs one errand at a time, without waking a task if the first request can be sent at once."""
+    """Runs one errand at a time. If its first request can be sent at once, no task has to be woken."""
 
     def __init__(self, state: TransactionState, asking: Asking, pace: EndPace, settled: Callable[[], None]) -> None:
-        """``settled`` is called when a transaction's outcome is known, or cannot be found out."""
+        """Start without an errand.
+
+        ``settled`` is called when a transaction's outcome is known or cannot be found out.
+        """
         self._state = state
         self._asking = asking
         self._pace = pace
         self._settled = settled
         self.current: Ending | None = None
-        """The errand in progress."""
+        """The errand in progress, or None."""
         self._wanted = Signal()
-        """Set when there is work for the task."""
+        """Set when the task has something to do."""
         self._work: Callable[[], Awaitable[None]] | None = None
-        """Part of the current errand that the task has to do."""
+        """The part of the current errand that the task has to carry out."""
         self._stopped = False
         """True once the task has ended."""
 
@@ -68,7 +71,7 @@ class Endings:
                 self._over(self.current)
 
     def begin(self, make: Callable[[], Awaitable[Errand | None]]) -> Ending:
-        """Carry out the errand that ``make`` returns; None if no request is necessary."""
+        """Carry out the errand that ``make`` returns. If it returns None, no request is needed."""
         ending = self._new()
 
         async def work() -> None:
@@ -80,7 +83,10 @@ class Endings:
         return ending
 
     def carry_out(self, errand: Errand | None, settled: Waiter[None] | None = None) -> Ending:
-        """Send the errand's first request now, unless it is None. ``settled`` is given if a caller already waits."""
+        """Send the errand's first request now, unless the errand is None.
+
+        ``settled`` is passed if a caller is already waiting for it.
+        """
         ending = self._new(settled)
         if errand is None:
             self._over(ending)
@@ -100,7 +106,7 @@ class Endings:
         self._wanted.set()
 
     def _answered(self, ending: Ending, errand: Errand, verdict: Verdict | None) -> None:
-        """Handle the first response. The task sends further requests."""
+        """Process the first response. The task sends all further requests."""
         if verdict is None:
             self._advanced(ending, errand)
         if errand.call is None:
@@ -129,12 +135,12 @@ class Endings:
 
 
 async def warn_of_age(state: TransactionState, log: ClientLog) -> None:
-    """Warn once about each transaction that is open for half of its timeout at the coordinator, until cancelled."""
+    """Log a warning for each transaction that is open for half of its timeout. Runs until cancelled."""
     half_s = state.timeout_ms / 2000
     warned = 0
     while True:
         health = state.health(time.monotonic())
-        wait_s = half_s  # no transaction that begins later reaches this age earlier
+        wait_s = half_s  # a transaction that begins later reaches this age later
         if health.age_ms is not None and state.number != warned:
             if health.late:
                 warned = state.number
@@ -150,16 +156,16 @@ async def warn_of_age(state: TransactionState, log: ClientLog) -> None:
 class ConsumedParts:
     """Moves consumers back if a transaction is aborted, even if it does not contain their offsets yet.
 
-    A consumer whose offsets were once part of a transaction goes back after each uncommitted transaction. The first
-    part of a consumer is refused if the consumer has read before the latest abort.
+    A consumer whose offsets have been part of a transaction goes back after each transaction that is not committed. If
+    a consumer has read before the last abort, its first offsets are refused.
     """
 
     def __init__(self) -> None:
         self._parts: dict[Fate, list[TransactionPart]] = {}
-        """Parts by transaction."""
+        """The parts of each transaction."""
         self._sources: weakref.WeakSet[Source] = weakref.WeakSet()
         self._aborted_at = float("-inf")
-        """Time of the latest end of an uncommitted transaction (``time.monotonic()``)."""
+        """Time at which a transaction last ended without a commit (``time.monotonic()``)."""
 
     def take(self, consumed: Consumed, fate: Fate) -> TransactionPart:
         """Return a consumer's part of the transaction. Raises `CommitFailedError`, which fails the transaction."""
@@ -174,12 +180,12 @@ class ConsumedParts:
         return part
 
     def committed(self, fate: Fate) -> None:
-        """Report a transaction as committed to its parts."""
+        """Notify the parts of a transaction that it was committed."""
         for part in self._parts.pop(fate, ()):
             part.ended(committed=True)
 
     def aborted(self, fates: Iterable[Fate]) -> None:
-        """Report these concurrent transactions as aborted, or of unknown outcome, to their parts."""
+        """Notify the parts of these concurrent transactions that they were aborted, or that the outcome is unknown."""
         parts = [part for fate in fates for part in self._parts.pop(fate, ())]
         for part in parts:
             part.ended(committed=False)

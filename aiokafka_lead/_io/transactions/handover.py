@@ -1,8 +1,9 @@
-"""Transactions opened by one process and ended by another, for example by a worker and its driver.
+"""Transactions that one process opens and another ends, for example a worker and its driver.
 
-The first process hands over the identity and the version of the transaction: a transaction that began with KIP-890 has
-to end with it in every process. To the coordinator, both processes are the same producer. An end may be repeated, also
-by a third process, and a request for a producer id with the transactional id fences all of them.
+The first process hands over the producer id and the version of the transaction. A transaction that began with KIP-890
+must end with it in every process. For the coordinator, both processes are the same producer. The end of a transaction
+may be requested repeatedly, even by a third process. Requesting a producer id for the transactional id fences all of
+them.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from .manager import Transactional, transactions_of
 __all__ = ["Ended", "OpenTransaction", "Outcome", "TransactionEnds", "hand_over", "resume"]
 
 ENDS_AT_ONCE = 100
-"""Number of transactions ended at a time."""
+"""Number of transactions to end at the same time."""
 
 
 async def hand_over(producer: Transactional) -> OpenTransaction:
-    """Send all records of the producer's open transaction. Another process can end it with the result.
+    """Send all records of the producer's open transaction. Another process can end the transaction with the result.
 
-    Afterwards the producer can only be stopped, which leaves the transaction open. If a record is not stored, the
+    After that, the producer can only be stopped, which leaves the transaction open. If a record cannot be stored, the
     transaction is aborted, and this raises the errors of `Producer.commit_transaction`.
     """
     transactions = transactions_of(producer)
@@ -41,9 +42,11 @@ async def hand_over(producer: Transactional) -> OpenTransaction:
 
 
 def resume(producer: Transactional, opened: OpenTransaction) -> None:
-    """Let a producer that is not started yet continue this open transaction, instead of requesting a producer id.
+    """Let a producer continue this open transaction, instead of requesting a producer id.
 
-    It may add offsets, and has to end the transaction. It can send records only in later transactions.
+    Call it before the producer starts.
+
+    The producer may add offsets, and must end the transaction. It can send records only in later transactions.
     """
     transactions = transactions_of(producer)
     assert transactions.state.transactional_id == opened.transactional_id
@@ -51,19 +54,19 @@ def resume(producer: Transactional, opened: OpenTransaction) -> None:
 
 
 class Ended(NamedTuple):
-    """Result of ending a transaction."""
+    """The result of ending a transaction."""
 
     outcome: Outcome | None
-    """None if it is unknown; try again."""
+    """The outcome. If it is None, the outcome is unknown, and the call should be repeated."""
     error: KafkaError | None
-    """Reason for an unexpected outcome."""
+    """The reason for an unexpected outcome, or None."""
 
 
 class TransactionEnds:
-    """A client that ends open transactions of other processes; started and stopped like `Client`."""
+    """A client that ends open transactions of other processes. It is started and stopped like `Client`."""
 
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
-        """``options`` are the options of an `AdminClient`."""
+        """Take the options of an `AdminClient`."""
         self._client = Client(AdminConfig.from_options(bootstrap_servers, options))
         self._coordinators = Coordinators(self._client)
 
@@ -76,10 +79,12 @@ class TransactionEnds:
         await self._client.stop(timeout_ms)
 
     async def end(self, opened: Iterable[OpenTransaction], *, commit: bool, within_ms: float) -> dict[str, Ended]:
-        """Commit or abort all these transactions; return the results by transactional id. Can be repeated safely.
+        """Commit or abort all these transactions.
 
-        Commits are sent as possible repetitions. If the coordinator has not answered in time, the error is
-        `RequestTimedOutError` and the outcome is unknown.
+        Return the results by transactional id. The call can be repeated safely.
+
+        A commit is sent in such a way that it may be a repetition. If the coordinator has not answered in time, the
+        error is `RequestTimedOutError` and the outcome is unknown.
         """
         ended: dict[str, Ended] = {}
         at_once = anyio.CapacityLimiter(ENDS_AT_ONCE)
@@ -117,10 +122,10 @@ def _errand(transaction: OpenTransaction, commit: bool) -> Errand:
 
 
 _NO_TIMEOUT = 0
-"""Transaction timeout; unused, because no producer id is requested."""
+"""Transaction timeout. It is not used, because no producer id is requested."""
 
 
 def _stop_when_known(errand: Errand) -> None:
-    """Stop once the outcome is known, without the request for a new epoch for the next transaction."""
+    """Stop the errand once the outcome is known, because no new epoch is needed."""
     if errand.outcome is not None:
         errand.call = None

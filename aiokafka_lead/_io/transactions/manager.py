@@ -1,7 +1,7 @@
-"""A producer's transactions, from begin to end.
+"""Controls a producer's transactions from begin to end.
 
-Requests to the coordinator run in tasks of the client, so that they continue if the caller is cancelled or times out.
-The next transaction waits for the end of the previous transaction.
+Requests to the coordinator run in tasks of the client, so they continue if the caller is cancelled or times out. The
+next transaction waits for the end of the previous one.
 """
 
 from __future__ import annotations
@@ -37,20 +37,21 @@ from ..deadline import Deadline
 from ..group.coordinators import Coordinators
 from ..loop import Signal, Waiter
 from ..producer.background import Then
-from ..producer.intake import Admission, Intake, TransactionGate
+from ..producer.intake import Admission, Intake
 from ..producer.sender import Sender
 from .additions import Additions
 from .asking import Asking
 from .endings import ConsumedParts, Ending, Endings, warn_of_age
+from .gate import TransactionGate
 
 ABORT_WITHIN_S = 5.0
-"""Time for which a cancelled caller waits for the abort of its transaction, which continues afterwards."""
+"""Seconds for which a cancelled caller waits for the abort of its transaction. The abort continues after that."""
 
 _ENDABLE = (Phase.OPEN, Phase.FAILED, Phase.STORED)
 """Phases in which a transaction can be aborted."""
 
 AWAIT_SENT_S = 2.0
-"""Time for which an abort waits for pending responses, if a new epoch makes missing responses harmless."""
+"""Seconds for which an abort waits for pending responses, if a new epoch makes late requests harmless."""
 
 
 class Transactional(Protocol):
@@ -61,12 +62,15 @@ class Transactional(Protocol):
 
 
 class Transactions:
-    """Owns the state of a transactional producer."""
+    """Owns the state of a transactional producer, and carries out the application's calls."""
 
     def __init__(
         self, config: ProducerConfig, client: Client, sender: Sender, check_usable: Callable[[], None]
     ) -> None:
-        """``check_usable`` raises an error unless the producer can be used now, from this task."""
+        """Start in the phase NEW.
+
+        ``check_usable`` raises an error if the producer cannot be used now from this task.
+        """
         sequencing = sender.accumulator.transactional
         assert config.transactional_id is not None
         assert sequencing is not None
@@ -83,14 +87,14 @@ class Transactions:
         self._additions = Additions(self.state, sender, client, self._asking, self._failed)
         self._version = TransactionVersion()
         self.parts = ConsumedParts()
-        """Shared by the producers of a pipeline."""
+        """The producers of a pipeline share this object."""
         self.on_settled = self._tell_parts
-        """Called when the transaction's outcome is known or cannot be found out; perhaps repeatedly."""
+        """Called when the transaction's outcome is known or cannot be found out. It may be called repeatedly."""
         self._told = self.state.fate
-        """Outcome of the latest transaction whose end was reported."""
+        """The outcome of the last transaction whose end was reported."""
         self._endings = Endings(self.state, self._asking, self._additions.pace, self._settled)
         self._unlearnt: Ending | None = None
-        """Ending of a commit that has raised `CommitOutcomeUnknownError`."""
+        """The end of a commit that has raised `CommitOutcomeUnknownError`, or None."""
         self._beginning = False
         self._failure = Signal()
         self._log = client_log("producer", config.client_id)
@@ -103,7 +107,7 @@ class Transactions:
     ) -> None:
         """Request a producer id, which fences earlier users of the transactional id and aborts their transactions.
 
-        Without ``wait``, the first transaction requests it; if an open transaction was resumed, it is not requested.
+        If ``wait`` is False, the first transaction requests it. If an open transaction was resumed, none is requested.
         `TransactionGate` uses the intakes.
         """
         self._gate = TransactionGate(intake, another)
@@ -115,11 +119,11 @@ class Transactions:
             await self._get_ready(deadline)
 
     def resume(self, opened: OpenTransaction) -> None:
-        """Begin with the open transaction of another process; called before `start`."""
+        """Continue with the open transaction of another process. Must be called before `start`."""
         self.state.resume(opened, time.monotonic())
 
     async def stop(self, timeout_s: float | None) -> None:
-        """Abort the open transaction, and give up after this time (`ABORT_WITHIN_S`)."""
+        """Abort the open transaction. Give up after this time, by default `ABORT_WITHIN_S`."""
         timeout_s = ABORT_WITHIN_S if timeout_s is None else timeout_s
         if self.state.phase in _ENDABLE:
             self._log.warning("the producer was stopped during a transaction, which is aborted")
@@ -128,15 +132,15 @@ class Transactions:
             await self._endings.current.over.done_within(timeout_s)
 
     def check(self) -> None:
-        """Raise an error unless the producer can be used now, from this task."""
+        """Raise an error if the producer cannot be used now from this task."""
         self._client.check()
 
     def is_open(self, number: int) -> bool:
-        """Return True if this transaction is neither ended nor being ended."""
+        """Return True if this transaction has not ended and is not being ended."""
         return self.state.number == number and self.state.phase in (Phase.OPEN, Phase.FAILED)
 
     def admission(self, number: int) -> Admission:
-        """Return the admission for the sends of a transaction."""
+        """Return the admission for sends in a transaction."""
         return Admission(partial(self._check_sends, number), partial(self._on_send_failure, number))
 
     def _check_sends(self, number: int) -> None:
@@ -156,18 +160,18 @@ class Transactions:
         return lambda: gate.outside
 
     def close_gate(self) -> None:
-        """Accept no more records."""
+        """Stop accepting records."""
         if self._gate is not None:
             self._gate.close()
 
     def health(self) -> TransactionHealth:
-        """Return the current state for `Producer.transaction_health`."""
+        """Return the current state, for `Producer.transaction_health`."""
         return self.state.health(time.monotonic())
 
     # --- the application's calls --------------------------------------------------------------------------------------
 
     async def begin(self, timeout_s: float | None = None) -> int:
-        """Begin a transaction; return its number. See `Producer.begin_transaction`."""
+        """Begin a transaction and return its number. See `Producer.begin_transaction`."""
         deadline = Deadline(self._within_s(timeout_s) * 1000)
         self.state.check_begin()
         if self._beginning:
@@ -179,7 +183,7 @@ class Transactions:
             await self._get_ready(deadline)
             v2 = self._version.v2(self._client.brokers.offers())
             if v2 and not self.state.v2 and self.state.number:
-                # Partitions of an earlier transaction could count as part of this transaction.
+                # Partitions of an earlier transaction could otherwise count as part of this one.
                 self._endings.carry_out(self.state.renewal())
                 await self._get_ready(deadline)
             state = self.state
@@ -206,35 +210,43 @@ class Transactions:
         await self._learn(ending, deadline)
 
     async def store(self) -> None:
-        """Send all records of the open transaction; `commit_stored` commits it. Raises the errors of a commit."""
+        """Send all records of the open transaction, so that `commit_stored` can commit it.
+
+        Raises the errors of a commit.
+        """
         self.state.check_fenced()
         await self._send_all(Deadline(self._max_block_s * 1000))
         self._note_written()
         self.state.store()
 
     def commit_stored(self) -> None:
-        """Request the commit of the stored transaction now. ``on_settled`` is called when the outcome is known."""
+        """Request the commit of the stored transaction. ``on_settled`` is called when the outcome is known."""
         self.state.commit()
         self._endings.carry_out(self.state.end())
 
     def doom(self, error: KafkaError) -> None:
-        """Abort the transaction because of this error, at once if it is stored, or when its block is left."""
+        """Abort the transaction because of this error.
+
+        If its records are stored, do so at once, else when its block ends.
+        """
         stored = self.state.phase is Phase.STORED
         self._failed(error)
         if stored:
             self.give_up()
 
     def give_up(self) -> None:
-        """Begin to abort the transaction in any phase; ``on_settled`` is called when that is done."""
+        """Start to abort the transaction, whatever its phase. ``on_settled`` is called when it was aborted."""
         if self.state.phase not in _ENDABLE:
             return
         try:
             self._begin_abort()
         except ClientClosedError:
-            pass  # the coordinator aborts it after its timeout
+            pass  # the coordinator will abort it after its timeout
 
     async def hand_over(self) -> OpenTransaction:
-        """Wait until all records of the open transaction are stored; another process ends it with the returned value.
+        """Wait until all records of the open transaction are stored.
+
+        Return the value with which another process ends it.
 
         Raises the errors of a commit.
         """
@@ -244,9 +256,11 @@ class Transactions:
         return self.state.hand_over()
 
     async def _send_all(self, deadline: Deadline, then: Then | None = None) -> Ending | None:
-        """Accept no more records, and wait until all records of the open transaction are stored. A failure aborts it.
+        """Stop accepting records, and wait until all records of the open transaction are stored.
 
-        ``then`` is called with the last response. Returns the ending that it has begun, if any.
+        If that fails, abort it.
+
+        ``then`` is called with the last response. If it starts to end the transaction, the result is that `Ending`.
         """
         phase = self.state.phase
         if phase is Phase.FAILED:
@@ -277,7 +291,7 @@ class Transactions:
         return self._unlearnt
 
     def _end_at_once(self, settled: Waiter[None]) -> bool:
-        """Request the commit after the last response, without first waking the caller of the commit."""
+        """Request the commit when the last response arrives, without first waking the task that called `commit`."""
         if self.state.phase is not Phase.COMMITTING or self._additions.busy:
             return False
         try:
@@ -313,13 +327,13 @@ class Transactions:
             raise own_copy(ending.refusal)
 
     async def leave(self) -> None:
-        """Abort the open transaction after an error, which then propagates within a few seconds."""
+        """Abort the open transaction after an error. The error reaches the caller within a few seconds."""
         if self.state.phase not in (Phase.OPEN, Phase.FAILED):
             return
         try:
             ending = self._begin_abort()
         except ClientClosedError:
-            return  # the coordinator aborts it after its timeout
+            return  # the coordinator will abort it after its timeout
         if not await outlast_cancellation(ending.settled, ABORT_WITHIN_S):
             self._log.warning("the transaction is not aborted yet; the abort continues in the background")
 
@@ -342,7 +356,10 @@ class Transactions:
         )
 
     async def send_part(self, consumed: Consumed, timeout_s: float | None = None) -> None:
-        """Add the offsets after a consumer's handed-out records, and notify the consumer of the transaction's end."""
+        """Add the offsets after the records that a consumer has handed out.
+
+        Notify the consumer when the transaction ends.
+        """
         self.state.check_open(self.state.number)
         try:
             part = self.parts.take(consumed, self.state.fate)
@@ -363,14 +380,14 @@ class Transactions:
     # --- internals ----------------------------------------------------------------------------------------------------
 
     def _failed(self, error: KafkaError) -> None:
-        """Fail the transaction. The rest is done later by a task, since this is called during other work."""
+        """Fail the transaction. A task does the rest later, because this is called in the middle of other work."""
         if self.state.fail(error):
             self.close_gate()
             self._sequencing.end()
             self._failure.set()
 
     async def _discard_failed(self) -> None:
-        """Drop the remaining records of failed transactions, until cancelled."""
+        """Discard the remaining records of failed transactions, until cancelled."""
         while True:
             await self._failure.wait()
             if self.state.phase is Phase.FAILED:
@@ -387,9 +404,9 @@ class Transactions:
         return self._endings.begin(self._abort)
 
     async def _abort(self) -> Errand | None:
-        """Wait for pending responses; then return the request to the coordinator."""
+        """Wait for pending responses, and then return the errand that ends the transaction."""
         await self._additions.idle()
-        # Without KIP-890, a request still in flight could begin a transaction that never ends.
+        # Without KIP-890, a late request could start a transaction that never ends.
         wait_s = AWAIT_SENT_S if self.state.v2 else self._client.config.request_timeout_ms / 1000
         answered = await self._sender.answered(wait_s)
         if not answered or self._sequencing.gap:
@@ -397,7 +414,7 @@ class Transactions:
         return self._errand()
 
     def _errand(self) -> Errand | None:
-        """Return the request that ends the transaction."""
+        """Return the errand that ends the transaction."""
         self._note_written()
         return self.state.end()
 
@@ -409,12 +426,12 @@ class Transactions:
 
     @property
     def aborting(self) -> Ending | None:
-        """The abort in progress; None if there is none."""
+        """The abort in progress, or None."""
         return self._endings.current if self.state.phase is Phase.ABORTING else None
 
     def _tell_parts(self) -> None:
         fate = self.state.fate
-        if self.state.phase is Phase.FAILED or fate is self._told:  # a refused abort has to be retried
+        if self.state.phase is Phase.FAILED or fate is self._told:  # an abort that was refused must be retried
             return
         self._told = fate
         if fate.outcome is Outcome.COMMITTED:
@@ -439,7 +456,7 @@ class Transactions:
                 raise own_copy(ending.refusal)
 
     async def _learn(self, ending: Ending, deadline: Deadline) -> None:
-        """Wait for the outcome of a commit, even if cancelled. Raises an error unless it is committed."""
+        """Wait for the outcome of a commit, even if cancelled. Raises an error unless the transaction was committed."""
         known = ending.settled.done or await outlast_cancellation(ending.settled, deadline.left_s())
         state = self.state
         if not known or (state.fate.outcome is None and isinstance(ending.refusal, ClientClosedError)):
@@ -458,7 +475,7 @@ class Transactions:
         raise state.aborted("the transaction was aborted")
 
     async def _abort_failed(self, deadline: Deadline) -> None:
-        """Abort a transaction that was being committed, and raise an error."""
+        """Abort a transaction whose commit has failed, and raise an error."""
         failure = self.state.aborted("the transaction has failed and was aborted")
         with suppress(TransactionTimedOutError):  # the abort continues, and the next transaction waits for it
             await self.abort(deadline.left_s())
@@ -466,7 +483,7 @@ class Transactions:
 
 
 def transactions_of(producer: Transactional) -> Transactions:
-    """Return the transactions of a producer created with a ``transactional_id``."""
+    """Return the transactions of a producer that has a ``transactional_id``."""
     assert producer._transactions is not None
     return producer._transactions
 

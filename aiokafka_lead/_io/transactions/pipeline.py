@@ -1,12 +1,16 @@
-"""Uses several transactional ids in turn, so that a transaction is filled while earlier transactions are committed.
+"""Uses several transactional ids in turn, so that one transaction is filled while earlier ones are being committed.
 
-A transaction cannot begin before the coordinator has written the end of the previous transaction of the same id
-(KIP-890), but it can under another id. Processing is still exactly once. Blocks are filled in sequence, and all records
-of a block are stored before the next block begins, so that records and a group's offsets are in their logs in the order
-of the blocks. A coordinator keeps the later of two offsets, no matter which transaction ends first (Java:
-``OffsetMetadataManager.replayEndTransactionMarker``). A transaction is committed once the previous transaction is known
-to be committed, and aborted if the previous transaction is not. No transaction begins during an abort, because
-consumers go back only when all transactions after the aborted transaction have ended.
+With the same transactional id, a transaction cannot begin before the coordinator has written the end of the previous
+one (KIP-890). With another id it can. Processing is still exactly once, for these reasons:
+
+- Blocks are filled one after another. All records of a block are stored before the next block begins, so records and a
+  group's offsets are in their logs in the order of the blocks.
+- Of two offsets, a coordinator keeps the later one, whichever transaction ends first (Java:
+  ``OffsetMetadataManager.replayEndTransactionMarker``).
+- A transaction is committed only after the previous one is known to be committed. If the previous one is not committed,
+  the transaction is aborted.
+- No transaction begins during an abort. Consumers go back only when the aborted transaction and all later ones have
+  ended.
 """
 
 from __future__ import annotations
@@ -48,18 +52,18 @@ class ChainedTransaction(Chained):
         self.number = number
         self.fate: Fate = transactions.state.fate
         self.over: Waiter[None] = Waiter()
-        """Done when the outcome is known or cannot be found out."""
+        """Completed when the outcome is known or cannot be found out."""
 
 
 class Pipeline(Kind):
-    """Owns the chain of transactions in flight, and the consumers' parts of them."""
+    """Owns the transactions in flight, and the consumers' parts of them."""
 
-    stop_within_ms = math.inf  # commits are limited by ``max_block_ms``
-    begin_within_ms = math.inf  # the start of each producer has a limit
+    stop_within_ms = math.inf  # ``max_block_ms`` limits commits
+    begin_within_ms = math.inf  # the start of each producer has its own limit
     closing_share, closing_ms = 0.2, 1500.0
 
     def __init__(self, client: Client, producers: Sequence[Transactional], max_block_ms: float) -> None:
-        """``producers`` are not started yet; ``client`` is the pipeline's client."""
+        """Use these ``producers``, which must not be started, in turn. ``client`` is the pipeline's client."""
         client.kind = self
         self._clients = [producer._client for producer in producers]
         for each in self._clients:
@@ -69,9 +73,9 @@ class Pipeline(Kind):
         self._chain: Chain[ChainedTransaction] = Chain()
         self._parts = ConsumedParts()
         self._aborted: list[Fate] = []
-        """Outcomes to be reported to consumers when the chain is calm."""
+        """Outcomes to report to consumers when no transaction has to be aborted any longer."""
         self._failure: KafkaError | None = None
-        """Error of an earlier uncommitted transaction that was not raised yet."""
+        """The error of an earlier transaction that was not committed, until it is raised."""
         self._turn = 0
         self._beginning = False
         self._open: ChainedTransaction | None = None
@@ -84,9 +88,9 @@ class Pipeline(Kind):
     # --- calls of the application -------------------------------------------------------------------------------------
 
     async def begin_transaction(self) -> ChainedTransaction:
-        """Begin a transaction with the next producer, with at most ``in_flight - 1`` other transactions in flight.
+        """Begin a transaction with the next producer. At most ``in_flight - 1`` other transactions may be in flight.
 
-        Raises the error of an earlier uncommitted transaction, and the errors of `Transactions.begin`.
+        Raises the error of an earlier transaction that was not committed, and the errors of `Transactions.begin`.
         """
         if self._open is not None:
             raise IllegalStateError("a transaction is open: end its block before you begin another")
@@ -101,7 +105,7 @@ class Pipeline(Kind):
                 number = await transactions.begin()
                 if self._chain.calm and self._failure is None:
                     break
-                await transactions.abort()  # an earlier transaction has failed meanwhile
+                await transactions.abort()  # an earlier transaction has failed in the meantime
             chained = self._open = ChainedTransaction(producer, transactions, number)
             self._chain.begin(chained)
             return chained
@@ -119,7 +123,7 @@ class Pipeline(Kind):
         chained.transactions.state.check_open(chained.number)
 
     async def commit(self, chained: ChainedTransaction) -> None:
-        """Wait until all records of the block are stored. It is committed after the earlier transactions."""
+        """Wait until all records of the block are stored. The transaction is committed after the earlier ones."""
         try:
             await chained.transactions.store()
         except BaseException as error:
@@ -134,7 +138,10 @@ class Pipeline(Kind):
         self._go_on()
 
     async def leave(self, chained: ChainedTransaction, error: BaseException) -> None:
-        """Abort the transaction because its block has raised this error, which propagates within a few seconds."""
+        """Abort the transaction because its block has raised this error.
+
+        The error reaches the caller within a few seconds.
+        """
         if isinstance(error, TransactionAbortedError) and isinstance(chained.reason, TransactionAbortedError):
             self._failure = None  # the reason was already raised, for example by a delivery
         try:
@@ -143,8 +150,11 @@ class Pipeline(Kind):
             self._open = None
 
     async def settle(self, timeout_ms: float) -> None:
-        """Wait until no transaction is in flight. Raises the error of an uncommitted transaction. Can be cancelled
-        without effect."""
+        """Wait until no transaction is in flight.
+
+        Raises the error of a transaction that was not committed. Cancelling this call has no effect on the
+        transactions.
+        """
         if self._open is not None:
             raise IllegalStateError("a transaction is open: end its block first")
         deadline = Deadline(timeout_ms)
@@ -156,7 +166,7 @@ class Pipeline(Kind):
         self._raise_failure()
 
     def take_failure(self) -> KafkaError | None:
-        """Return the error of an uncommitted transaction that was not raised yet, if any."""
+        """Return the error of a transaction that was not committed, if it was not raised yet."""
         failure, self._failure = self._failure, None
         return failure
 
@@ -182,7 +192,7 @@ class Pipeline(Kind):
         return self._clients
 
     def release(self) -> None:
-        """End the waits for transactions in flight, which are left to the coordinators."""
+        """End all waits for transactions in flight. The coordinators will end these transactions."""
         for chained in self._chain:
             chained.over.set_error(ClientClosedError())
         self._news.tell()
@@ -204,22 +214,22 @@ class Pipeline(Kind):
         self._raise_failure()
 
     async def _step(self, deadline: Deadline) -> None:
-        """Wait until a transaction in flight has changed. Raises TimeoutError, and the error of a failed abort."""
+        """Wait until a transaction in flight has changed. Raises TimeoutError, or the error of a failed abort."""
         if self._chain.calm:
             await self._news.wait(deadline.left_s())
             return
         for chained in list(self._chain):
             if chained.stage is Stage.DOOMED:
-                await chained.transactions.abort()  # retried if the coordinator has refused it
+                await chained.transactions.abort()  # a retry, if the coordinator has refused the abort
 
     def _raise_failure(self) -> None:
         failure = self.take_failure()
         if failure is not None:
-            self._parts.not_begun()  # since no transaction has the records that consumers have read meanwhile
+            self._parts.not_begun()  # no transaction contains the records that consumers have read in the meantime
             raise failure
 
     def _free(self) -> tuple[Transactional, Transactions]:
-        """Return the next producer without a transaction in flight."""
+        """Return the next producer that has no transaction in flight."""
         busy = {chained.transactions for chained in self._chain}
         while True:
             member = self._members[self._turn]
@@ -228,7 +238,7 @@ class Pipeline(Kind):
                 return member
 
     async def _fall(self, chained: ChainedTransaction) -> None:
-        """Abort the open transaction, and wait for a limited time until it and later transactions have ended."""
+        """Abort the open transaction. Wait for a limited time until it and all later ones have ended."""
         if chained.stage is Stage.OPEN:
             chained.take(Event.DOOM)
         deadline = Deadline(ABORT_WITHIN_S * 1000)
@@ -239,12 +249,12 @@ class Pipeline(Kind):
                 await outlast_cancellation(ending.over, deadline.left_s())
 
     def _go_on(self) -> None:
-        """Commit the next transaction if all earlier transactions are committed."""
+        """Commit the next transaction if all earlier ones are committed."""
         chained = self._chain.next()
         if chained is None:
             return
         if chained.transactions.state.phase is not Phase.STORED:
-            self._refused(chained)  # it has failed since it was stored
+            self._refused(chained)  # it has failed after it was stored
             return
         try:
             chained.transactions.commit_stored()
@@ -252,7 +262,7 @@ class Pipeline(Kind):
             self._not_committed(chained)
 
     def _settled(self, transactions: Transactions) -> None:
-        """Handle the outcome of a producer's transaction, if it belongs to the chain."""
+        """Handle the outcome of a producer's transaction, if it is in the chain."""
         chained = next((each for each in self._chain if each.transactions is transactions), None)
         if chained is None or chained.number != transactions.state.number:
             return
@@ -268,13 +278,13 @@ class Pipeline(Kind):
         self._news.tell()
 
     def _refused(self, chained: ChainedTransaction) -> None:
-        """Abort a transaction that cannot be committed and is still open, and later transactions."""
+        """Abort a transaction that cannot be committed and is still open, and all later ones."""
         self._doom_behind(chained)
         chained.take(Event.DOOM)
         chained.transactions.give_up()
 
     def _not_committed(self, chained: ChainedTransaction) -> None:
-        """Handle a transaction that was aborted or whose outcome is unknown."""
+        """Handle a transaction that was aborted, or whose outcome is unknown."""
         self._doom_behind(chained)
         self._aborted.append(chained.fate)
         self._chain.ended(chained)
@@ -292,7 +302,7 @@ class Pipeline(Kind):
 
 
 def _failure_of(chained: ChainedTransaction) -> KafkaError:
-    """Return the reason why the transaction is not committed."""
+    """Return the reason why the transaction was not committed."""
     state = chained.transactions.state
     if isinstance(state.error, ProducerFencedError):
         return own_copy(state.error)

@@ -1,1 +1,1 @@
-"""Authorities, certificates and keys for TLS, from files and texts in PEM and PKCS #12."""
+"""Certificate authorities, certificates and keys for TLS, from files and texts in PEM and PKCS #12."""

@@ -1,4 +1,4 @@
-"""`TlsMaterial`: the files and texts of the ``ssl_*`` options, and the `ssl.SSLContext` created from them."""
+"""`TlsMaterial`: the files and texts of the ``ssl_*`` options, and the `ssl.SSLContext` that is created from them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LINE = 64
 
 
 class Kind(Enum):
-    """Format of a certificate store."""
+    """The format of a certificate store."""
 
     PEM = "PEM"
     DER = "DER"
@@ -40,14 +40,14 @@ class Kind(Enum):
 
 
 def kind_of(data: bytes) -> Kind:
-    """Return the format, from the first bytes. PEM is recognized by its first line, anywhere in the file."""
+    """Return the format. PEM is recognised by its first line, which may be anywhere in the file."""
     if _BEGIN in data:
         return Kind.PEM
     if data.startswith(_JKS):
         return Kind.JKS
     if len(data) < 2 or data[0] != _SEQUENCE:
         return Kind.OTHER
-    # A PKCS #12 store begins with its version, a certificate with another sequence.
+    # A PKCS #12 store begins with its version, and a certificate with another sequence.
     first = 2 + (data[1] - _LONG if data[1] > _LONG else 0)
     return Kind.PKCS12 if data[first : first + 1] == bytes([_INTEGER]) else Kind.DER
 
@@ -55,9 +55,9 @@ def kind_of(data: bytes) -> Kind:
 def pem_blocks(name: str, data: bytes) -> bytes:
     """Return the blocks of a PEM text in the form that OpenSSL requires, without the text around them.
 
-    The text may be in any encoding. Blanks count as line ends, as in Java, because such a text may be on one line.
-    Raises `ConfigError`, which names the option, for a block without an end and for line ends that are written as two
-    characters.
+    The text may have any encoding. As in Java, blanks count as ends of lines, because such a text may be on a single
+    line. Raises `ConfigError`, which names the option, for a block without an end, and for ends of lines that are
+    written as two characters.
     """
     blocks = _BLOCK.findall(data)
     if len(blocks) != data.count(_BEGIN):
@@ -69,13 +69,13 @@ def pem_blocks(name: str, data: bytes) -> bytes:
 
 
 def certificates_in(pem: bytes) -> str:
-    """Return the certificate blocks of a PEM text that also holds a key."""
+    """Return the certificate blocks of a PEM text that also contains a key."""
     found = (block[0] for block in _BLOCK.finditer(pem) if block[1].endswith(b"CERTIFICATE"))
     return b"\n".join(found).decode("ascii", errors="replace")
 
 
 def _lines(body: bytes) -> bytes:
-    if b":" in body:  # a header, as of a key encrypted in the traditional format
+    if b":" in body:  # a header, for example of a key that is encrypted in the traditional format
         return body.strip()
     joined = b"".join(body.split())
     return b"\n".join(joined[start : start + _LINE] for start in range(0, len(joined), _LINE))
@@ -84,7 +84,7 @@ def _lines(body: bytes) -> bytes:
 def pem_of(name: str, data: bytes, password_name: str, password: str | None) -> tuple[bytes, str]:
     """Return the key of a PKCS #12 store with its certificates, and the password that now encrypts the key.
 
-    Raises `ConfigError`, which names the option, for a store that cannot be opened or lacks key or certificate.
+    Raises `ConfigError`, which names the option, if the store cannot be opened, or lacks the key or the certificate.
     """
     store = _opened(name, data, password_name, password)
     from cryptography.hazmat.primitives import serialization
@@ -135,9 +135,9 @@ _JKS_CURE = "keytool -importkeystore -srckeystore OLD.jks -destkeystore NEW.p12 
 
 @dataclass(frozen=True, slots=True)
 class TlsMaterial:
-    """Authorities to trust and a client certificate, from the options of the same names.
+    """The trusted certificate authorities and the client certificate, from the options of the same names.
 
-    ``names`` maps options to the names that errors use, if these differ.
+    ``names`` maps options to other names that errors should use.
     """
 
     ssl_cafile: str | None = None
@@ -153,11 +153,11 @@ class TlsMaterial:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that `context` reads."""
+        """The files that `context` will read."""
         return tuple(path for path in (self.ssl_cafile, self.ssl_certfile, self.ssl_keyfile) if path is not None)
 
     def check(self) -> None:
-        """Raise `ConfigError` for options that exclude or require each other."""
+        """Raise `ConfigError` if options exclude each other, or if one is missing that another requires."""
         for data, file in (("ssl_certdata", "ssl_certfile"), ("ssl_keydata", "ssl_keyfile")):
             if getattr(self, data) is not None and getattr(self, file) is not None:
                 raise ConfigError(f"{self._name(data)} and {self._name(file)} exclude each other")
@@ -170,20 +170,20 @@ class TlsMaterial:
             raise ConfigError(f"{self._name('ssl_cafile')} is missing: {self._name('ssl_ca_password')} is given")
 
     def context(self) -> ssl.SSLContext:
-        """Return a client context, with the system's authorities if no authorities are given.
+        """Return a client context. If no certificate authorities are given, it has the system's.
 
-        Reads the files. Raises `ConfigError`, which names the option, and the file if there is one.
+        Reads the files. Raises `ConfigError`, which names the option and, if there is one, the file.
         """
         try:
             return self._made()
         except ConfigError as error:
-            raise without_frames(error) from None  # their variables hold keys
+            raise without_frames(error) from None  # the variables of these frames contain keys
 
     def _made(self) -> ssl.SSLContext:
         self.check()
         context = self._trusting()
         # From Python 3.13 on, default contexts reject certificates without some extensions of RFC 5280. Many private
-        # authorities issue such certificates, for example Strimzi. Other Kafka clients accept them.
+        # authorities, such as Strimzi, issue certificates without them, and other Kafka clients accept these.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         certificate = self._source("ssl_cert")
         if certificate is not None:
@@ -215,7 +215,7 @@ class TlsMaterial:
         return context
 
     def _cadata(self) -> str | bytes | None:
-        """Return PEM as a str and DER as bytes, as `ssl` requires."""
+        """Return PEM as a str, and DER as bytes, as `ssl` requires."""
         given = self.ssl_cadata
         if given is None:
             return None
@@ -260,7 +260,7 @@ class TlsMaterial:
 
         with _one_time_file(pem) as path:
             try:
-                # Without a callback, OpenSSL asks for a password at the terminal.
+                # Without a callback, OpenSSL would ask for a password at the terminal.
                 context.load_cert_chain(path, password=answer)
             except ssl.SSLError as error:
                 if error.reason == "KEY_VALUES_MISMATCH":
@@ -280,12 +280,12 @@ class TlsMaterial:
         return self.names.get(option, option)
 
     def _where(self, option: str) -> str:
-        """Return the option's name, and the file if it has one."""
+        """Return the name of the option and, if it has one, the file."""
         value = getattr(self, option)
         return f"{self._name(option)} ({value})" if option.endswith("file") else self._name(option)
 
     def _source(self, what: str) -> tuple[str, bytes] | None:
-        """Return the option of a certificate or key, file or text, and its content; None if neither is given."""
+        """Return the option of a certificate or key (file or text) and its content. None if neither is given."""
         if getattr(self, f"{what}file") is not None:
             return f"{what}file", self._read(f"{what}file")
         text = getattr(self, f"{what}data")
@@ -330,9 +330,9 @@ def _is_broken(certificates: str) -> bool:
 
 @contextmanager
 def _one_time_file(content: bytes) -> Iterator[str]:
-    """Provide the path of a file with this content inside the block, since Python loads keys only from files.
+    """Provide the path of a file with this content in the block, because Python can load keys only from files.
 
-    The file is in memory if possible; otherwise its mode is 0600.
+    If possible, the file is in memory. Otherwise its mode is 0600.
     """
     handle, path, on_disk = _create_file()
     try:

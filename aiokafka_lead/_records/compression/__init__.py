@@ -1,7 +1,8 @@
-"""Compression of record batches: each codec with Java's framing, and with limits on the decompressed size.
+"""Compression of record batches, with Java's framing for each codec and with limits on the decompressed size.
 
-Each codec is a module with ``compress(data, level)``, ``decompress(data, max_bytes)`` and the ``ERRORS`` of its
-library. It is imported on first use, because importing all takes longer than the rest of this package.
+Each codec is a module with ``compress(data, level)``, ``decompress(data, max_bytes)``, and the ``ERRORS`` of its
+library. It is imported when it is first used, because importing all of them takes longer than importing the rest of
+this package.
 """
 
 from __future__ import annotations
@@ -22,16 +23,18 @@ class Codec(NamedTuple):
     """A compression codec."""
 
     implementations: tuple[str, ...]
-    """Modules of this package, the fastest first: the first that can be imported is used, since the fastest libraries
-    do not support every Python."""
+    """Modules of this package, the fastest first. The first one that can be imported is used.
+
+    The fastest libraries do not support every version of Python.
+    """
     is_slow: Callable[[int | None], bool]
-    """Returns True for levels that take 7 ns or more per byte (lz4 and zstd take 1 to 2.5 ns by default)."""
+    """Returns True for levels that take 7 ns or more per byte. By default, lz4 and zstd take 1 to 2.5 ns."""
     produce_version: int = 0
-    """The first version of Produce that allows it."""
+    """First version of Produce that allows the codec."""
 
 
 CODECS = {
-    "gzip": Codec(("gzip",), lambda level: level != 0),  # which only stores
+    "gzip": Codec(("gzip",), lambda level: level != 0),  # level 0 only stores
     "snappy": Codec(("snappy",), lambda _: False),
     "lz4": Codec(("lz4_by_lz4", "lz4_by_cramjam"), lambda level: level is not None and level >= 3),
     "zstd": Codec(
@@ -40,11 +43,11 @@ CODECS = {
         produce_version=7,  # KIP-110
     ),
 }
-"""Codecs by name.
+"""The codecs by name.
 
-Measured with batches of 4 to 256 KiB (``python -m benchmarks.codecs``): cramjam's lz4 takes 1.03 to 1.13 times the CPU
-time of the package lz4 to compress, and 1.1 to 1.6 times to decompress. Relative to zstandard, zstd takes 1.0 to 1.2
-and 1.2 to 2.4 times with Python's module, and 1.1 to 2.2 and 1.8 to 2.6 times with cramjam.
+Measured with batches of 4 to 256 KiB (``python -m benchmarks.codecs``): compared with the package lz4, cramjam's lz4
+takes 1.03 to 1.13 times the CPU time to compress, and 1.1 to 1.6 times to decompress. Compared with the package
+zstandard, Python's own module takes 1.0 to 1.2 and 1.2 to 2.4 times, and cramjam takes 1.1 to 2.2 and 1.8 to 2.6 times.
 """
 
 
@@ -65,25 +68,25 @@ def _implementation(name: str) -> _Implementation:
             continue
     try:
         return cast("_Implementation", import_module(last))
-    except ImportError as error:  # if only Python files were sent, as to Spark's executors
+    except ImportError as error:  # if only the Python files were sent, for example to Spark's executors
         raise ImportError(f"{name} needs the package {error.name} in this Python: {sys.executable}") from error
 
 
 def compress(codec: str, data: bytes | bytearray | memoryview, level: int | None = None) -> bytes:
-    """Compress ``data`` with "gzip", "snappy", "lz4" or "zstd", at a level of that codec; None is its default."""
+    """Compress ``data`` with "gzip", "snappy", "lz4" or "zstd", at a level of that codec. None is its default level."""
     return _implementation(codec).compress(data, level)
 
 
 def compresses_slowly(codec: str, level: int | None) -> bool:
-    """Return True if a batch should be compressed in a thread; ``codec`` may be "none"."""
+    """Return True if batches should be compressed in a thread. ``codec`` may be "none"."""
     return codec in CODECS and CODECS[codec].is_slow(level)
 
 
 def decompress(codec: str, data: bytes | memoryview, max_bytes: int) -> bytes:
-    """Decompress at most ``max_bytes``. Raises `BatchTooLargeError` and `CorruptRecordError`."""
+    """Decompress to at most ``max_bytes``. Raises `BatchTooLargeError` or `CorruptRecordError`."""
     module = _implementation(codec)
     try:
         return module.decompress(data, max_bytes)
     except module.ERRORS as error:
-        # `BatchTooLargeError` and `CorruptRecordError`, which the module raises itself, are not in ERRORS.
+        # The module raises `BatchTooLargeError` and `CorruptRecordError` itself, so they are not in ERRORS.
         raise CorruptRecordError(f"a batch compressed with {codec} cannot be decompressed: {error}") from error

@@ -11,7 +11,7 @@ from .bound import first_step, too_large
 ERRORS = (cramjam.DecompressionError, ValueError)
 
 _FULL = "failed to write whole buffer"
-"""The message of Rust's standard library when the buffer is too small."""
+"""The message of Rust's standard library if the buffer is too small."""
 
 
 def decompress_bounded(
@@ -20,10 +20,13 @@ def decompress_bounded(
     data: bytes | memoryview,
     max_bytes: int,
 ) -> bytes:
-    """Decompress all frames; start over with a larger buffer if it is too small, because cramjam cannot pause."""
+    """Decompress all frames.
+
+    If the buffer is too small, start again with a larger one, because cramjam cannot pause.
+    """
     room = first_step(len(data))
     while True:
-        # One byte more than allowed distinguishes "too large" from "just fits".
+        # Allow one more byte, to distinguish "too large" from "just fits".
         made = bytearray(min(room, max_bytes + 1))
         try:
             size = decompress_into(data, made)

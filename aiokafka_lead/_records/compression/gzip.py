@@ -13,7 +13,7 @@ _MAGIC = b"\x1f\x8b"
 
 
 def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
-    """Return one member without name or time."""
+    """Return one gzip member without a name or time."""
     compressor = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, _GZIP)
     return compressor.compress(data) + compressor.flush()
 
@@ -25,7 +25,7 @@ def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
     rest = bytes(data)
     while True:
         member = zlib.decompressobj(_GZIP)
-        # One byte more than allowed distinguishes "too large" from "just fits"; 0 would mean no limit.
+        # Allow one more byte, to distinguish "too large" from "just fits". 0 would mean no limit.
         part = member.decompress(rest, max_bytes - size + 1)
         size += len(part)
         if size > max_bytes:

@@ -9,13 +9,16 @@ from .by_cramjam import decompress_bounded
 from .lz4_header import BLOCK_SIZE, HEADER
 
 _FIRST_HIGH_LEVEL = 3
-"""Level from which on lz4 uses its "high compression" mode; levels below 0 trade size for speed."""
+"""Level from which on lz4 uses its "high compression" mode. Levels below 0 trade size for speed."""
 _STORED_BIT = 0x80000000
 _END = bytes(4)
 
 
 def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
-    """Return one frame without content size or checksums. cramjam's frames would have a checksum for each block."""
+    """Return one frame without content size and checksums.
+
+    Frames made by cramjam would have a checksum for each block.
+    """
     level = 0 if level is None else level
     view = memoryview(data)
     parts: list[bytes | memoryview] = [HEADER]

@@ -1,4 +1,4 @@
-"""lz4 with the package of that name, if it is installed."""
+"""lz4 with the package lz4, if it is installed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ERRORS = (RuntimeError, ValueError)
 
 
 def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
-    """Return one frame without content size or checksums."""
+    """Return one frame without content size and checksums."""
     compressed: bytes = lz4.frame.compress(
         data,
         compression_level=0 if level is None else level,
@@ -29,7 +29,7 @@ def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
     step = first_step(len(data))
     rest: bytes | memoryview = data
     while not frame.eof:
-        # One byte more than allowed distinguishes "too large" from "just fits".
+        # Allow one more byte, to distinguish "too large" from "just fits".
         part = frame.decompress(rest, max_length=min(step, max_bytes - size + 1))
         size += len(part)
         if size > max_bytes:

@@ -1,4 +1,4 @@
-"""The header of an lz4 frame as Java writes it, and the mistake of Kafka's first lz4 writer."""
+"""The header of an lz4 frame as Java writes it, and a correction for Kafka's first lz4 writer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .bound import truncated
 MAGIC = b"\x04\x22\x4d\x18"
 BLOCK_SIZE = 64 * 1024
 HEADER = MAGIC + b"\x60\x40\x82"
-"""Version 1, independent blocks of `BLOCK_SIZE`, no content size, no checksum except the header's."""
+"""Version 1, independent blocks of `BLOCK_SIZE`, no content size, and no checksum except the header's."""
 
 _CONTENT_SIZE_BIT = 0x08
 _DICTIONARY_BIT = 0x01
@@ -27,7 +27,7 @@ def mend_header(frame: bytes) -> bytes:
 
 
 def xxhash32_short(data: bytes) -> int:
-    """Return the XXH32 with seed 0 of fewer than 16 bytes, enough for a frame's header."""
+    """Return the XXH32 hash with seed 0 of fewer than 16 bytes, which is enough for the header of a frame."""
     mask = 0xFFFFFFFF
     prime1, prime2, prime3, prime4, prime5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
     h = (prime5 + len(data)) & mask

@@ -1,4 +1,4 @@
-"""snappy in xerial's framing, as Java writes it; raw blocks from other clients are read, too."""
+"""snappy in xerial's framing, as Java writes it. Raw blocks from other clients can also be read."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ ERRORS = (cramjam.DecompressionError, ValueError)
 
 _MAGIC = b"\x82SNAPPY\x00"
 _HEADER = _MAGIC + struct.pack(">ii", 1, 1)
-"""Header of version 1, compatible with version 1."""
+"""Header with version 1, and 1 as the lowest compatible version."""
 _BLOCK_SIZE = 32 * 1024
-"""Java's ``SnappyOutputStream`` default."""
+"""Block size in bytes, the default of Java's ``SnappyOutputStream``."""
 _MAX_RATIO = 22
-"""Largest ratio of sizes: a snappy copy of 3 bytes produces at most 64 bytes."""
+"""Largest possible ratio of sizes: in snappy, a copy of 3 bytes produces at most 64 bytes."""
 
 
 def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
-    """Return blocks of 32 KiB in xerial's framing; snappy has no levels."""
+    """Return blocks of 32 KiB in xerial's framing. snappy has no levels."""
     view = memoryview(data)
     parts: list[bytes] = [_HEADER]
     for at in range(0, len(view), _BLOCK_SIZE):
@@ -32,7 +32,7 @@ def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
 
 
 def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
-    """Decompress one or several successive xerial streams, or else a raw block."""
+    """Decompress one or several consecutive xerial streams, or a raw block."""
     view = memoryview(data)
     if view[: len(_MAGIC)] != _MAGIC:
         return _decompress_block(view, max_bytes, max_bytes)

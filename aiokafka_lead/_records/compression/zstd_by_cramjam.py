@@ -11,7 +11,7 @@ _DEFAULT_LEVEL = 3
 
 
 def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
-    """Return one frame with its content size."""
+    """Return one frame that contains its content size."""
     return bytes(cramjam.zstd.compress(data, level=_DEFAULT_LEVEL if level is None else level))
 
 

@@ -1,4 +1,4 @@
-"""zstd (RFC 8878) with Python's module, available from 3.14 on, or with its backport."""
+"""zstd (RFC 8878) with Python's own module, available from 3.14 on, or with its backport."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DEFAULT_LEVEL = 3
 
 
 class _Compressors(threading.local):
-    """Each thread's compressors, by level: creating a compressor takes longer than compressing a small batch."""
+    """The compressors of each thread, by level. Creating one takes longer than compressing a small batch."""
 
     def __init__(self) -> None:
         self.by_level: dict[int, zstd.ZstdCompressor] = {}
@@ -31,9 +31,9 @@ _compressors = _Compressors()
 
 
 def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
-    """Return one frame with its content size."""
+    """Return one frame that contains its content size."""
     level = _DEFAULT_LEVEL if level is None else level
-    # A compressor that fails within a frame is not used again.
+    # If a compressor fails within a frame, it is not used again.
     compressor = _compressors.by_level.pop(level, None) or zstd.ZstdCompressor(level)
     compressed = compressor.compress(data, zstd.ZstdCompressor.FLUSH_FRAME)
     _compressors.by_level[level] = compressor
@@ -41,21 +41,21 @@ def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
 
 
 def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
-    """Decompress all frames. Java's frames have no content size."""
+    """Decompress all frames. Java's frames do not contain their content size."""
     view = memoryview(data)
     parts: list[bytes] = []
     made = 0
     step = first_step(len(view))
     while True:
         end = zstd.get_frame_size(view)
-        size = cast("int | None", zstd.get_frame_info(view).decompressed_size)  # its stubs omit the None
+        size = cast("int | None", zstd.get_frame_info(view).decompressed_size)  # the stubs omit the None
         if size is not None and size > max_bytes - made:
             raise too_large("zstd", max_bytes)
         wanted = step if size is None else size + 1
         frame = zstd.ZstdDecompressor()
         rest: bytes | memoryview = view[:end]
         while True:
-            # One byte more than allowed distinguishes "too large" from "just fits".
+            # Allow one more byte, to distinguish "too large" from "just fits".
             part = frame.decompress(rest, min(wanted, max_bytes - made + 1))
             made += len(part)
             if made > max_bytes:

@@ -12,13 +12,13 @@ ERRORS = (zstandard.ZstdError, ValueError)
 
 _DEFAULT_LEVEL = 3
 _MAX_WINDOW_BYTES = 128 * 1024 * 1024
-"""libzstd's default limit; Java's highest level needs 8 MiB."""
+"""libzstd's default limit in bytes. Java's highest level needs 8 MiB."""
 _KEPT_BYTES = 16 * 1024 * 1024
-"""A decompressor that has grown beyond this, for a large window, is not reused: it would keep that memory."""
+"""A decompressor that has more memory than this, because of a large window, is not used again."""
 
 
 class _Contexts(threading.local):
-    """Each thread's compressors and decompressor: sharing them between threads crashes the process."""
+    """The compressors and the decompressor of each thread. If threads shared them, the process would crash."""
 
     def __init__(self) -> None:
         self.compressors: dict[int, zstandard.ZstdCompressor] = {}
@@ -29,7 +29,7 @@ _contexts = _Contexts()
 
 
 def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
-    """Return one frame with its content size."""
+    """Return one frame that contains its content size."""
     level = _DEFAULT_LEVEL if level is None else level
     compressor = _contexts.compressors.get(level)
     if compressor is None:
@@ -38,9 +38,10 @@ def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
 
 
 def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
-    """Decompress all frames. Java's frames have no content size.
+    """Decompress all frames. Java's frames do not contain their content size.
 
-    A truncated last frame yields its content so far: the reader of the records finds that they end early.
+    If the last frame is truncated, the result contains its content up to there, and decoding the records finds that
+    they end early.
     """
     size = zstandard.frame_content_size(data)
     if size > max_bytes:
@@ -54,7 +55,7 @@ def decompress(data: bytes | memoryview, max_bytes: int) -> bytes:
         decompressor = _contexts.decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
     try:
         with decompressor.stream_reader(data, read_across_frames=True) as reader:
-            # One byte more than allowed distinguishes "too large" from "just fits".
+            # Allow one more byte, to distinguish "too large" from "just fits".
             while part := reader.read(min(wanted, max_bytes - made + 1)):
                 made += len(part)
                 if made > max_bytes:

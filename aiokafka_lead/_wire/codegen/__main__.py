@@ -29,7 +29,7 @@ def generated_files(protocol: str) -> dict[Path, str]:
 
 
 def stale_files() -> list[Path]:
-    """Return generated files that differ from ``protocol.txt``, are missing, or should not exist."""
+    """Return the generated files that differ from ``protocol.txt``, are missing, or should not exist."""
     files = generated_files(PROTOCOL_FILE.read_text())
     wrong = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
     return sorted(wrong + [path for path in (WIRE / "messages").glob("*.py") if path not in files])

@@ -1,4 +1,4 @@
-"""Writes the message modules and the table of APIs from the facts."""
+"""Writes the message modules and the table of APIs, from the facts in ``protocol.txt``."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ INTER_BROKER = {
     "ReadShareGroupStateSummary",
     "WriteShareGroupState",
 }
-"""APIs on the brokers' listener that only brokers call (the share coordinator's persister)."""
+"""APIs on the listener of brokers that only brokers call (the share coordinator's persister)."""
 
 DATA_SCHEMAS = ("ConsumerProtocolAssignment", "ConsumerProtocolSubscription", "ControlRecordTypeSchema", "EndTxnMarker")
-"""Schemas inside other messages' bytes fields, and inside control records."""
+"""Schemas in the bytes fields of other messages, and in control records."""
 
 _FOLDER = "common/message/"
 
 
 def read_jar(path: Path) -> tuple[str, list[Api]]:
-    """Return Kafka's release, and every API that a client may call, by key, then the data schemas by name."""
+    """Return Kafka's release, every API that a client may call (by key), and then the data schemas (by name)."""
     with zipfile.ZipFile(path) as jar:
         schemas = {
             Path(name).stem: _load(jar.read(name).decode())
@@ -55,7 +55,10 @@ def snake_case(name: str) -> str:
 
 
 def _load(text: str) -> dict[str, Any]:
-    """Return the schema as a dict. Its ``//`` comments may follow a value on the same line; no string holds ``//``."""
+    """Return a schema as a dict.
+
+    A ``//`` comment may follow a value on the same line, but no string contains ``//``.
+    """
     loaded = json.loads(re.sub(r"//.*", "", text))
     assert isinstance(loaded, dict)
     return loaded
@@ -81,7 +84,7 @@ def _data(schema: dict[str, Any]) -> Api:
 
 
 def _prefix(structs: list[Struct], names: set[str], prefix: str) -> list[Struct]:
-    """Return the structs with ``names`` prefixed, because request and response are in the same module."""
+    """Return the structs with ``names`` prefixed, because a request and its response are in the same module."""
 
     def renamed(name: str) -> str:
         return prefix + name if name in names else name
@@ -94,7 +97,7 @@ def _prefix(structs: list[Struct], names: set[str], prefix: str) -> list[Struct]
 
 
 def _structs(kind: str, schema: dict[str, Any]) -> list[Struct]:
-    """Return the schema's structs, each after the structs that it uses, the root last."""
+    """Return the structs of a schema. Each comes after the structs that it uses, and the root comes last."""
     common = {struct["name"]: struct["fields"] for struct in schema.get("commonStructs", ())}
     done: dict[str, Struct] = {}
 
@@ -129,16 +132,16 @@ def _field(raw: dict[str, Any]) -> Field:
 
 # --- the file of protocol facts ---------------------------------------------------------------------------------------
 #
-# ``protocol.txt`` is written from the jar, and read to write the modules.
+# ``protocol.txt`` is written from the jar, and is read to write the modules. For example:
 #
 #     api 0 Produce versions 3-13 flexible 9+
 #     struct PartitionProduceData
-#       index int32 0+
+#         index int32 0+
 #     request ProduceRequest
-#       topic_data []TopicProduceData 0+
+#         topic_data []TopicProduceData 0+
 #
-# A schema outside the request protocol starts with ``data NAME versions V flexible V``, and holds one ``message NAME``.
-# Structs come before their users.
+# A schema outside of the request protocol starts with ``data NAME versions V flexible V``, and contains one ``message
+# NAME``. Structs come before the structs that use them.
 
 
 PROTOCOL_FILE = Path(__file__).with_name("protocol.txt")
@@ -147,7 +150,7 @@ PROTOCOL_FILE = Path(__file__).with_name("protocol.txt")
 @dataclass(slots=True)
 class Struct:
     kind: str
-    """``struct``, ``request``, ``response`` or ``message`` (the root of a data schema)."""
+    """``struct``, ``request``, ``response``, or ``message`` for the root of a data schema."""
     name: str
     fields: list[Field] = dataclasses.field(default_factory=list)
 
@@ -175,7 +178,7 @@ def render(release: str, apis: Iterable[Api]) -> str:
 
 
 def parse(text: str) -> tuple[str, list[Api]]:
-    """Return Kafka's release and the APIs in ``text``."""
+    """Return Kafka's release and the APIs that ``text`` describes."""
     lines: Iterator[str] = iter(text.splitlines())
     release = next(lines).removeprefix("kafka ")
     apis: list[Api] = []
@@ -205,7 +208,7 @@ def module_name(api: Api) -> str:
 
 
 def render_module(api: Api) -> str:
-    """Return the source of one API's module."""
+    """Return the source of the module of one API."""
     ordered = sorted(api.structs, key=lambda struct: struct.kind == "request")
     classes = [line for struct in ordered for line in _class(api, struct)]
     body = "\n".join(classes)

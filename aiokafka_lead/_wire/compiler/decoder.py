@@ -1,11 +1,11 @@
-"""Decoders: ``decode(buffer, position, end, view) -> (message, position)``.
+"""Creates decoders of the form ``decode(buffer, position, end, view) -> (message, position)``.
 
-Adjacent fields of a fixed size, and the length or count after them, are read with one ``unpack_from``, which also
-checks their bounds. Lengths are checked against the remaining bytes before any object is created from them. ``view`` is
-a memoryview of the same buffer, for records.
+Adjacent fields of fixed size, and the length or count after them, are read with a single ``unpack_from``, which also
+checks their bounds. Lengths are checked against the remaining bytes before any object is created. ``view`` is a
+memoryview of the same buffer, for records.
 
 An element that takes seven bytes of a frame may take two hundred bytes of memory. ``room`` is the memory that a message
-may still use for its arrays' elements: an array that needs more is refused before any element is created.
+may still use for the elements of its arrays. If an array needs more, it is refused before any element is created.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from .source import LazyFunction, Source, fields_of, identifier, layout, memory_
 
 Decoder: TypeAlias = "Callable[[Buffer, int, int, memoryview], tuple[Any, int]]"
 Elements: TypeAlias = "Callable[[Any, int, int, int, memoryview], Generator[None, None, tuple[list[Any], int]]]"
-"""``elements(buffer, position, count, end, view)``, in steps: returns the elements of an array and the position after
-them."""
+"""Reads the elements of an array in steps: ``elements(buffer, position, count, end, view)``.
+
+It returns the elements and the position after them.
+"""
 StepwiseDecoder: TypeAlias = (
     "Callable[[Buffer, int, int, memoryview, Elements], Generator[None, None, tuple[Any, int]]]"
 )
@@ -30,8 +32,10 @@ _HEADER = "def f(buf, pos, end, view):"
 _STEPWISE_HEADER = "def f(buf, pos, end, view, elements):"
 _FIELD_HEADER = "def f(buf, pos, end, view, room):"
 _FEW_NUMBERS = 15
-"""Arrays of at most this many numbers are not counted. They take at most nine times their bytes, and each partition
-has some."""
+"""Arrays with at most this many numbers do not count towards the memory limit.
+
+They take at most nine times the memory of their bytes, and there are some in each partition.
+"""
 
 _COMMON = {
     "ZERO_UUID": ZERO_UUID,
@@ -67,7 +71,7 @@ _ARRAYS = {
 def make_decoder(
     struct: type[Struct], version: int, flexible: bool, room: int = primitives.ELEMENTS_MAX_BYTES
 ) -> Decoder:
-    """Return a decoder of a message's body, or of a struct within it, in ``version``."""
+    """Return a decoder for the body of a message, or for a struct in it, in ``version``."""
     writer = _DecoderWriter(version, flexible)
     writer.line(f"room = {room}")
     writer.struct(struct, "m")
@@ -77,7 +81,7 @@ def make_decoder(
 
 
 def make_stepwise_decoder(struct: type[Struct], version: int, flexible: bool, array: str) -> StepwiseDecoder:
-    """Return a decoder like `make_decoder` whose field ``array`` is left to a generator, its last argument."""
+    """Return a decoder like `make_decoder`. It leaves the field ``array`` to a generator, its last argument."""
     writer = _DecoderWriter(version, flexible, array)
     writer.line(f"room = {primitives.ELEMENTS_MAX_BYTES}")
     writer.struct(struct, "m")
@@ -88,7 +92,7 @@ def make_stepwise_decoder(struct: type[Struct], version: int, flexible: bool, ar
 
 
 def _make_field_decoder(owner: type[Struct], field: Field, version: int) -> Callable[..., Any]:
-    """Return a decoder of one tagged field's value, which also returns ``room``; flexible versions only."""
+    """Return a decoder for the value of one tagged field, which also returns ``room``. Only for flexible versions."""
     writer = _DecoderWriter(version, True)
     writer.field(owner, field, "v")
     writer.line("return v, pos, room")
@@ -101,13 +105,13 @@ class _DecoderWriter(Source):
     def __init__(self, version: int, flexible: bool, stepwise: str | None = None) -> None:
         super().__init__(version, flexible, _FLEXIBLE if flexible else _LEGACY)
         self._stepwise = None if stepwise is None else f"m.{stepwise}"
-        """The array of the message that is left to another decoder."""
+        """The array of the message that is left to another decoder, or None."""
         self._formats = ""
-        """Format characters of the current run, whose fields have not been read yet."""
+        """Format characters of the current run: fields for which no statement was written yet."""
         self._targets: list[str] = []
-        """Targets of the current run's assignments."""
+        """The variables or attributes to which the fields of the current run are assigned."""
         self._after: list[str] = []
-        """Statements after the current run."""
+        """Statements to write after the current run."""
 
     def struct(self, struct: type[Struct], var: str) -> None:
         """Write statements that create an instance in ``var``."""
@@ -127,7 +131,7 @@ class _DecoderWriter(Source):
         self._flush()
 
     def _defaults(self, struct: type[Struct], fields: list[Field], var: str) -> None:
-        """Assign the defaults of fields that may be absent; equal constants in one statement."""
+        """Assign the defaults of fields that may be absent. Equal constants are assigned in one statement."""
         constants: dict[str, str] = {}
         for field in fields:
             value, target = field.python_default(), f"{var}.{field.name}"
@@ -143,7 +147,10 @@ class _DecoderWriter(Source):
             self.line(targets + value)
 
     def _tags(self, struct: type[Struct], tagged: list[Field], var: str) -> None:
-        """Read the section of tagged fields. Most are rarely present, so their decoders are compiled lazily."""
+        """Read the tagged fields.
+
+        Most are rarely present, so their decoders are compiled when they are first needed.
+        """
         count = self._size("B")
         if not tagged:
             self.line(f"if {count}: pos = skip_tags(buf, pos, {count}, end)")
@@ -173,7 +180,7 @@ class _DecoderWriter(Source):
         self._targets.append(target)
 
     def _size(self, legacy_kind: str) -> str:
-        """Read a length or count together with the run before it; of a compact length, only the first byte."""
+        """Read a length or count together with the run before it. Of a compact length, only the first byte is read."""
         size = self.local("n")
         self._fixed("B" if self.flexible else legacy_kind, size)
         self._flush()
@@ -192,7 +199,7 @@ class _DecoderWriter(Source):
         self._formats, self._targets, self._after = "", [], []
 
     def _value(self, owner: type[Struct], field: Field, target: str) -> None:
-        # Some brokers send null if there are no records, in any version.
+        # Some brokers send null if there are no records, whatever the version.
         nullable = self.version in field.nullable or field.type == "records"
         if field.type in FIXED_FORMATS:
             self._number(field.type, target)
@@ -218,7 +225,7 @@ class _DecoderWriter(Source):
             self._fixed(FIXED_FORMATS[kind], target)
 
     def _struct_value(self, owner: type[Struct], field: Field, target: str, nullable: bool) -> None:
-        """Read a nullable struct, which begins with a byte that is negative for null (KIP-893)."""
+        """Read a nullable struct. It begins with a byte that is negative for null (KIP-893)."""
         var = self.local("m")
         if nullable:
             flag = self.local("n")
@@ -233,7 +240,7 @@ class _DecoderWriter(Source):
             self.dedent()
 
     def _sized(self, owner: type[Struct], field: Field, target: str, size: str) -> None:
-        """Read a non-null value with a length or count."""
+        """Read a value with a length or count that is not null."""
         if field.is_array:
             self._elements(owner, field, target, size)
         else:
@@ -283,6 +290,6 @@ class _DecoderWriter(Source):
         self.dedent()
 
     def _charge(self, size: str, each: int) -> None:
-        """Count the memory of an array's elements."""
+        """Subtract the memory of an array's elements from ``room``."""
         self.line(f"room -= {each} * {size}")
         self.line("if room < 0: too_much(pos)")

@@ -1,7 +1,7 @@
-"""Encoders: ``encode(message, chunks, out) -> out``.
+"""Creates encoders of the form ``encode(message, chunks, out) -> out``.
 
 All bytes are appended to ``out``. At large records, ``out`` and the records are appended to ``chunks``, and a new
-``out`` begins. Adjacent fields of a fixed size, and a string or an array of numbers after them, are written with one
+``out`` begins. Adjacent fields of fixed size, and a string or an array of numbers after them, are written with a single
 ``pack``.
 """
 
@@ -32,7 +32,7 @@ _sized_writers: dict[tuple[str, str, str, int | None], primitives.SizedWriters] 
 
 
 def make_encoder(message: type[Message], version: int) -> Encoder:
-    """Return an encoder of ``message``'s body in ``version``."""
+    """Return an encoder for the body of ``message`` in ``version``."""
     writer = _EncoderWriter(version, message.is_flexible(version), _NAMES)
     writer.struct(message, "m")
     writer.flush()
@@ -42,7 +42,7 @@ def make_encoder(message: type[Message], version: int) -> Encoder:
 
 
 def _make_field_encoder(owner: type[Struct], field: Field, version: int) -> Callable[..., Any]:
-    """Return an encoder of one tagged field of the struct ``m``; flexible versions only."""
+    """Return an encoder for one tagged field of the struct ``m``. Only for flexible versions."""
     writer = _EncoderWriter(version, True, _NAMES)
     writer.field(owner, field, "m")
     writer.flush()
@@ -56,9 +56,9 @@ class _EncoderWriter(Source):
     def __init__(self, version: int, flexible: bool, names: dict[str, Any]) -> None:
         super().__init__(version, flexible, names)
         self._formats = ""
-        """Format characters of the current run, whose values have not been written yet."""
+        """Format characters of the current run: fields for which no statement was written yet."""
         self._values: list[str] = []
-        """Expressions of the current run's values."""
+        """Expressions for the values of the current run."""
 
     def struct(self, struct: type[Struct], var: str) -> None:
         """Write statements that encode the instance in ``var``."""
@@ -105,7 +105,7 @@ class _EncoderWriter(Source):
             self.dedent()
 
     def _present(self, owner: type[Struct], field: Field, var: str) -> None:
-        """Write a non-null value without a fixed size."""
+        """Write a value of variable size that is not null."""
         if field.is_array:
             self._array(owner, field, var)
         elif field.is_struct:
@@ -140,7 +140,7 @@ class _EncoderWriter(Source):
         self.dedent()
 
     def _sized(self, size: str, kind: str, limit: int | None, var: str, values: str) -> None:
-        """Write the current run, the length of ``var``, and ``values`` of format ``kind``, if any."""
+        """Write the current run, the length of ``var`` and, if there are any, ``values`` of format ``kind``."""
         key = (self._formats, "" if self.flexible else size, kind, limit)
         writers = _sized_writers.get(key)
         if writers is None:
@@ -153,9 +153,9 @@ class _EncoderWriter(Source):
         self._formats, self._values = "", []
 
     def _tags(self, struct: type[Struct], tagged: list[Field], var: str) -> None:
-        """Write the section of tagged fields: the fields that differ from their default, by number.
+        """Write the tagged fields that differ from their defaults, in the order of their numbers.
 
-        Most are rarely present, so their encoders are compiled lazily.
+        Most are rarely present, so their encoders are compiled when they are first needed.
         """
         if not tagged:
             self._fixed("x")
@@ -173,7 +173,7 @@ class _EncoderWriter(Source):
         return LazyFunction(lambda: _make_field_encoder(struct, field, self.version))
 
     def _differs(self, owner: type[Struct], field: Field, value: str) -> str:
-        """Return the condition that a value is not the schema's default."""
+        """Return the condition that a value is not the default of the schema."""
         default = field.python_default()
         if default == "None":
             return f"{value} is not None"

@@ -23,24 +23,27 @@ def fields_of(struct: type[Struct]) -> tuple[Field, ...]:
 
 
 def struct_class(owner: type[Struct], name: str) -> type[Struct]:
-    """Return the class of a nested struct, which the same module defines."""
+    """Return the class of a nested struct, which is defined in the same module."""
     found: type[Struct] = getattr(sys.modules[owner.__module__], name)
     return found
 
 
 @cache
 def layout(formats: str) -> Layout:
-    """Return the `struct.Struct` of a run of format characters; codecs share them."""
+    """Return the `struct.Struct` for format characters. Codecs share these objects."""
     return Layout(">" + formats)
 
 
 def identifier(formats: str) -> str:
-    """Return format characters as part of a name."""
+    """Return format characters in a form that can be part of a name."""
     return formats.replace("?", "B_")
 
 
 def minimum_size(owner: type[Struct], field: Field, version: int, flexible: bool) -> int:
-    """Return the minimum size of an element of the field (or its value), which bounds an array's count."""
+    """Return the minimum size of an element of the field, or of its value.
+
+    It limits the number of an array's elements.
+    """
     if field.element in FIXED_FORMATS:
         return layout(FIXED_FORMATS[field.element]).size
     if not field.is_struct:
@@ -60,16 +63,16 @@ def minimum_size(owner: type[Struct], field: Field, version: int, flexible: bool
 
 
 _OBJECT_BYTES = 56
-"""Memory of an object with a few slots and its list entry, with the allocator's and garbage collector's overhead."""
+"""Estimated memory in bytes of an object with a few slots, its entry in a list, and the overhead of both."""
 _SLOT_BYTES = 8
 _NUMBER_BYTES = 36
-"""Memory of a number that Python does not cache, and its list entry."""
+"""Estimated memory in bytes of a number that Python does not cache, and its entry in a list."""
 _VALUE_BYTES = 64
-"""Memory of a short string, an empty list, or an id."""
+"""Estimated memory in bytes of a short string, an empty list, or an id."""
 
 
 def memory_of(owner: type[Struct], field: Field, version: int) -> int:
-    """Estimate the memory of one element of the field in bytes, without the elements of arrays within it."""
+    """Return the estimated memory in bytes of one element of the field, without the elements of arrays in it."""
     if field.element in FIXED_FORMATS and field.element != "uuid":
         return _NUMBER_BYTES
     if not field.is_struct:
@@ -88,7 +91,10 @@ def memory_of(owner: type[Struct], field: Field, version: int) -> int:
 
 
 class LazyFunction:
-    """A rarely needed part of a codec, compiled on first use, since most of a codec's first use is compilation."""
+    """A part of a codec that is rarely needed.
+
+    It is compiled when it is first used, because compiling takes most of the time.
+    """
 
     __slots__ = ("_function", "_make")
 
@@ -103,7 +109,7 @@ class LazyFunction:
 
 
 class Source:
-    """Lines of a function under construction, and the objects that they name."""
+    """The lines of a function under construction, and the objects that they name."""
 
     def __init__(self, version: int, flexible: bool, names: dict[str, Any]) -> None:
         self.version = version
@@ -136,6 +142,6 @@ class Source:
         return self.name(struct.__name__, struct)
 
     def function(self, header: str, what: str) -> Any:
-        """Return the finished function ``f``; ``what`` is the file's name in tracebacks."""
+        """Return the finished function ``f``. ``what`` is the name of its file in tracebacks."""
         exec(compile("\n".join([header, *self._lines]), f"<{what}>", "exec"), self.names)
         return self.names["f"]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from ..._io.admin import Route
+from ..._io.admin_requests import Route
 from ..._io.group.coordinators import CoordinatorKind, Coordinators
 from ..._wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from ..._wire.messages.create_partitions import (
@@ -53,7 +53,10 @@ __all__ = ["AIOKafkaAdminClient"]
 
 
 class AIOKafkaAdminClient:
-    """A native `AdminClient` with aiokafka's methods, which return brokers' responses, with errors as codes."""
+    """Admin client with the methods of aiokafka.
+
+    They return the responses of brokers, in which errors are codes, and raise `KafkaError` if a request fails.
+    """
 
     def __init__(
         self,
@@ -91,13 +94,13 @@ class AIOKafkaAdminClient:
         self._coordinators = Coordinators(self._native._client)
 
     async def start(self) -> None:
-        """Connect to the cluster; may be called again, also after a failure."""
+        """Connect to the cluster. May be called again, also after a failure."""
         if not self._started:
             await start_or_renew(self._native, self._renew)
             self._started = True
 
     async def close(self) -> None:
-        """Close every connection; may be called again."""
+        """Close all connections. May be called again."""
         if not self._closed:
             await self._native.stop()
             self._closed = True
@@ -145,7 +148,7 @@ class AIOKafkaAdminClient:
     async def create_partitions(
         self, topic_partitions: Mapping[str, NewPartitions], timeout_ms: int | None = None, validate_only: bool = False
     ) -> Response:
-        """Add partitions to topics. Raises the error of the first topic that is refused."""
+        """Add partitions to topics. Raises the error of the first topic that the cluster refuses."""
         wanted = [
             CreatePartitionsTopic(
                 name=name,
@@ -172,12 +175,12 @@ class AIOKafkaAdminClient:
         return [topic["topic"] for topic in await self.describe_topics()]
 
     async def describe_topics(self, topics: list[str] | None = None) -> list[dict[str, Any]]:
-        """Return these topics, or all, with their partitions, as dicts."""
+        """Return these topics, or all topics, as dicts with their partitions."""
         described: list[dict[str, Any]] = (await self._get_cluster_metadata(topics)).to_object()["topics"]
         return described
 
     async def describe_cluster(self) -> dict[str, Any]:
-        """Return the brokers, the cluster's id and its controller."""
+        """Return a dict with the brokers, the cluster id and the controller's id."""
         found = (await self._get_cluster_metadata([])).to_object()
         del found["topics"]
         return found
@@ -187,7 +190,7 @@ class AIOKafkaAdminClient:
     async def describe_configs(
         self, config_resources: list[ConfigResource], include_synonyms: bool = False
     ) -> list[Response]:
-        """Return the configs of topics and brokers: a response for each broker, and a response for all topics."""
+        """Return the configurations of topics and brokers: one response for each broker, and one for all topics."""
         by_broker, topics = _by_node(config_resources)
         asked = [
             self._ask(to, DescribeConfigsRequest(resources=some, include_synonyms=include_synonyms), DESCRIBED_CONFIGS)
@@ -199,7 +202,7 @@ class AIOKafkaAdminClient:
         return await asyncio.gather(*asked)
 
     async def alter_configs(self, config_resources: list[ConfigResource]) -> list[Response]:
-        """Set the configs of topics and brokers. All configs that are not given are reset to their defaults."""
+        """Set the configurations of topics and brokers. All other configurations are reset to their defaults."""
         by_broker, topics = _by_node(config_resources)
         asked = [
             self._ask(to, AlterConfigsRequest(resources=some), ALTERED_CONFIGS)
@@ -213,7 +216,7 @@ class AIOKafkaAdminClient:
     # --- groups -------------------------------------------------------------------------------------------------------
 
     async def find_coordinator(self, group_id: str, coordinator_type: int = 0) -> int:
-        """Return the id of the broker that coordinates a group (0) or a transactional id (1)."""
+        """Return the id of the coordinator of a group (type 0) or of a transactional id (type 1)."""
         calls = self._native._calls
         kind = CoordinatorKind(coordinator_type)
         return (await self._coordinators.connection(kind, group_id, calls.deadline(None))).node_id
@@ -224,9 +227,9 @@ class AIOKafkaAdminClient:
         group_coordinator_id: int | None = None,
         include_authorized_operations: bool = False,
     ) -> list[Response]:
-        """Return groups with their members, in a response for each coordinator.
+        """Return groups with their members, in one response for each coordinator.
 
-        As in aiokafka, ``include_authorized_operations`` adds nothing to the response.
+        As in aiokafka, ``include_authorized_operations`` has no effect on the response.
         """
         by_node: dict[int, list[str]] = {}
         for group_id in group_ids:
@@ -245,7 +248,7 @@ class AIOKafkaAdminClient:
         return await asyncio.gather(*asked)
 
     async def list_consumer_groups(self, broker_ids: list[int] | None = None) -> list[tuple[str, str]]:
-        """Return (group, protocol type) of every group, or of the groups that these brokers coordinate."""
+        """Return (group, protocol type) for all groups, or for the groups that these brokers coordinate."""
         if broker_ids is None:
             broker_ids = [broker["node_id"] for broker in (await self.describe_cluster())["brokers"]]
         calls = self._native._calls
@@ -261,9 +264,9 @@ class AIOKafkaAdminClient:
         group_coordinator_id: int | None = None,
         partitions: Iterable[TopicPartition] | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return a group's committed offsets of these partitions (default: all), -1 for a partition without one.
+        """Return the committed offsets of a group, by default for all partitions. The offset is -1 if there is none.
 
-        ``group_coordinator_id`` has no effect: the coordinator is always looked up.
+        ``group_coordinator_id`` has no effect, because the coordinator is always looked up.
         """
         found = await self._native.list_consumer_group_offsets(group_id, partitions)
         return {
@@ -274,13 +277,13 @@ class AIOKafkaAdminClient:
     async def delete_records(
         self, records_to_delete: Mapping[TopicPartition, RecordsToDelete], timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
-        """Delete the records before an offset of each partition. Returns the first remaining offset of each."""
+        """Delete the records before an offset in each partition. Returns the first remaining offset of each."""
         before = {tp: records.before_offset for tp, records in records_to_delete.items()}
         return await self._native.delete_records(before, timeout_ms=timeout_ms or None)
 
 
 def _by_node(resources: list[ConfigResource]) -> tuple[dict[int, list[ConfigResource]], list[ConfigResource]]:
-    """Return the brokers' resources by broker, and all other resources."""
+    """Return the resources of brokers by broker id, and all other resources."""
     brokers: dict[int, list[ConfigResource]] = {}
     others: list[ConfigResource] = []
     for resource in resources:
@@ -306,5 +309,5 @@ def _altered(resource: ConfigResource) -> AlterConfigsResource:
 
 
 def _text(value: object) -> str | None:
-    """Return the value of a config as text: programs pass numbers, too."""
+    """Return the value of a configuration as text. Programs may pass numbers."""
     return None if value is None else str(value)

@@ -16,7 +16,7 @@ class ConfigResourceType(IntEnum):
 
 
 class ConfigResource:
-    """A topic or a broker, with the names of configs to describe or the configs to set."""
+    """Topic or broker, with the names of configurations to describe, or the configurations to set."""
 
     def __init__(
         self, resource_type: ConfigResourceType | str, name: str, configs: Mapping[str, str | None] | None = None

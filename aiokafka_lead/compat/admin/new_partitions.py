@@ -8,7 +8,7 @@ __all__ = ["NewPartitions"]
 
 
 class NewPartitions:
-    """Total number of partitions of a topic after the call, and optionally the replicas of each new partition."""
+    """New total number of partitions of a topic, and optionally the replicas of each new partition."""
 
     def __init__(self, total_count: int, new_assignments: Sequence[Sequence[int]] | None = None) -> None:
         self.total_count = total_count

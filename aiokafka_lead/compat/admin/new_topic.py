@@ -10,7 +10,10 @@ __all__ = ["NewTopic"]
 
 
 class NewTopic:
-    """A topic to create, with numbers of partitions and replicas, or both -1 and the replicas of each partition."""
+    """Topic to create.
+
+    Give either the numbers of partitions and replicas, or -1 for both and the replicas of each partition.
+    """
 
     def __init__(
         self,

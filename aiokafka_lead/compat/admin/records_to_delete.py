@@ -6,7 +6,7 @@ __all__ = ["RecordsToDelete"]
 
 
 class RecordsToDelete:
-    """Records of a partition before this offset; -1 means all records."""
+    """Offset of a partition before which records are deleted; -1 deletes all records."""
 
     def __init__(self, before_offset: int) -> None:
         self.before_offset = before_offset

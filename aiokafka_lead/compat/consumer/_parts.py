@@ -1,4 +1,4 @@
-"""Parts of the consumer that differ from the native consumer: records in hand, listeners, and position errors."""
+"""Differences from the consumer of `aiokafka_lead`: processed records, rebalance listeners, and errors of positions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _log = logging.getLogger("aiokafka")
 
 
 class NothingInHand:
-    """Replaces the native consumer's record of work in progress: records count as done once they are handed out.
+    """Replaces the accounting of records in progress, because records count as processed once they are returned.
 
-    As in aiokafka, a rebalance does not wait for the application, and automatic commits cover all records handed out.
+    As in aiokafka, a rebalance does not wait for the application, and automatic commits include all returned records.
     """
 
     def __init__(self, account: ReadListener) -> None:
@@ -33,10 +33,10 @@ class NothingInHand:
 
 
 class ListenerCalls:
-    """A native listener that calls a listener of aiokafka.
+    """Rebalance listener that calls a listener with aiokafka's interface.
 
-    As in aiokafka, a revocation is reported before each assignment, even the first, and assignments with all
-    partitions; a stop is not reported. Exceptions of the application's listener are logged.
+    As in aiokafka, a revocation is reported before each assignment, also before the first. An assignment is reported
+    with all partitions, and a stop is not reported. Exceptions of the application's listener are logged.
     """
 
     def __init__(
@@ -49,24 +49,24 @@ class ListenerCalls:
         self._assignment = assignment
         self._stopping = stopping
         self._revoked = False
-        """True after the call for this rebalance's revoked partitions."""
+        """True if the revocation was already reported in this rebalance."""
 
     async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
-        """Handle partitions that the group revokes."""
+        """Report partitions that the group revokes."""
         if self._stopping():
             return
         self._revoked = True
         await self._call(self._listener.on_partitions_revoked, set(partitions))
 
     async def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> None:
-        """Handle partitions that the group assigns."""
+        """Report the assignment after the group has assigned partitions."""
         if not self._revoked:
             await self._call(self._listener.on_partitions_revoked, set())
         self._revoked = False
         await self._call(self._listener.on_partitions_assigned, set(self._assignment() | partitions))
 
     async def call_again(self) -> None:
-        """Report the same partitions as revoked and assigned after the application subscribed to the same topics."""
+        """Report all partitions as revoked and assigned, after `subscribe` was called again with the same topics."""
         partitions = self._assignment()
         await self.on_partitions_revoked(partitions)
         await self.on_partitions_assigned(partitions)
@@ -77,28 +77,34 @@ class ListenerCalls:
             if inspect.isawaitable(result):
                 await result
         except Exception:
-            _log.exception("%s of the rebalance listener has failed", callback.__name__)
+            _log.exception("%s of the rebalance listener failed", callback.__name__)
 
 
 NO_POSITION = (FetchOffsetOutOfRangeError, NoOffsetForPartitionError)
 
 
 class PositionOutOfRangeError(FetchOffsetOutOfRangeError):
-    """`OffsetOutOfRangeError` whose ``args[0]`` has the offset by partition: ``seek_to_beginning(*error.args[0])``."""
+    """`OffsetOutOfRangeError` whose ``args[0]`` maps the partition to the offset, as in aiokafka.
+
+    Programs call for example ``seek_to_beginning(*error.args[0])``.
+    """
 
     def __str__(self) -> str:
         return self.message
 
 
 class NoPositionError(NoOffsetForPartitionError):
-    """`NoOffsetForPartitionError` whose ``args[0]`` is the partition: ``seek(error.args[0], 0)``."""
+    """`NoOffsetForPartitionError` whose ``args[0]`` is the partition, as in aiokafka.
+
+    Programs call for example ``seek(error.args[0], 0)``.
+    """
 
     def __str__(self) -> str:
         return self.message
 
 
 def with_place(error: FetchOffsetOutOfRangeError | NoOffsetForPartitionError) -> KafkaError:
-    """Convert an error of a native consumer to an error with aiokafka's ``args``."""
+    """Convert an error to a class with aiokafka's ``args``."""
     tp = TopicPartition(error.topic, error.partition)
     own: KafkaError
     if isinstance(error, NoOffsetForPartitionError):

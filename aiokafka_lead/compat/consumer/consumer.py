@@ -31,18 +31,18 @@ from .subscription_state import SubscriptionState
 __all__ = ["AIOKafkaConsumer"]
 
 LOOK_EVERY_S = 0.005
-"""Interval of checks for due work, such as a commit, while fetched records are left."""
+"""Interval in seconds of checks for due work, such as a commit, while fetched records are available."""
 
 
 class AIOKafkaConsumer(Life, OffsetCalls):
-    """A native `Consumer` with aiokafka's options, defaults and calls. Belongs to one asyncio event loop.
+    """Consumer with the options, defaults and methods of aiokafka. Belongs to one asyncio event loop.
 
-    As in aiokafka, records count as done once they are handed out: automatic commits cover them immediately, and a
-    rebalance does not wait for the application. Several tasks may read, and take turns.
+    As in aiokafka, records count as processed as soon as they are returned: automatic commits include them, and a
+    rebalance does not wait for the application. Several tasks may read records, and take turns.
     """
 
     _client: AIOKafkaClient
-    """The consumer's connections; tracers read ``_bootstrap_servers`` and ``_client_id`` from it."""
+    """Connections of the consumer. Tracers read its ``_bootstrap_servers`` and ``_client_id``."""
     _kind = "consumer"
 
     def __init__(
@@ -92,20 +92,20 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         options = consumer_options(given)
         self._belongs_to(deprecated(loop, api_version), given)
         self._group_id = group_id
-        """Read by tracers, FastStream and kstreams."""
+        """Group id, which tracers, FastStream and kstreams read."""
         self._convert = Converter(key_deserializer, value_deserializer)
         self._made_with: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, **options}
         self._create()
         self._telling: asyncio.Task[None] | None = None
-        """Calls a listener that was replaced together with unchanged topics."""
+        """Task that calls a new rebalance listener, if `subscribe` was called again with the same topics."""
         self._turn = asyncio.Lock()
-        """Lock of the task that waits for records."""
+        """Lock for waiting for records, which one task holds at a time."""
         self._look_at = 0.0
-        """Time of the next check for due work, such as a commit."""
+        """Monotonic time of the next check for due work, such as a commit."""
         self._wants = asyncio.Event()
-        """Set by changes of the subscription and by `stop`. Reads wait for it while there is nothing to read."""
+        """Set when the subscription changes, and by `stop`. Reads wait for it while there is no subscription."""
         self._begun = False
-        """True once `start` has found the topics."""
+        """True once `start` has succeeded."""
         self._closed = False
         if topics:
             self._native.subscribe(_checked_topics(topics))
@@ -118,7 +118,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         if account is not None:
             reader.replace_listener(NothingInHand(account))
         self._in_order = reader.records()
-        """All records in order, shared by the tasks that read single records."""
+        """Iterator over all records, shared by the tasks that read single records."""
         self._client = client_of(self._native._client, self._made_with["bootstrap_servers"], self._ssl_context)
         self._subscription = SubscriptionState(self._native)
         """FastStream reads its ``topics``."""
@@ -127,7 +127,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         """FastStream reads its ``member_id``."""
 
     def _renew(self) -> None:
-        """Replace the native consumer by a new consumer with the same subscription."""
+        """Replace the consumer of `aiokafka_lead` with a new one that has the same subscription."""
         before, paused = self._native._engine.subscription, self._native.paused()
         self._create()
         match before.kind:
@@ -141,12 +141,13 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             case SubscriptionKind.NONE:
                 pass
 
-    # --- its life -----------------------------------------------------------------------------------------------------
+    # --- start and stop -----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect to the cluster. A member of a group waits without a limit for its first assignment, even if empty.
+        """Connect to the cluster.
 
-        Raises `KafkaConnectionError`, and `UnknownTopicOrPartitionError` if a topic does not exist within
+        A member of a group waits without a limit for its first assignment, which may be empty. Raises
+        `KafkaConnectionError`, and `UnknownTopicOrPartitionError` if a topic does not exist within
         ``request_timeout_ms``. May be called again after these errors.
         """
         self._check_loop()
@@ -159,7 +160,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         await self._subscription.wait_for_assignment()
 
     async def stop(self) -> None:
-        """Commit (with ``enable_auto_commit``), leave the group, and close every connection."""
+        """Commit offsets if ``enable_auto_commit`` is set, leave the group, and close all connections."""
         if self._closed:
             return
         self._closed = True
@@ -172,9 +173,9 @@ class AIOKafkaConsumer(Life, OffsetCalls):
     def subscribe(
         self, topics: Any = (), pattern: str | None = None, listener: ConsumerRebalanceListener | None = None
     ) -> None:
-        """Read these topics, or the topics whose names begin with a match of ``pattern``.
+        """Read these topics, or all topics in whose names ``pattern`` matches at the beginning.
 
-        Raises TypeError or ValueError for other arguments, and `IllegalStateError` after `assign`.
+        Raises TypeError or ValueError for invalid arguments, and `IllegalStateError` after `assign`.
         """
         if not (topics or pattern):
             raise TypeError("You should provide either `topics` or `pattern`")
@@ -194,7 +195,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             self._native.subscribe(pattern=wanted, listener=calls)
         self._wants.set()
         if calls is not None and self._native.assignment() and self._native.subscription() == before:
-            # Unlike in aiokafka this causes no rebalance, so nothing else would report the assignment to the listener.
+            # Unlike in aiokafka, this causes no rebalance, so the new listener must be called here.
             self._telling = create_task(calls.call_again())
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -204,7 +205,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         self._wants.set()
 
     def _is_leaving(self) -> bool:
-        """Return True if partitions are given up because the application has stopped or unsubscribed the consumer."""
+        """Return True if the consumer gives up its partitions because of `stop` or `unsubscribe`."""
         return bool(self._closed) or not self._native._engine.subscription.by_topics
 
     def _refuse_unless(self, kind: SubscriptionKind) -> None:
@@ -212,7 +213,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             raise IllegalStateError("Subscription to topics, partitions and pattern are mutually exclusive")
 
     def unsubscribe(self) -> None:
-        """Give up the subscription and the assignment, and leave the group. Reads wait for a new subscription."""
+        """Remove the subscription and the assignment, and leave the group. Reads then wait for a new subscription."""
         if self._last is not None:
             self._last = {}
             return
@@ -223,14 +224,14 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         return self._subscription.topics
 
     def assignment(self) -> set[TopicPartition]:
-        """Return the assigned partitions; after `stop`, the last assignment."""
+        """Return the assigned partitions, or after `stop` the last assignment."""
         return self._partitions()
 
     def _partitions(self) -> set[TopicPartition]:
         if self._last is not None:
             return set(self._last)
         subscription = self._native._engine.subscription
-        # The native consumer gives up a group's partitions some time after `unsubscribe`.
+        # After `unsubscribe`, the wrapped consumer still has the group's partitions for some time.
         return set(self._native.assignment()) if subscription.by_topics else set(subscription.assigned)
 
     def pause(self, *partitions: TopicPartition) -> None:
@@ -240,7 +241,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             self._native.pause(*partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Undo `pause`."""
+        """Return records of these partitions again."""
         checked_partitions(partitions)
         if self._last is None:
             self._native.resume(*partitions)
@@ -252,9 +253,10 @@ class AIOKafkaConsumer(Life, OffsetCalls):
     # --- reading ------------------------------------------------------------------------------------------------------
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:
-        """Return the next record of these partitions (default: all). Raises `ConsumerStoppedError` after `stop`.
+        """Wait for the next record of these partitions, by default of all partitions, and return it.
 
-        Like `getmany` and ``async for``, waits while there is no subscription or assignment.
+        Like `getmany` and ``async for``, also waits while there is no subscription or assignment. Raises
+        `ConsumerStoppedError` after `stop`.
         """
         if self._closed:
             raise ConsumerStoppedError
@@ -273,7 +275,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             raise
 
     def _look(self) -> None:
-        """Check for due work and errors, and again after `LOOK_EVERY_S`."""
+        """Check for due work and errors. The next check is due after `LOOK_EVERY_S`."""
         if not self._wants_nothing:
             self._look_at = monotonic() + LOOK_EVERY_S
             self._native._engine.reader.begin()
@@ -301,7 +303,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             except (ClientClosedError, StopAsyncIteration):
                 raise ConsumerStoppedError from None
             except IllegalStateError:
-                if not self._wants_nothing:  # else it was unsubscribed meanwhile
+                if not self._wants_nothing:  # no error if the consumer has unsubscribed meanwhile
                     raise
             except NO_POSITION as error:
                 raise with_place(error) from error.__cause__
@@ -309,9 +311,10 @@ class AIOKafkaConsumer(Life, OffsetCalls):
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord[Any, Any]]]:
-        """Return fetched records by partition; wait up to ``timeout_ms`` for the first. Returns {} if none arrive.
+        """Return fetched records by partition, by default of all partitions.
 
-        Returns at most ``max_records`` (``max_poll_records``) records. Raises `ConsumerStoppedError`.
+        If there are none, wait up to ``timeout_ms`` for the first records, and return {} if none arrive. Returns at
+        most ``max_records`` records; the default is ``max_poll_records``. Raises `ConsumerStoppedError` after `stop`.
         """
         if self._closed:
             raise ConsumerStoppedError
@@ -333,11 +336,11 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         except ClientClosedError:
             if self._last is None:  # the start failed
                 raise
-            return {}  # stopped meanwhile: the next call raises
+            return {}  # stopped meanwhile, so the next call raises the error
         except IllegalStateError:
             if not self._wants_nothing:
                 raise
-            return {}  # unsubscribed meanwhile: the next call waits
+            return {}  # unsubscribed meanwhile, so the next call waits
         except NO_POSITION as error:
             raise with_place(error) from error.__cause__
         finally:
@@ -364,10 +367,11 @@ class AIOKafkaConsumer(Life, OffsetCalls):
     # --- committed offsets --------------------------------------------------------------------------------------------
 
     async def commit(self, offsets: dict[TopicPartition, Any] | None = None) -> None:
-        """Commit these offsets, or the positions of all assigned partitions. Offsets are ints or (offset, metadata).
+        """Commit these offsets, by default the positions of all assigned partitions.
 
-        Raises `IllegalOperation` without a ``group_id``, `IllegalStateError` for partitions that are not assigned,
-        `CommitFailedError` if the group has rebalanced, and ValueError or TypeError for malformed offsets.
+        An offset is an int or a tuple of an offset and metadata. Raises `IllegalOperation` without a ``group_id``,
+        `IllegalStateError` for a partition that is not assigned, `CommitFailedError` if the group has rebalanced, and
+        ValueError or TypeError for invalid offsets.
         """
         if self._coordinator is None:
             raise IllegalOperation("Requires group_id")
@@ -389,14 +393,14 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         await self._coordinator.commit_offsets(assignment, checked)
 
     async def committed(self, partition: TopicPartition) -> int | None:
-        """Return the group's committed offset of the partition, or None. Raises `IllegalOperation` without a group."""
+        """Return the group's committed offset of a partition, or None. Raises `IllegalOperation` without a group."""
         if self._group_id is None:
             raise IllegalOperation("Requires group_id")
         found = await self._native.committed(partition)
         return None if found is None else found.offset
 
     async def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
-        """Continue from the group's committed offsets of these partitions, or of all; return the offsets."""
+        """Continue at the group's committed offsets of these partitions, by default of all. Return the offsets."""
         offsets = {tp: await self.committed(tp) for tp in self._assigned(partitions)}
         for tp, offset in offsets.items():
             if offset is not None and offset > 0:
@@ -405,9 +409,9 @@ class AIOKafkaConsumer(Life, OffsetCalls):
 
 
 class Records:
-    """Iterator of ``async for``, without a call of `AIOKafkaConsumer.getone` for each record.
+    """Iterator of ``async for``, which is faster than calling `AIOKafkaConsumer.getone` for each record.
 
-    Not a generator, which an error or a time limit of one step would end.
+    It is not a generator, because a generator ends after the first error or cancellation.
     """
 
     __slots__ = ("_consumer",)
@@ -438,7 +442,7 @@ class Records:
 
 
 _GETONE, _ANEXT = AIOKafkaConsumer.getone, AIOKafkaConsumer.__anext__
-"""Methods that ``async for`` skips unless a subclass or a tracer has overridden them."""
+"""Original methods. ``async for`` calls `getone` and ``__anext__`` only if a subclass or tracer has replaced them."""
 
 
 def _checked_topics(topics: Any) -> set[str]:
@@ -448,7 +452,7 @@ def _checked_topics(topics: Any) -> set[str]:
 
 
 def _beginning(pattern: Any) -> re.Pattern[str]:
-    """Return a pattern that matches whole names with a matching beginning. Raises ValueError."""
+    """Convert a pattern for the beginning of a name to a pattern for whole names. Raises ValueError."""
     try:
         found = re.compile(pattern)
     except re.error as error:

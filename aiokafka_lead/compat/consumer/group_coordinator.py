@@ -1,4 +1,4 @@
-"""A consumer's membership of its group."""
+"""`GroupCoordinator`, the state of a consumer in its group."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["Consumed", "GroupCoordinator"]
 
 
 class Consumed(dict[TopicPartition, OffsetAndMetadata]):
-    """The positions of all assigned partitions."""
+    """Positions of all assigned partitions."""
 
 
 class GroupCoordinator:
-    """The part of the membership that FastStream reads, and the method for all commits, which ddtrace patches."""
+    """State of the consumer in its group, which FastStream reads, and the method for commits, which ddtrace patches."""
 
     def __init__(self, native: Consumer[Any, Any], group_id: str) -> None:
         self._native = native
@@ -26,7 +26,7 @@ class GroupCoordinator:
 
     @property
     def coordinator_id(self) -> int | None:
-        """Return the id of the coordinator's broker, or None while it is not known. kafkaesk reads it."""
+        """Return the broker id of the coordinator, or None if it is not known. Read by kafkaesk."""
         membership = self._native._engine.membership
         return None if membership is None else membership.standing.coordinator
 
@@ -37,7 +37,7 @@ class GroupCoordinator:
 
     @property
     def generation(self) -> int:
-        """Return the group's generation, or -1 while the consumer is not a member."""
+        """Return the generation of the group, or -1 while the consumer is not a member."""
         return self._native.group_metadata().generation_id
 
     async def commit_offsets(
@@ -45,6 +45,6 @@ class GroupCoordinator:
     ) -> None:
         """Commit these offsets. Raises `CommitFailedError` if the partitions now belong to other members."""
         if isinstance(offsets, Consumed):
-            await self._native.commit()  # with leader epochs, which ``offsets`` lacks
+            await self._native.commit()  # includes leader epochs, which ``offsets`` lacks
         else:
             await self._native.commit(native_offsets(offsets))

@@ -1,4 +1,4 @@
-"""The part of `AIOKafkaConsumer` that deals with offsets and with the cluster's topics."""
+"""Methods of `AIOKafkaConsumer` for offsets and for the cluster's topics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Place(NamedTuple):
-    """A consumer's position in a partition."""
+    """Position of a consumer in a partition."""
 
     position: int | None
     highwater: int | None
@@ -29,9 +29,9 @@ class Place(NamedTuple):
 
 
 class OffsetCalls:
-    """Calls for positions, and for the offsets of partitions.
+    """Base class of `AIOKafkaConsumer` with the methods for positions and offsets.
 
-    As in aiokafka, these remain available after the consumer is stopped.
+    As in aiokafka, positions remain available after the consumer has stopped.
     """
 
     _native: Consumer[Any, Any]
@@ -41,7 +41,7 @@ class OffsetCalls:
     """Last positions of a stopped consumer."""
 
     def _partitions(self) -> set[TopicPartition]:
-        """Return the assigned partitions. Not `assignment`, since test clients override it."""
+        """Return the assigned partitions. Used instead of `assignment`, which test clients override."""
         raise NotImplementedError
 
     def _place(self, partition: TopicPartition) -> Place:
@@ -49,14 +49,14 @@ class OffsetCalls:
         if self._last is not None:
             return self._last[partition]
         at = self._native._engine.reading.positions.get(partition)
-        if at is None:  # assigned manually while the consumer still leaves the group
+        if at is None:  # the partition was assigned manually, but the consumer has not left its group yet
             return Place(None, None, None)
         return Place(None if at.position is None else at.position.offset, at.high_watermark, at.last_stable_offset)
 
     # --- positions ----------------------------------------------------------------------------------------------------
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Continue from this offset.
+        """Set the offset of the next record to read in a partition.
 
         Raises ValueError for a negative offset, and `IllegalStateError` if the partition is not assigned.
         """
@@ -68,17 +68,17 @@ class OffsetCalls:
             self._last[partition] = self._last[partition]._replace(position=offset)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
-        """Continue from the first offset of these partitions (default: all assigned).
+        """Continue at the beginning of these partitions, by default of all assigned partitions.
 
-        Returns False if the offsets were not found within ``request_timeout_ms``. Raises `IllegalStateError` if a
-        partition is not assigned, and AssertionError if none is.
+        Returns False if the offsets are not known within ``request_timeout_ms``. Raises `IllegalStateError` if a
+        partition is not assigned, and AssertionError if no partition is assigned.
         """
         return await self._seek(self._native.seek_to_beginning, partitions)
 
     async def seek_to_end(self, *partitions: TopicPartition) -> bool:
-        """Continue from the end offset of these partitions (default: all assigned).
+        """Continue at the end of these partitions, by default of all assigned partitions.
 
-        Returns False and raises errors like `seek_to_beginning`.
+        The result and the errors are as in `seek_to_beginning`.
         """
         return await self._seek(self._native.seek_to_end, partitions)
 
@@ -101,7 +101,7 @@ class OffsetCalls:
         return partitions
 
     async def position(self, partition: TopicPartition) -> int:
-        """Return the offset of the next record, waiting until it is known.
+        """Return the offset of the next record to read, and wait until it is known.
 
         Raises `IllegalStateError` if the partition is not assigned.
         """
@@ -117,7 +117,7 @@ class OffsetCalls:
             except ClientClosedError:
                 if self._last is None or self._last[partition].position is None:
                     raise
-            except IllegalStateError:  # the group has revoked the partition, and may assign it again
+            except IllegalStateError:  # the group has revoked the partition, but may assign it again
                 if not self._native._engine.subscription.by_topics:
                     raise
                 await self._subscription.wait_for_assignment()
@@ -131,17 +131,17 @@ class OffsetCalls:
         return self._place(partition).last_stable_offset
 
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
-        """Return the present time in milliseconds since 1970 if the partition has been fetched, otherwise None."""
+        """Return the present time in milliseconds since 1970, or None if the partition was never fetched."""
         return None if self._place(partition).highwater is None else int(time.time() * 1000)
 
     # --- the cluster's topics and offsets -----------------------------------------------------------------------------
 
     async def topics(self) -> set[str]:
-        """Return the cluster's topics."""
+        """Return the names of all topics in the cluster."""
         return set(await self._native.topics())
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Return the topic's partitions, or None if the topic is not in this consumer's metadata."""
+        """Return the partitions of a topic, or None if the topic is not in this consumer's metadata."""
         return self._client.cluster.partitions_for_topic(topic)
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -149,13 +149,13 @@ class OffsetCalls:
         return await self._known(self._native.beginning_offsets(partitions))
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offset after the last record of each partition."""
+        """Return the end offset of each partition, after its last record."""
         return await self._known(self._native.end_offsets(partitions))
 
     async def offsets_for_times(
         self, timestamps: dict[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the offset and timestamp of each partition's first record at or after the time, or None.
+        """Return the offset and timestamp of the first record at or after a time, for each partition, or None.
 
         Times are in milliseconds since 1970. Raises ValueError for a negative time.
         """
@@ -168,7 +168,7 @@ class OffsetCalls:
         }
 
     async def _known(self, offsets: Awaitable[T]) -> T:
-        """Return the offsets; for a partition that does not exist, raise `KafkaTimeoutError` as aiokafka does."""
+        """Return the offsets. Raises `KafkaTimeoutError` for a partition that does not exist, as aiokafka does."""
         try:
             return await offsets
         except UnknownTopicOrPartitionError as error:

@@ -1,6 +1,7 @@
-"""aiokafka's record, backed by a native record.
+"""Record with aiokafka's attributes, which wraps a record of `aiokafka_lead`.
 
-Hot: this module is compiled through ``read_record.pxd`` if a compiler is available, and runs as plain Python otherwise.
+This module is performance-critical. It is compiled with ``read_record.pxd`` if a compiler is available, and otherwise
+runs as plain Python.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ _OWN = frozenset(("_attributes", "_key", "_native", "_value"))
 
 
 class ReadRecord:
-    """A `ConsumerRecord` that takes a fraction of the dataclass's time to create.
+    """Replacement of the dataclass `ConsumerRecord` that is much faster to create.
 
-    Its attributes come from the native record until the application sets an attribute or reads ``__dict__``. From then
-    on they are in ``__dict__``.
+    Its attributes come from the wrapped record until the application sets an attribute or reads ``__dict__``. From then
+    on, they are in ``__dict__``.
     """
 
     __slots__ = ("_attributes", "_key", "_native", "_value")
@@ -34,7 +35,7 @@ class ReadRecord:
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-        """Make ``isinstance(record, ConsumerRecord)`` hold, and ``dataclasses.replace`` create a `ConsumerRecord`."""
+        """`ConsumerRecord`, for ``isinstance(record, ConsumerRecord)`` and ``dataclasses.replace``."""
         return ConsumerRecord
 
     @property
@@ -54,7 +55,7 @@ class ReadRecord:
 
     @property
     def timestamp(self) -> Any:
-        """Milliseconds since 1970."""
+        """Timestamp in milliseconds since 1970."""
         return self._native.timestamp_ms if self._attributes is None else self._attributes["timestamp"]
 
     @property
@@ -79,12 +80,12 @@ class ReadRecord:
 
     @property
     def serialized_key_size(self) -> Any:
-        """Size in bytes, -1 without a key."""
+        """Size of the key in bytes; -1 without a key."""
         return _size(self._native.key) if self._attributes is None else self._attributes["serialized_key_size"]
 
     @property
     def serialized_value_size(self) -> Any:
-        """Size in bytes, -1 without a value."""
+        """Size of the value in bytes; -1 without a value."""
         return _size(self._native.value) if self._attributes is None else self._attributes["serialized_value_size"]
 
     @property
@@ -94,11 +95,11 @@ class ReadRecord:
 
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
-        """All attributes, to read and to change."""
+        """All attributes, which may be changed."""
         return _attributes(self)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _OWN:  # a compiled object sets them without this
+        if name in _OWN:  # compiled classes set these attributes without calling this method
             object.__setattr__(self, name, value)
         else:
             _attributes(self)[name] = value
@@ -142,7 +143,10 @@ def _read(native: Any, key: Any, value: Any) -> ReadRecord:
 
 
 class Converter:
-    """Converts native records to `ReadRecord`. Deserializers are called for every key and value, including None."""
+    """Converts records of `aiokafka_lead` to `ReadRecord`.
+
+    As in aiokafka, deserializers are called for every key and value, including None.
+    """
 
     __slots__ = ("_key_deserializer", "_plain", "_value_deserializer")
 
@@ -152,7 +156,7 @@ class Converter:
         self._plain = key_deserializer is None and value_deserializer is None
 
     def one(self, native: Any) -> Any:
-        """Convert a record. Errors of a deserializer propagate."""
+        """Convert a record. Raises the errors of deserializers."""
         key, value = native.key, native.value
         if self._plain:
             record = _read(native, key, value)
@@ -165,5 +169,5 @@ class Converter:
         return _read(native, key, value)
 
     def many(self, natives: list[Any]) -> list[Any]:
-        """Convert several records."""
+        """Convert several records. Raises the errors of deserializers."""
         return [self.one(native) for native in natives]

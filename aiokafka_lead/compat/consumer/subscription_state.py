@@ -1,4 +1,4 @@
-"""A consumer's subscription, as FastStream reads it."""
+"""`SubscriptionState`, the subscription of a consumer in the form that FastStream reads."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ...types import TopicPartition
 __all__ = ["SubscriptionState"]
 
 _LOOK_EVERY_MS = 60_000
-"""Time limit of each wait for an assignment; waits are repeated without a limit."""
+"""Time limit in ms of each wait for an assignment. Waits are repeated without a limit."""
 
 
 class SubscriptionState:
-    """A native consumer's subscription, with aiokafka's names."""
+    """Subscription of a consumer, with aiokafka's names."""
 
     def __init__(self, native: Consumer[bytes | None, bytes | None]) -> None:
         self._native = native
@@ -27,17 +27,17 @@ class SubscriptionState:
 
     @property
     def _listener(self) -> Any:
-        """The application's rebalance listener. Programs built on kstreams read it."""
+        """Rebalance listener of the application, which programs built on kstreams read."""
         return getattr(self._native._engine.subscription.listener, "_listener", None)
 
     @property
     def awaits_assignment(self) -> bool:
-        """Return True until the first assignment by the group, which may be empty."""
+        """Return True before the first assignment by the group, which may be empty."""
         membership = self._native._engine.membership
         return membership is not None and membership.standing.awaits is not None
 
     async def wait_for_assignment(self) -> None:
-        """Wait for the first assignment by the group, which may be empty. Returns at once without a group."""
+        """Wait for the first assignment by the group, which may be empty. Without a group, return immediately."""
         while self.awaits_assignment:
             await self._native._engine.readiness.wait(Deadline(_LOOK_EVERY_MS), positions=False)
 

@@ -1,1 +1,1 @@
-"""Building blocks of consumer groups."""
+"""Assignors and messages of consumer groups."""

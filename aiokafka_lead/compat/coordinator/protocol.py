@@ -1,4 +1,4 @@
-"""Messages between the members of a group."""
+"""Messages that the members of a classic consumer group exchange through the coordinator."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ __all__ = ["ConsumerProtocolMemberAssignment", "ConsumerProtocolMemberMetadata"]
 
 
 class ConsumerProtocolMemberMetadata(NamedTuple):
-    """A member's subscription."""
+    """Subscription of a group member."""
 
     version: int
     subscription: list[str]
     user_data: bytes
 
     def encode(self) -> bytes:
-        """Encode it as for JoinGroup."""
+        """Return the bytes for a JoinGroup request."""
         member = MemberSubscription("", tuple(self.subscription), user_data=self.user_data)
         return encode_subscription(member, self.version)
 
     @classmethod
     def decode(cls, data: bytes | BytesIO) -> Self:
-        """Decode the ``member_metadata`` of a described group, of any version. Raises `KafkaProtocolError`."""
+        """Decode the ``member_metadata`` of a described group, in any version. Raises `KafkaProtocolError`."""
         content = _content(data)
         member = decode_subscription(content)
         return cls(_version(content), list(member.topics), member.user_data or b"")
 
 
 class ConsumerProtocolMemberAssignment(NamedTuple):
-    """A member's assignment: topics with their partitions."""
+    """Assignment of a group member: topics with their partitions."""
 
     version: int
     assignment: list[tuple[str, list[int]]]
     user_data: bytes
 
     def partitions(self) -> list[TopicPartition]:
-        """Return the assigned partitions as a flat list."""
+        """Return all assigned partitions as a list."""
         return [TopicPartition(topic, partition) for topic, some in self.assignment for partition in some]
 
     def encode(self) -> bytes:
-        """Encode it as for SyncGroup."""
+        """Return the bytes for a SyncGroup request."""
         return encode_assignment(self.partitions(), self.version, self.user_data)
 
     @classmethod
     def decode(cls, data: bytes | BytesIO) -> Self:
-        """Decode the ``member_assignment`` of a described group, of any version. Raises `KafkaProtocolError`."""
+        """Decode the ``member_assignment`` of a described group, in any version. Raises `KafkaProtocolError`."""
         content = _content(data)
         return cls(_version(content), partitions_by_topic(decode_assignment(content)), b"")
 

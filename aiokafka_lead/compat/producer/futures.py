@@ -1,6 +1,7 @@
-"""Results of `send` and `send_batch`: futures backed by native deliveries.
+"""Futures that `send` and `send_batch` return, which wrap native deliveries.
 
-Hot: this module is compiled through ``futures.pxd`` if a compiler is available, and runs as plain Python otherwise.
+This module is performance-critical. It is compiled with ``futures.pxd`` if a compiler is available, and otherwise runs
+as plain Python.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ _new: Any = tuple.__new__
 
 
 class RecordFuture:
-    """Future of a record or a batch: its result is a `RecordMetadata`, or None with ``acks=0``.
+    """Future of a record or a batch, whose result is a `RecordMetadata`, or None with ``acks=0``.
 
-    A batch's future is done when all its records are. It has the result of the first record, or the error of the first
-    record that failed. `RecordFuture` has the methods of an `asyncio.Future`, except those that set a result. A record
-    is sent even if its future is cancelled.
+    It has the methods of an `asyncio.Future`, except methods that set a result. Cancelling it does not prevent the
+    record from being sent. The future of a batch is done when all its records are acknowledged or have failed. Its
+    outcome is the result of the first record, or the error of the first record that failed.
     """
 
     __slots__ = ("_asyncio_future_blocking", "_batch", "_callbacks", "_cancelled", "_delivery", "_loop", "_noack")
@@ -41,19 +42,18 @@ class RecordFuture:
     ) -> None:
         self._delivery = delivery
         self._loop = loop
-        """The producer's loop; the running loop cannot be used, since ``run_until_complete`` calls from outside of it.
-        """
+        """Event loop of the producer. There may be no running loop, because ``run_until_complete`` uses the future."""
         self._batch = batch
-        """All records of a batch; None for the future of a record."""
+        """Delivery of all records of a batch; None for the future of a record."""
         self._noack = noack
         self._cancelled = False
         self._callbacks: list[_Waiting] | None = None
         self._asyncio_future_blocking = False
-        """Marks a future that asyncio's tasks can wait for."""
+        """Attribute by which asyncio recognizes futures."""
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride]
-        """Make ``isinstance(sent, asyncio.Future)`` true, which programs check."""
+        """`asyncio.Future`, because programs check ``isinstance(sent, asyncio.Future)``."""
         return asyncio.Future
 
     def __await__(self) -> Generator[Any, Any, RecordMetadata | None]:
@@ -63,7 +63,7 @@ class RecordFuture:
         return self.result()
 
     def done(self) -> bool:
-        """Return True if the record was acknowledged or failed, or this future was cancelled."""
+        """Return True if the record was acknowledged or has failed, or if this future was cancelled."""
         return self._cancelled or (self._delivery.done() and (self._batch is None or self._batch.done()))
 
     def cancelled(self) -> bool:
@@ -71,7 +71,7 @@ class RecordFuture:
         return self._cancelled
 
     def cancel(self, msg: object = None) -> bool:
-        """Cancel this future, but not the record, which is still sent. Returns False if the future is already done."""
+        """Cancel this future, but not the sending of the record. Return False if the future is already done."""
         if self.done():
             return False
         self._cancelled = True
@@ -82,7 +82,7 @@ class RecordFuture:
         return True
 
     def result(self) -> RecordMetadata | None:
-        """Return or raise the outcome, as ``await`` does. Raises `asyncio.InvalidStateError` if it is not known yet."""
+        """Return the result or raise the error. Raises `asyncio.InvalidStateError` if the future is not done."""
         delivery = self._delivery
         outcome = delivery._locate()
         if self._cancelled or not outcome.done:
@@ -102,7 +102,7 @@ class RecordFuture:
         return metadata
 
     def exception(self) -> BaseException | None:
-        """Return the record's error, or None. Raises `asyncio.InvalidStateError` if the outcome is not known yet."""
+        """Return the error, or None after a success. Raises `asyncio.InvalidStateError` if the future is not done."""
         self._check("Exception is not set.")
         error: BaseException | None = self._source().exception()
         return error
@@ -118,10 +118,10 @@ class RecordFuture:
         return asyncio.CancelledError()
 
     def add_done_callback(self, fn: Callback, /, *, context: Context | None = None) -> None:
-        """Have the event loop call ``fn`` with this future when it is done.
+        """Let the event loop call ``fn`` with this future when it is done.
 
-        ``context`` defaults to a copy of the current context. Exceptions of ``fn`` are passed to the event loop's
-        exception handler.
+        The default of ``context`` is a copy of the current context. Exceptions of ``fn`` are passed to the exception
+        handler of the event loop.
         """
         if context is None:
             context = copy_context()
@@ -135,7 +135,7 @@ class RecordFuture:
         self._source().add_done_callback(waiting, context=context)
 
     def remove_done_callback(self, fn: Callback, /) -> int:
-        """Remove all registrations of a callback; return their number."""
+        """Remove all registrations of a callback, and return their number."""
         found = [waiting for waiting in self._callbacks or () if waiting.fn == fn]
         for waiting in found:
             self._source().remove_done_callback(waiting)
@@ -144,7 +144,7 @@ class RecordFuture:
         return len(found)
 
     def _source(self) -> Any:
-        """Return the delivery or the batch that calls the callbacks when it is done."""
+        """Return the native delivery that calls the callbacks when it is done."""
         return self._delivery if self._batch is None else self._batch
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
@@ -157,7 +157,7 @@ class RecordFuture:
 
 
 class _Waiting:
-    """A callback of a future."""
+    """Callback of a future with its context."""
 
     __slots__ = ("context", "fn", "future")
 
@@ -167,7 +167,7 @@ class _Waiting:
         self.context = context
 
     def __call__(self, _: Delivery | DeliveryBatch) -> None:
-        self.future._callbacks = None  # breaks a reference cycle; all of them are called now
+        self.future._callbacks = None  # breaks a reference cycle; all callbacks are being called now
         try:
             self.fn(self.future)
         except Exception as error:
@@ -190,7 +190,7 @@ awaiting.shorten_await(RecordFuture, _is_done, _take)
 
 
 def new_record_future(delivery: Delivery, noack: bool, loop: asyncio.AbstractEventLoop) -> RecordFuture:
-    """Create a `RecordFuture`, faster than a call of the class would."""
+    """Create a `RecordFuture`, faster than by calling the class."""
     future = RecordFuture.__new__(RecordFuture)
     future._delivery = delivery
     future._loop = loop
@@ -203,7 +203,7 @@ def new_record_future(delivery: Delivery, noack: bool, loop: asyncio.AbstractEve
 
 
 def new_batch_future(batch: DeliveryBatch, noack: bool, loop: asyncio.AbstractEventLoop) -> Any:
-    """Create the future of a batch's records. Its result is None with ``acks=0``, and for a batch without records."""
+    """Create the future of a batch. Its result is None with ``acks=0``, or if the batch has no records."""
     if len(batch):
         return RecordFuture(batch.first(), noack, loop, batch)
     nothing: asyncio.Future[None] = loop.create_future()
@@ -212,12 +212,12 @@ def new_batch_future(batch: DeliveryBatch, noack: bool, loop: asyncio.AbstractEv
 
 
 _last = TopicPartition("", -1)
-"""Partition of the latest result, reused since consecutive records mostly have the same partition."""
+"""Partition of the last result, which is reused, because successive records usually have the same partition."""
 
 
 def _where(topic: str, partition: int) -> TopicPartition:
     global _last
     where = _last
     if where[0] is not topic or where[1] != partition:
-        where = _last = _new(TopicPartition, (topic, partition))  # in a third of the time of a call of the class
+        where = _last = _new(TopicPartition, (topic, partition))  # three times faster than calling the class
     return where

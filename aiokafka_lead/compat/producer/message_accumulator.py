@@ -1,7 +1,7 @@
 """`BatchBuilder`, a batch that an application fills.
 
-Hot: this module is compiled through ``message_accumulator.pxd`` if a compiler is available, and runs as plain Python
-otherwise.
+This module is performance-critical. It is compiled with ``message_accumulator.pxd`` if a compiler is available, and
+otherwise runs as plain Python.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class BatchRecordMetadata:
 
     def __init__(self, offset: int, size: int, timestamp: int) -> None:
         self.offset = offset
-        """Index in the batch."""
+        """Index of the record in the batch."""
         self.size = size
-        """Number of bytes, before compression."""
+        """Size of the record in bytes, before compression."""
         self.timestamp = timestamp
-        """Milliseconds since 1970."""
+        """Timestamp in milliseconds since 1970."""
 
     @property
     def crc(self) -> None:
@@ -39,7 +39,7 @@ class BatchRecordMetadata:
 
 
 class BatchBuilder:
-    """Collects records until it is full or closed; `AIOKafkaProducer.send_batch` sends them."""
+    """Batch to which an application adds records, and which it passes to `AIOKafkaProducer.send_batch`."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class BatchBuilder:
         value_serializer: Callable[[Any], bytes] | None = None,
     ) -> None:
         self.builder = builder
-        """The native batch."""
+        """Native batch."""
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
         self._closed = False
@@ -56,9 +56,9 @@ class BatchBuilder:
     def append(
         self, *, timestamp: float | None, key: Any, value: Any, headers: Sequence[Header] | None = ()
     ) -> BatchRecordMetadata | None:
-        """Append a record. Return its metadata; if the batch is closed or full, close it and return None.
+        """Add a record, and return its metadata, or None if the batch is full or closed.
 
-        ``timestamp`` is in milliseconds since 1970 (now).
+        ``timestamp`` is in milliseconds since 1970; None means now. A full batch is closed.
         """
         if self._closed:
             return None
@@ -77,22 +77,22 @@ class BatchBuilder:
         if index < 0:
             self._closed = True
             return None
-        metadata = BatchRecordMetadata.__new__(BatchRecordMetadata)  # faster than by a call of the class
+        metadata = BatchRecordMetadata.__new__(BatchRecordMetadata)  # faster than calling the class
         metadata.offset = index
         metadata.size = builder.size_bytes - before
         metadata.timestamp = time_ms
         return metadata
 
     def close(self) -> None:
-        """Accept no more records."""
+        """Close the batch, so that it accepts no more records."""
         self._closed = True
 
     def closed(self) -> bool:
-        """Return True if the batch accepts no more records."""
+        """Return True if the batch is closed and accepts no more records."""
         return self._closed
 
     def size(self) -> int:
-        """Return the batch's size in bytes, before compression."""
+        """Return the size of the batch in bytes, before compression."""
         return self.builder.size_bytes
 
     def record_count(self) -> int:

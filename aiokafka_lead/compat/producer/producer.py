@@ -26,15 +26,15 @@ from .sender import Sender
 __all__ = ["AIOKafkaProducer", "TransactionContext"]
 
 _missing: Any = object()
-"""Marks ``acks`` as not given; FastStream uses it."""
+"""Default of ``acks``, which means that it was not given. FastStream also uses this object."""
 _DEFAULT_PARTITIONER = DefaultPartitioner()
 
 
 class AIOKafkaProducer(Life):
-    """A native `Producer` with aiokafka's options, defaults and calls. Belongs to one asyncio event loop."""
+    """Producer with the options, defaults and methods of aiokafka. Belongs to one asyncio event loop."""
 
     client: AIOKafkaClient
-    """The producer's connections; tracers read ``_bootstrap_servers`` and ``_client_id`` from it."""
+    """Connections of the producer. Tracers read its ``_bootstrap_servers`` and ``_client_id``."""
     _kind = "producer"
 
     def __init__(
@@ -74,15 +74,15 @@ class AIOKafkaProducer(Life):
         given["acks"] = 1 if acks is _missing else acks
         options = producer_options(given, acks is not _missing)
         self._key_serializer = key_serializer
-        """Called by tracers and kstreams."""
+        """Serializer of keys, which tracers and kstreams call."""
         self._value_serializer = value_serializer
         self._partitioner = _DEFAULT_PARTITIONER if is_default_partitioner(partitioner) else partitioner
-        """Called by kstreams."""
+        """Partitioner, which kstreams calls."""
         self._noack = options["acks"] == 0
         self._plain = key_serializer is None and value_serializer is None
         self._made_with = (bootstrap_servers, options)
         self._sender = Sender()
-        """Programs look at its ``sender_task`` to see if the producer runs."""
+        """Shows whether the producer runs; programs check its ``sender_task``."""
         self._renew()
         self._closed = False
 
@@ -90,12 +90,12 @@ class AIOKafkaProducer(Life):
         bootstrap_servers, options = self._made_with
         self._native = Producer(bootstrap_servers, **options)
         self._append = self._native._append
-        """Accepts records without a coroutine if it need not wait."""
+        """Native method that accepts records without a coroutine if it need not wait."""
         self.client = client_of(self._native._client, bootstrap_servers, self._ssl_context)
         self._metadata = self.client.cluster
-        """The producer's metadata; read by kstreams."""
+        """Metadata of the producer, which kstreams reads."""
 
-    # --- its life -----------------------------------------------------------------------------------------------------
+    # --- start and stop -----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Connect to the cluster. Raises `KafkaConnectionError`. May be called again, also after a failure."""
@@ -105,7 +105,7 @@ class AIOKafkaProducer(Life):
             self._sender.started(self._native._client, self._loop)
 
     async def stop(self) -> None:
-        """Send pending records, and close every connection. May be called again."""
+        """Send pending records, and close all connections. May be called again."""
         if self._closed:
             return
         self._closed = True
@@ -115,14 +115,17 @@ class AIOKafkaProducer(Life):
             self._sender.stopped()
 
     async def flush(self) -> None:
-        """Wait until every sent record is acknowledged or has failed. Returns at once unless the producer runs."""
+        """Wait until all pending records are acknowledged or have failed. Return immediately if it is not running."""
         if self._native._client.running:
             await self._native.flush()
 
     # --- records ------------------------------------------------------------------------------------------------------
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """Return the topic's partitions. Raises `UnknownTopicOrPartitionError` after ``request_timeout_ms``."""
+        """Return the partitions of a topic.
+
+        Raises `UnknownTopicOrPartitionError` if the topic does not exist within ``request_timeout_ms``.
+        """
         return set(await self._native.partitions_for(topic))
 
     async def send(
@@ -134,9 +137,10 @@ class AIOKafkaProducer(Life):
         timestamp_ms: float | None = None,
         headers: Sequence[Header] | None = None,
     ) -> RecordFuture:
-        """Queue a record; return an awaitable for its `RecordMetadata`.
+        """Queue a record, and return a future of its `RecordMetadata`.
 
-        Waits for metadata and for free buffer memory. Raises `KafkaTimeoutError` after ``request_timeout_ms``.
+        Waits for metadata and free buffer memory. Raises `KafkaTimeoutError` after ``request_timeout_ms``.
+        ``timestamp_ms`` is in milliseconds since 1970; None means now.
         """
         assert not (value is None and key is None), "Need at least one: key or value"
         if not self._plain:
@@ -146,7 +150,7 @@ class AIOKafkaProducer(Life):
         if timestamp_ms is not None and type(timestamp_ms) is not int:
             timestamp_ms = math.trunc(timestamp_ms)
         if headers is not None and not isinstance(headers, (list, tuple)):
-            headers = list(headers)  # of another kind, such as the items of a dict
+            headers = list(headers)  # another iterable, such as the items of a dict
         try:
             delivery = self._append(topic, value, key, partition, timestamp_ms, headers)
             if delivery is None:
@@ -164,24 +168,24 @@ class AIOKafkaProducer(Life):
         timestamp_ms: float | None = None,
         headers: Sequence[Header] | None = None,
     ) -> RecordMetadata | None:
-        """Send a record, wait for its acknowledgement and return its `RecordMetadata`, or None with ``acks=0``.
+        """Send a record, and wait until it is acknowledged. Return its `RecordMetadata`, or None with ``acks=0``.
 
-        Raises the errors of `send`, and the error of a record that was not stored.
+        Raises the errors of `send`, and the error of the record if it was not written.
         """
         return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
 
     def create_batch(self) -> BatchBuilder:
-        """Return an empty batch of up to ``max_batch_size`` bytes, to fill and pass to `send_batch`."""
+        """Return an empty batch of up to ``max_batch_size`` bytes, which can be filled and passed to `send_batch`."""
         builder = self._native._engine.accumulator.new_builder(self._max_batch_size)
         return BatchBuilder(builder, self._key_serializer, self._value_serializer)
 
     async def send_batch(
         self, batch: BatchBuilder, topic: str, *, partition: int | None
     ) -> asyncio.Future[RecordMetadata | None]:
-        """Queue the records of a batch for a partition; return an awaitable for the first record's `RecordMetadata`.
+        """Queue the records of a batch, and return a future of the `RecordMetadata` of its first record.
 
-        It is done when all records are acknowledged. If ``partition`` is None, ``partitioner`` chooses it. The records
-        are a single batch in the log, unless the broker refuses it as too large and it is split.
+        The future is done when all records are acknowledged. If ``partition`` is None, ``partitioner`` chooses it. The
+        records form a single batch in the log, unless the broker refuses the batch as too large, so that it is split.
         """
         if partition is None:
             await self._native.partitions_for(topic)
@@ -212,7 +216,7 @@ class AIOKafkaProducer(Life):
     def _partition(
         self, topic: str, partition: int | None, key: Any, value: Any, serialized_key: Any, serialized_value: Any
     ) -> int:
-        """Return the partition chosen by ``partitioner`` for a record of a known topic. Called by OpenTelemetry."""
+        """Return the partition that ``partitioner`` chooses for a record of a known topic. Called by OpenTelemetry."""
         every = self._metadata.partitions_for_topic(topic) or set()
         if partition is not None:
             assert partition in every, "Unrecognized partition"
@@ -229,7 +233,10 @@ class AIOKafkaProducer(Life):
         await self._native.begin_transaction()
 
     async def commit_transaction(self) -> None:
-        """Commit the transaction. If a record has failed, abort it and raise that error. Raises `ProducerFenced`."""
+        """Commit the transaction. If a record has failed, abort the transaction instead, and raise the record's error.
+
+        Raises `ProducerFenced` if another producer with the same ``transactional_id`` has started.
+        """
         self._ensure_transactional()
         try:
             await self._native.commit_transaction()
@@ -237,16 +244,16 @@ class AIOKafkaProducer(Life):
             raise error.__cause__ or error from None
 
     async def abort_transaction(self) -> None:
-        """Abort the transaction, discarding its records."""
+        """Abort the transaction and discard its records."""
         self._ensure_transactional()
         await self._native.abort_transaction()
 
     def transaction(self) -> TransactionContext:
-        """Return a transaction for ``async with``: committed at the end of the block, aborted if the block raises."""
+        """Return an asynchronous context manager that commits a transaction, or aborts it if the block raises."""
         return TransactionContext(self)
 
     async def send_offsets_to_transaction(self, offsets: dict[TopicPartition, Any], group_id: str) -> None:
-        """Commit a group's offsets with the open transaction. Raises `IllegalOperation` if none is open."""
+        """Commit offsets of a group in the open transaction. Raises `IllegalOperation` if no transaction is open."""
         self._ensure_transactional()
         if not self._in_transaction():
             raise IllegalOperation("Not in the middle of a transaction")
@@ -263,14 +270,14 @@ class AIOKafkaProducer(Life):
         return self._native.transaction_health().phase in ("open", "failed")
 
     def _outside(self, error: IllegalStateError) -> Exception:
-        """Convert the error of a record sent outside of a transaction to aiokafka's class."""
+        """Convert the error for a record outside of a transaction to aiokafka's class."""
         if isinstance(error, ClientClosedError) or self._native.transactional_id is None or self._in_transaction():
             return error
         return IllegalOperation("Can't send messages while not in transaction")
 
 
 class TransactionContext:
-    """A transaction as a context manager."""
+    """Context manager that begins a transaction, and commits or aborts it."""
 
     def __init__(self, producer: AIOKafkaProducer) -> None:
         self._producer = producer

@@ -1,4 +1,4 @@
-"""`Sender`, by which programs see whether a producer runs."""
+"""`Sender`, which shows programs if a producer runs."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ __all__ = ["Sender"]
 
 
 class Sender:
-    """The state of a producer, in the form of aiokafka's task that sends records: health checks read it."""
+    """State of a producer, in the form of the task that sends records in aiokafka, which health checks read."""
 
     sender_task: asyncio.Future[None] | None = None
-    """None before the start; done once the producer has stopped or failed."""
+    """None before the start, and done once the producer has stopped or failed."""
 
     def started(self, native: Client, loop: asyncio.AbstractEventLoop) -> None:
-        """Show that the producer runs, until `stopped` or a fatal error."""
+        """Set the state to running, until `stopped` is called or the producer fails."""
         self.sender_task = loop.create_future()
         native.on_fatal(lambda _: self.stopped())
 
     def stopped(self) -> None:
-        """Show that the producer does not run any more."""
+        """Set the state to stopped."""
         if self.sender_task is not None and not self.sender_task.done():
             self.sender_task.set_result(None)

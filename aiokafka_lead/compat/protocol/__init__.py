@@ -1,1 +1,1 @@
-"""Requests for `AIOKafkaClient.send`, and the form of responses."""
+"""Requests for `AIOKafkaClient.send`, and their responses."""

@@ -1,4 +1,4 @@
-"""Forms of brokers' responses to admin requests."""
+"""Fields of the responses to admin requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests and responses in aiokafka's form: rows are tuples, and ``to_object()`` returns dicts."""
+"""Requests and responses in aiokafka's form, in which structures are tuples, and dicts in ``to_object()``."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 __all__ = ["Request", "Response", "Rows"]
 
 Column = tuple[str, str] | tuple[str, str, "Rows"]
-"""aiokafka's name of a field, the native name, and, for a field that holds rows, the columns of the rows."""
+"""Name of a field in aiokafka, its native name, and for an array of structures, their columns."""
 
 
 class Rows:
-    """Converts native structures to rows."""
+    """Converts native structures to tuples and dicts."""
 
     def __init__(self, *columns: Column) -> None:
         self.columns = columns
@@ -29,7 +29,7 @@ class Rows:
         return list(value) if isinstance(value, (list, tuple)) else value
 
     def objects(self, rows: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
-        """Return a dict for each row."""
+        """Return a dict for each tuple."""
         return [
             {
                 column[0]: column[2].objects(cell) if len(column) == 3 else cell
@@ -40,7 +40,7 @@ class Rows:
 
 
 class Response:
-    """A response whose fields are attributes."""
+    """Response of a broker, with its fields as attributes."""
 
     def __init__(self, fields: Rows, structure: Any) -> None:
         self._fields = fields
@@ -49,10 +49,10 @@ class Response:
             setattr(self, column[0], cell)
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"the answer has no field {name!r}")
+        raise AttributeError(f"the response has no field {name!r}")
 
     def to_object(self) -> dict[str, Any]:
-        """Return the response as a dict, with its rows as dicts."""
+        """Return the response as a dict, with structures as dicts."""
         row = [getattr(self, column[0]) for column in self._fields.columns]
         return self._fields.objects([row])[0]
 
@@ -61,10 +61,10 @@ class Response:
 
 
 class Request(ABC):
-    """A request for `AIOKafkaClient.send`."""
+    """Request for `AIOKafkaClient.send`."""
 
     answer: Rows
-    """Form of the response."""
+    """Fields of the response."""
 
     @abstractmethod
     def native(self) -> Any:

@@ -19,7 +19,7 @@ __all__ = [
 
 
 class MetadataRequest(Request):
-    """Requests metadata of these topics, or of all topics (None)."""
+    """Request for the metadata of these topics, or of all topics (None)."""
 
     answer = Rows(
         ("throttle_time_ms", "throttle_time_ms"),

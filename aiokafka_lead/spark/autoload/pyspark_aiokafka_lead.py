@@ -1,7 +1,7 @@
-"""Makes PySpark find the format: it imports each top-level module whose name begins with ``pyspark_``.
+"""Lets PySpark find the format: PySpark imports every top-level module whose name begins with ``pyspark_``.
 
-Packaging installs this file at the top level. An error here would disable every other format found this way, so errors
-of our own imports only disable this format, and `aiokafka_lead.spark.register` then reports them.
+Packaging installs this file at the top level. An error here would disable all formats that PySpark finds this way.
+Import errors are therefore ignored, and `aiokafka_lead.spark.register` reports them.
 """
 
 from __future__ import annotations

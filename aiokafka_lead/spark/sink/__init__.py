@@ -1,4 +1,4 @@
-"""The sink: the batch writer, the stream writer and their tasks."""
+"""Sink of Spark queries: the writers for batch and streaming queries, and their tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Converts Arrow batches to arguments of `Producer.send_many`: whole columns at a time."""
+"""Converts Arrow batches to arguments of `Producer.send_many`, column by column."""
 
 from __future__ import annotations
 
@@ -25,38 +25,38 @@ _TYPES: dict[str, tuple[DataType, ...]] = {
 
 
 class RecordColumns(NamedTuple):
-    """Positions of the parts of a record: a column's number, or None if there is no such column."""
+    """Number of the column for each part of a record, or None if there is no such column."""
 
     value: int
     key: int | None
     headers: int | None
     partition: int | None
-    """A null in a row leaves the choice to its key, or to the producer."""
+    """If it is null in a row, the producer chooses the partition."""
     topic: int | str
-    """The topic itself if the option names it, which overrides a column."""
+    """The topic instead of a column number if the option ``topic`` is set, which has precedence over the column."""
     typed: Typed | None = None
-    """Definition of keys or values that are not bytes."""
+    """Definition of typed columns; None if keys and values are bytes."""
 
 
 def record_columns(schema: StructType, topic: str | None, typed: Typed | None = None) -> RecordColumns:
-    """Return the record columns of a schema; ``topic`` is the option. Columns of other names are ignored.
+    """Find the columns for the parts of a record in a schema, and ignore other columns.
 
-    Raises ValueError for a missing column or a wrong type.
+    ``topic`` is the value of the option. Raises ValueError if a column is missing or has a wrong type.
     """
     free = () if typed is None else typed.schemas
     numbers = {name: _find(schema, name, any_type=name in free) for name in _TYPES if name != "topic" or topic is None}
     if topic is None and numbers["topic"] is None:
-        raise ValueError("there is neither a column 'topic' nor the option 'topic'")
+        raise ValueError("a column 'topic' or the option 'topic' is required")
     value = numbers["value"]
     if value is None:
-        raise ValueError("there is no column 'value'")
+        raise ValueError("a column 'value' is required")
     target = numbers["topic"] if topic is None else topic
     assert target is not None
     return RecordColumns(value, numbers["key"], numbers["headers"], numbers["partition"], target, typed)
 
 
 def _find(schema: StructType, name: str, *, any_type: bool) -> int | None:
-    """Return the number of the first column with this name; check its type unless a schema does it later."""
+    """Return the number of the first column with this name, or None. Raises ValueError if its type is wrong."""
     for number, field in enumerate(schema.fields):
         if field.name == name:
             if not any_type and not any(_same(field.dataType, allowed) for allowed in _TYPES[name]):
@@ -67,7 +67,7 @@ def _find(schema: StructType, name: str, *, any_type: bool) -> int | None:
 
 
 def _same(given: DataType, wanted: DataType) -> bool:
-    """Return True if the types are equal, ignoring nullability and the collation of strings."""
+    """Return True if the types are equal, apart from nullability and the collation of strings."""
     if isinstance(wanted, ArrayType):
         return isinstance(given, ArrayType) and _same(given.elementType, wanted.elementType)
     if isinstance(wanted, StructType):
@@ -80,42 +80,45 @@ def _same(given: DataType, wanted: DataType) -> bool:
 
 
 PIECE_BYTES = 4 * 1024 * 1024
-"""Approximate size of the part of an Arrow batch that is converted to Python objects at a time."""
+"""Approximate size in bytes of the slices of an Arrow batch that are converted to Python objects."""
 
 
 class RowError(Exception):
-    """A row that cannot be a record: its index in the batch, and the reason."""
+    """A row cannot be written as a record."""
 
     def __init__(self, index: int, why: str) -> None:
         super().__init__(why)
         self.index = index
+        """Index of the row in its batch."""
         self.why = why
 
 
 class Bulk(NamedTuple):
-    """Records for a topic, in row order, and for a partition or for partitions chosen by their keys."""
+    """Records for one topic in row order, either all with the same partition or all without one."""
 
     topic: str
     partition: int | None
     indices: Sequence[int]
-    """Row numbers in the batch."""
+    """Index of each record's row in the batch."""
     values: list[Any]
-    """Bytes or None, or the objects of a typed column."""
+    """Bytes or None, or Python objects for a typed column."""
     keys: list[Any] | None
     headers: list[list[Header] | None] | None
 
 
 def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Split the batch into slices of about `PIECE_BYTES`, so that large rows do not fill the memory."""
+    """Split a batch into slices of about `PIECE_BYTES`, to limit the memory for Python objects."""
     rows = max(1, batch.num_rows * PIECE_BYTES // max(batch.nbytes, PIECE_BYTES))
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)
 
 
 def bulks(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[Bulk]:
-    """Divide the batch's rows by topic and partition. Raises `RowError` for a null topic or header key."""
+    """Group the rows of a batch by topic and partition. Raises `RowError` for a null topic or header key."""
     if isinstance(columns.topic, int) and (topics := batch.column(columns.topic)).null_count:
-        raise RowError(pc.index(topics.is_null(), True).as_py(), "topic is null; is the option 'topic' missing?")
+        raise RowError(
+            pc.index(topics.is_null(), True).as_py(), "topic is null; set the option 'topic', or fill the column"
+        )
     every = range(batch.num_rows)
     keys = None if columns.key is None else batch.column(columns.key)
     headers = None if columns.headers is None else batch.column(columns.headers)
@@ -136,7 +139,7 @@ def bulks(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[Bulk]:
 
 
 def _targets(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[tuple[str, int | None, Sequence[int]]]:
-    """Yield each topic and partition of the batch, with its rows in order."""
+    """Yield each topic and partition with the indices of its rows, in order."""
     by: dict[str, pa.Array] = {}
     if isinstance(columns.topic, int):
         by["topic"] = batch.column(columns.topic)
@@ -149,16 +152,17 @@ def _targets(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[tuple[st
         yield from _mixed(batch, columns)
         return
     rows = pa.table({**by, "row": pa.array(range(batch.num_rows), pa.int64())})
-    # One thread: the rows of a group stay in order.
+    # With several threads, the rows of a group would lose their order.
     groups = rows.group_by(list(by), use_threads=False).aggregate([("row", "list")])
     for group in groups.to_pylist():
         yield group.get("topic", columns.topic), group.get("partition"), group["row_list"]
 
 
 def _mixed(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[tuple[str, int | None, Sequence[int]]]:
-    """Do the same if only some rows have a partition. The keys of the other rows may choose the same partition.
+    """Yield the same for a batch in which only some rows have a partition.
 
-    Therefore neither kind of rows may overtake the other.
+    The producer may choose the same partition for rows without one. To keep the order of rows, each run of successive
+    rows with a partition, or without one, is grouped separately.
     """
     partitions = batch.column(columns.partition).to_pylist()
     topics = batch.column(columns.topic).to_pylist() if isinstance(columns.topic, int) else repeat(columns.topic)
@@ -172,9 +176,10 @@ def _mixed(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[tuple[str,
 
 
 def _contents(column: pa.Array, indices: Sequence[int], *, typed: bool = False) -> list[Any]:
-    """Return a binary or string column's values, sliced from one copy of its bytes, without an Arrow scalar for each.
+    """Return the values of a binary or string column as bytes, or the values of a typed column as Python objects.
 
-    The values of a typed column are Python objects. ``indices`` are the row numbers.
+    Bytes are sliced from one copy of the column, which is faster than converting Arrow scalars. ``indices`` are the
+    row indices for errors.
     """
     if typed:
         return _objects(column, indices)
@@ -202,13 +207,13 @@ def _objects(column: pa.Array, indices: Sequence[int]) -> list[Any]:
         for index, value in zip(indices, column, strict=True):
             try:
                 value.as_py(maps_as_pydicts="strict")
-            except (OverflowError, ValueError) as error:  # a time beyond the year 9999, a map with a key twice
-                raise RowError(index, f"not written by its schema: {error}") from None
+            except (OverflowError, ValueError) as error:  # a time beyond the year 9999, or a duplicate key in a map
+                raise RowError(index, f"a typed column cannot be converted: {error}") from None
         raise
 
 
 def _in_utc(kind: pa.DataType) -> pa.DataType:
-    """Return the type with all times in UTC: Python does not know every name of a time zone that Spark accepts."""
+    """Return the type with all times in UTC, because Python does not know all names of time zones in Spark."""
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return pa.timestamp(kind.unit, tz="UTC")
     if pa.types.is_struct(kind):
@@ -221,7 +226,7 @@ def _in_utc(kind: pa.DataType) -> pa.DataType:
 
 
 def _headers(column: pa.Array, indices: Sequence[int]) -> list[list[Header] | None]:
-    """Return each row's headers; ``indices`` are the row numbers."""
+    """Return the headers of each row. ``indices`` are the row indices for errors. Raises `RowError`."""
     counts = pc.call_function("list_value_length", [column]).to_pylist()
     names, contents = column.flatten().flatten()
     names, contents = names.to_pylist(), _contents(contents, indices)
@@ -232,7 +237,7 @@ def _headers(column: pa.Array, indices: Sequence[int]) -> list[list[Header] | No
             found.append(None)
             continue
         if None in names[at : at + count]:
-            raise RowError(index, "a header's key is null")
+            raise RowError(index, "the key of a header is null")
         found.append(list(zip(names[at : at + count], contents[at : at + count], strict=True)))
         at += count
     return found

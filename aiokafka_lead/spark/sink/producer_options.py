@@ -1,4 +1,4 @@
-"""The options of the producers that write rows."""
+"""Options of the producers of the sink."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ...config import ProducerConfig
 from ..kafka_options import client_options
 
 BATCH_SIZE = 128 * 1024
-"""Default of ``kafka.batch.size`` in bytes. A task need not wait for rows, and larger batches cost less."""
+"""Default of ``kafka.batch.size`` in bytes, larger than in a producer: all rows of a task are available at once."""
 
 
 def producer_options(options: Mapping[str, str]) -> dict[str, Any]:
-    """Return keyword arguments for a producer, without servers. Raises ValueError like `client_options`."""
+    """Return the keyword arguments for a producer, without ``bootstrap_servers``. Raises ValueError."""
     given = client_options(options, ProducerConfig)
     given.setdefault("batch_size", min(BATCH_SIZE, given.get("batch_size_max", BATCH_SIZE)))
     return given

@@ -1,4 +1,4 @@
-"""The writing part of a task: it sends Arrow batches to a producer in bulk, and waits for all acknowledgements."""
+"""Writes the rows of a Spark task: sends Arrow batches in bulk, and waits for all acknowledgements."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .producer_options import producer_options
 
 
 class Encoder:
-    """Encodes typed keys and values. Use it on the event loop."""
+    """Encodes typed keys and values in Avro. Must be used on the event loop."""
 
     def __init__(self, typed: Typed) -> None:
         registry = registry_of(typed)
@@ -36,7 +36,7 @@ class Encoder:
             self._serializers[column] = registry.avro_serializer(schema, subject=subject)
 
     async def encoded(self, bulk: Bulk) -> Bulk:
-        """Return the same records, with keys and values as bytes. Raises `RowError`."""
+        """Return the records with encoded keys and values. Raises `RowError`."""
         made: dict[str, Any] = {}
         for column, serializer in self._serializers.items():
             contents = bulk.keys if column == "key" else bulk.values
@@ -50,22 +50,22 @@ class Encoder:
                 for content in contents:
                     encoded.append(None if content is None else serializer(content, context))
             except KafkaError as error:
-                why = f"its {column} is not written by its schema: {error}"
+                why = f"the {column} does not match its schema: {error}"
                 raise RowError(bulk.indices[len(encoded)], why) from None
             made["keys" if is_key else "values"] = encoded
         return bulk._replace(**made)
 
 
 UNCONFIRMED_ROWS = 100_000
-"""Maximum number of unacknowledged rows: beyond it, a task waits for the oldest."""
+"""Number of unacknowledged rows beyond which a task waits for acknowledgements."""
 
 
 class WriteError(Exception):
-    """A row was not written. The message is complete, because Spark shows nothing else."""
+    """A row could not be written. The message has all details, because Spark shows only the message."""
 
 
 def write_rows(options: Mapping[str, str], columns: RecordColumns, batches: Iterable[pa.RecordBatch]) -> int:
-    """Write all rows, and return their number once all are acknowledged. Raises `WriteError`."""
+    """Write all rows, wait until they are acknowledged, and return their number. Raises `WriteError`."""
     freeze_imports()
     loop = client_loop()
     servers, given = bootstrap_servers(options), producer_options(options)
@@ -76,7 +76,7 @@ def write_rows(options: Mapping[str, str], columns: RecordColumns, batches: Iter
 
 
 def place() -> str:
-    """Return the name of this task, for messages. A streaming query's ids are only in the local properties."""
+    """Return a description of this task for messages, including the query and micro-batch if it is streaming."""
     context = TaskContext.get()
     if context is None:
         return "row"
@@ -88,19 +88,19 @@ def place() -> str:
 
 
 class Sending:
-    """One task's records in flight. Used only on the event loop, except for `write`."""
+    """Sends the rows of one task. Must be used on the event loop, except for `write`."""
 
     def __init__(self, producer: Producer, place: str) -> None:
         self._producer = producer
         self._place = place
         self._pending: deque[tuple[DeliveryBatch, Bulk, int]] = deque()
-        """Unconfirmed records, oldest first, with the number of the Arrow batch's first row."""
+        """Unacknowledged records, oldest first, each with the task's row number of the first row in its Arrow batch."""
         self._encoder: Encoder | None = None
         self._unconfirmed = 0
-        """Number of these records."""
+        """Number of records in `_pending`."""
 
     def write(self, loop: ClientLoop, batches: Iterable[pa.RecordBatch], columns: RecordColumns) -> int:
-        """Send all rows, and return their number once all are acknowledged. Call this in the task's thread."""
+        """Send all rows, wait until they are acknowledged, and return their number. Called in the task's thread."""
         rows = 0
         for batch in batches:
             for piece in pieces(batch):
@@ -110,7 +110,7 @@ class Sending:
         return rows
 
     async def send(self, batch: pa.RecordBatch, columns: RecordColumns, first_row: int) -> None:
-        """Pass the rows to the producer, which waits when its buffer is full."""
+        """Send rows. Waits while the producer's buffer is full, or too many rows are unacknowledged."""
         try:
             if columns.typed is not None and self._encoder is None:
                 self._encoder = Encoder(columns.typed)
@@ -129,18 +129,18 @@ class Sending:
             )
         except (KafkaError, ValueError, TypeError) as error:
             raise RowError(bulk.indices[0], _description(bulk, error)) from None
-        # Neither keys nor values are needed any longer.
+        # Drop the contents, which would occupy memory until the acknowledgement.
         self._pending.append((sent, bulk._replace(values=[], keys=None, headers=None), first_row))
         self._unconfirmed += len(sent)
 
     async def finish(self) -> None:
-        """Wait until every record is acknowledged, without lingering."""
+        """Flush the producer, and wait until every record is acknowledged. Raises `WriteError`."""
         await self._producer.flush()
         while self._pending:
             await self._confirm()
 
     async def _confirm(self) -> None:
-        """Wait for the oldest records' acknowledgements."""
+        """Wait until the oldest records are acknowledged. Raises `WriteError` for the first failed row."""
         sent, bulk, first_row = self._pending.popleft()
         self._unconfirmed -= len(sent)
         outcomes = await sent
@@ -154,6 +154,6 @@ class Sending:
 
 
 def _description(bulk: Bulk, error: Exception) -> str:
-    """Describe the error and its place, on one line."""
+    """Return a line that describes the error, with the topic or partition."""
     target = bulk.topic if bulk.partition is None else f"{bulk.topic}-{bulk.partition}"
     return f"not written to {target}: {type(error).__name__}: {error}"

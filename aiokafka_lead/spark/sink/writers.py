@@ -1,10 +1,10 @@
-"""The writers for Spark, batch and streaming: created on the driver, pickled into every task.
+"""Writers for batch and streaming queries, which Spark creates on the driver and pickles for the tasks.
 
-At least once: a task ends when all its records are acknowledged, and a failed task, or a micro-batch whose commit was
-not recorded, is written again. Within an attempt the idempotent producer writes each record once. The package
-``exactly_once`` implements the option ``exactlyOnce``.
+Delivery is at least once. A task succeeds when all its records are acknowledged. Spark repeats a failed task, and a
+micro-batch whose commit it has not recorded, which writes records again. Within an attempt, the idempotent producer
+writes each record once. The package ``exactly_once`` implements the option ``exactlyOnce``.
 
-Only tasks import the writing part, because Spark plans and commits in processes that must first import this module.
+Only tasks import `task`, because Spark also plans and commits in new processes, which should import little.
 """
 
 from __future__ import annotations
@@ -28,53 +28,53 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _OWNED = {
-    "key.serializer": "keys are written as the bytes that they are",
-    "value.serializer": "values are written as the bytes that they are",
-    "transactional.id": "set the options 'exactlyOnce' and 'transactionalIdPrefix'",
-    "partitioner.class": "a Java class cannot run here; a column 'partition' chooses partitions",
-    "interceptor.classes": "a Java class cannot run here, and could change what is written",
+    "key.serializer": "the bytes of keys are written unchanged",
+    "value.serializer": "the bytes of values are written unchanged",
+    "transactional.id": "use the options 'exactlyOnce' and 'transactionalIdPrefix'",
+    "partitioner.class": "it names a Java class; use a column 'partition' to choose partitions",
+    "interceptor.classes": "it names Java classes, which could change the written records",
 }
 
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """A task's message to the driver."""
+    """Message of a successful task to the driver."""
 
     rows: int
 
 
 class KafkaBatchWriter(DataSourceArrowWriter):
-    """Writes a query's rows; there is nothing left to commit."""
+    """Writer for batch queries. It needs no commit, because rows are written as soon as tasks send them."""
 
     def __init__(self, options: Mapping[str, str], columns: RecordColumns) -> None:
         self._options = options
         self._columns = columns
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Write a task's rows. Spark calls this in each task."""
+        """Write the rows of a task. Spark calls this in each task."""
         from .task import write_rows
 
         return Written(write_rows(self._options, self._columns, iterator))
 
 
 class KafkaStreamWriter(DataSourceStreamArrowWriter):
-    """Writes the rows of every micro-batch; there is nothing left to commit."""
+    """Writer for streaming queries. It needs no commit, because rows are written as soon as tasks send them."""
 
     def __init__(self, options: Mapping[str, str], columns: RecordColumns) -> None:
         self._options = options
         self._columns = columns
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Write a task's rows. Spark calls this in each task of each micro-batch."""
+        """Write the rows of a task. Spark calls this in each task of each micro-batch."""
         from .task import write_rows
 
         return Written(write_rows(self._options, self._columns, iterator))
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-    """Return the writer for ``df.write``. Raises ValueError for unsuitable columns or options."""
+    """Return the writer for ``df.write``. Raises ValueError for invalid columns or options."""
     if overwrite:
-        raise ValueError("mode 'overwrite' is not possible, since records are only ever appended: use mode('append')")
+        raise ValueError("mode 'overwrite' is not supported, because Kafka only appends records; use mode('append')")
     columns, settings = _checked(options, schema), exactly_once(options, streaming=False)
     if settings is None:
         return KafkaBatchWriter(options, columns)
@@ -84,7 +84,10 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-    """Return the writer for ``df.writeStream``. With ``overwrite`` ("complete") the whole result is appended."""
+    """Return the writer for ``df.writeStream``. Raises ValueError for invalid columns or options.
+
+    ``overwrite``, from output mode "complete", has no effect: the whole result is appended each time.
+    """
     columns, settings = _checked(options, schema), exactly_once(options, streaming=True)
     if settings is None:
         return KafkaStreamWriter(options, columns)

@@ -1,1 +1,1 @@
-"""Topics as a batch and a streaming source."""
+"""Source of Spark queries: the readers for batch and streaming queries, and their tasks."""

@@ -1,6 +1,6 @@
-"""Handles records whose key or value cannot be read with its schema.
+"""Handles *bad records*, whose key or value cannot be decoded with its schema.
 
-``onBadRecord`` is ``fail`` (the default), ``null`` or ``deadletter``, with the topic ``deadLetterTopic``.
+The option ``onBadRecord`` is ``fail`` (the default), ``null``, or ``deadletter`` with the option ``deadLetterTopic``.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from ...producer import Producer
 
 CORRUPT = "_corrupt"
-"""The column with an unreadable record's error, key bytes and value bytes; null for a readable record."""
+"""Column with the error, key bytes and value bytes of a bad record. It is null for other records."""
 
 DeadLetters = list[tuple[TopicPartition, dict[str, Any]]]
-"""Unreadable records: the partition, and ``offset``, ``timestamp`` in ms, ``headers`` and `CORRUPT` of each."""
+"""Bad records. Each has its partition, and a row with ``offset``, ``timestamp`` in ms, ``headers`` and `CORRUPT`."""
 
 
 class OnBadRecord(Enum):
-    """Actions for an unreadable record."""
+    """Action for a bad record."""
 
     FAIL = "fail"
     NULL = "null"
@@ -35,43 +35,43 @@ class OnBadRecord(Enum):
 
 
 class BadRecords(NamedTuple):
-    """The two options; sent to tasks."""
+    """Options for bad records, which Spark sends to tasks."""
 
     mode: OnBadRecord
     topic: str | None
-    """Topic of dead letters."""
+    """Topic for dead letters."""
 
 
 class BadRecordError(Exception):
-    """A record cannot be read with its schema. The message identifies it, because Spark shows nothing else."""
+    """A record cannot be decoded with its schema. The message identifies the record, because Spark shows only that."""
 
     def __init__(self, tp: TopicPartition, offset: int, column: str, error: BaseException) -> None:
         super().__init__(
-            f"record of {tp} at offset {offset}: its {column} cannot be read by its schema: {error} "
-            "(onBadRecord=null or deadletter reads on)"
+            f"record of {tp} at offset {offset}: cannot decode its {column}: {error} "
+            "(set onBadRecord=null or deadletter to continue after bad records)"
         )
 
 
 def bad_records(options: Mapping[str, str]) -> BadRecords:
-    """Return the options. Raises ValueError."""
+    """Return the options for bad records. Raises ValueError."""
     text, topic = options.get("onBadRecord", "fail"), options.get("deadLetterTopic")
     typed = options.get("valueSchema") or options.get("keySchema")
     for name in ("mode", "columnNameOfCorruptRecord"):
         if typed and name in options:
-            raise ValueError(f"option '{name}' is not supported: set 'onBadRecord', and see the column '{CORRUPT}'")
+            raise ValueError(f"option '{name}' is not supported; use 'onBadRecord' and the column '{CORRUPT}'")
     try:
         mode = OnBadRecord(text.lower())
     except ValueError:
         raise ValueError(f"option 'onBadRecord' must be fail, null or deadletter, not '{text}'") from None
     if (topic is not None) != (mode is OnBadRecord.DEADLETTER):
-        raise ValueError("options 'onBadRecord'='deadletter' and 'deadLetterTopic' go together")
+        raise ValueError("options 'onBadRecord'='deadletter' and 'deadLetterTopic' must be given together")
     if mode is not OnBadRecord.FAIL and not typed:
-        raise ValueError("option 'onBadRecord' needs 'valueSchema' or 'keySchema': bytes can always be read")
+        raise ValueError("option 'onBadRecord' needs 'valueSchema' or 'keySchema', because bytes need no decoding")
     return BadRecords(mode, None if topic is None else topic_name("option 'deadLetterTopic'", topic.strip()))
 
 
 def corrupt_column(batch: RecordBatch[Any, Any], bad: Mapping[int, str]) -> pa.Array:
-    """Return the `CORRUPT` column of a batch; ``bad`` maps row numbers to error texts."""
+    """Return the `CORRUPT` column for a batch. ``bad`` maps row numbers to error texts."""
     import pyarrow as pa
 
     kind = pa.struct([("error", pa.string()), ("key", pa.binary()), ("value", pa.binary())])
@@ -86,7 +86,7 @@ def corrupt_column(batch: RecordBatch[Any, Any], bad: Mapping[int, str]) -> pa.A
 
 
 async def send_dead_letters(producer: Producer, topic: str, letters: DeadLetters) -> None:
-    """Write the records unchanged, with the headers of `DEAD_LETTER_HEADERS`; return when all are stored."""
+    """Write bad records with the additional headers `DEAD_LETTER_HEADERS`, and wait until they are acknowledged."""
     from ... import DEAD_LETTER_HEADERS
 
     values, keys, headers = [], [], []

@@ -1,4 +1,4 @@
-"""``spark.read``: the records of a topic between two bounds."""
+"""Reader for batch queries (``spark.read``), which read the records between two bounds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class KafkaBatchReader(DataSourceReader):
-    """Plans on the driver, and reads in tasks, which get copies. Each side imports its part on demand."""
+    """Plans a query on the driver, and reads records in tasks, to which Spark sends copies."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         check_schema(schema, options)
@@ -26,16 +26,16 @@ class KafkaBatchReader(DataSourceReader):
         self.schema = schema
 
     def partitions(self) -> list[RangePartition]:
-        """Return the tasks, from the cluster's current state."""
+        """Plan the Spark partitions from the current state of the cluster. Spark calls this on the driver."""
         from .batch_plan import find_ranges
 
         return partitions_of(*find_ranges(self.options, self.parsed), self.parsed)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the records of a task."""
+        """Yield the records of a Spark partition. Spark calls this in a task."""
         from .task import read_ranges
 
-        # Spark invents a partition if there is none.
+        # If `partitions` returns none, PySpark passes a partition of its own.
         if not isinstance(partition, RangePartition):
             return iter(())
         return read_ranges(self.options, self.parsed, self.schema, partition.ranges, partition.topic_ids)

@@ -1,4 +1,4 @@
-"""A query's partitions, start and end as given in the options. Pure values, which the cluster has not resolved yet."""
+"""Selection of partitions, and bounds of a query, as the options give them, before the cluster resolves them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ..._options.checks import INT32_MAX, INT64_MAX
 from ...types import TopicPartition
 
 LATEST, EARLIEST = -1, -2
-"""Numbers for the ends of a partition, as in Kafka's ListOffsets."""
+"""Numbers in place of offsets, as in Kafka's ListOffsets request."""
 
 
 class End(Enum):
-    """One of a partition's two ends."""
+    """Beginning or end of a partition."""
 
     EARLIEST = EARLIEST
     LATEST = LATEST
 
 
 class NoMatch(Enum):
-    """Meaning of a start in a partition without a record at or after its time."""
+    """Action if a partition has no record at or after the starting time."""
 
     ERROR = "error"
     LATEST = "latest"
@@ -32,14 +32,14 @@ class NoMatch(Enum):
 
 @dataclass(frozen=True)
 class AtOffsets:
-    """An offset for each partition, possibly `LATEST` or `EARLIEST`."""
+    """Bound with an offset for each partition, which may be `LATEST` or `EARLIEST`."""
 
     offsets: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True)
 class AtTimes:
-    """The first record at or after a time, in milliseconds since the epoch, for each partition."""
+    """Bound at the first record at or after a time, in ms since 1970, for each partition."""
 
     times_ms: Mapping[TopicPartition, int]
     no_match: NoMatch
@@ -47,7 +47,7 @@ class AtTimes:
 
 @dataclass(frozen=True)
 class AtTime:
-    """The first record at or after the same time, in milliseconds since the epoch, for all partitions."""
+    """Bound at the first record at or after a time, in ms since 1970, that is the same for all partitions."""
 
     time_ms: int
     no_match: NoMatch
@@ -57,12 +57,15 @@ Bound = End | AtOffsets | AtTimes | AtTime
 
 
 def is_beginning(bound: Bound, tp: TopicPartition) -> bool:
-    """Return True if the bound is the beginning of this partition's log, which retention moves."""
+    """Return True if the bound is the beginning of this partition's log, which retention may move."""
     return bound is End.EARLIEST or (isinstance(bound, AtOffsets) and bound.offsets.get(tp) == EARLIEST)
 
 
 def is_certain(bound: Bound, found: Mapping[TopicPartition, int]) -> bool:
-    """Return True if the bound always had these offsets: given offsets, and the beginnings of logs never truncated."""
+    """Return True if the bound had the same offsets at any earlier time.
+
+    This is the case for explicit offsets, and for the beginning of a log that still begins at offset 0.
+    """
     match bound:
         case End():
             return bound is End.EARLIEST and not any(found.values())
@@ -74,14 +77,14 @@ def is_certain(bound: Bound, found: Mapping[TopicPartition, int]) -> bool:
 
 @dataclass(frozen=True)
 class Selection:
-    """The partitions to read: exactly one of ``topics``, ``pattern`` and ``partitions`` is set."""
+    """Selection of the partitions to read. Exactly one of ``topics``, ``pattern`` and ``partitions`` is set."""
 
     topics: tuple[str, ...] = ()
     pattern: str = ""
-    """A regular expression; a topic whose name has a match anywhere in it is read."""
+    """Regular expression that must match some part of a topic's name."""
     partitions: tuple[TopicPartition, ...] = ()
     numbers: tuple[range, ...] = ()
-    """Restricts the selection to partitions with these numbers. Empty for all."""
+    """Partition numbers to which the selection is restricted; empty for all partitions."""
 
     def of(self, found: Iterable[TopicPartition]) -> set[TopicPartition]:
         """Return the selected partitions among these."""
@@ -105,23 +108,26 @@ class Selection:
 T = TypeVar("T")
 _NUMBERS = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?")
 _LONGEST_QUOTE = 200
-"""Number of characters of an option's text that an error repeats."""
+"""Maximum number of characters of an option's text in an error."""
 
 
 def parse_offsets(name: str, text: str) -> dict[TopicPartition, int]:
-    """Parse offsets by partition, or `LATEST` and `EARLIEST`. Raises ValueError, which names the option."""
+    """Parse offsets by partition from JSON such as ``{"orders": {"0": 23, "1": -1}}``.
+
+    Offsets may be `LATEST` or `EARLIEST`. Raises ValueError, which names the option.
+    """
     found = _from_json(name, text, '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}', _numbers)
     return _in_range(name, found, "offset", EARLIEST)
 
 
 def parse_times(name: str, text: str) -> dict[TopicPartition, int]:
-    """Parse times by partition, in milliseconds since the epoch."""
+    """Parse times in ms since 1970 by partition. Raises ValueError."""
     found = _from_json(name, text, '{"topicA":{"0":123456789,"1":123456789},"topicB":{"0":123456789}}', _numbers)
     return _in_range(name, found, "time", 0)
 
 
 def parse_partitions(name: str, text: str) -> tuple[TopicPartition, ...]:
-    """Parse ``{"topic": [0, 1]}``."""
+    """Parse partitions from JSON such as ``{"orders": [0, 1]}``. Raises ValueError."""
     found = _from_json(name, text, '{"topicA":[0,1],"topicB":[0,1]}', _partitions)
     for tp in found:
         _check_partition(name, tp)
@@ -129,7 +135,7 @@ def parse_partitions(name: str, text: str) -> tuple[TopicPartition, ...]:
 
 
 def parse_numbers(name: str, text: str) -> tuple[range, ...]:
-    """Parse partition numbers, such as ``0,2,5-7``, which apply to every topic. Raises ValueError."""
+    """Parse partition numbers such as ``0,2,5-7``. Raises ValueError."""
     found = []
     for part in text.split(","):
         match = _NUMBERS.fullmatch(part.strip())
@@ -138,13 +144,13 @@ def parse_numbers(name: str, text: str) -> tuple[range, ...]:
         first = int(match[1])
         last = first if match[2] is None else int(match[2])
         if not first <= last <= INT32_MAX:
-            raise ValueError(f"option '{name}': '{part.strip()}' is no range from 0 to {INT32_MAX}")
+            raise ValueError(f"option '{name}': '{part.strip()}' is not a range of numbers from 0 to {INT32_MAX}")
         found.append(range(first, last + 1))
     return tuple(found)
 
 
 def _from_json(name: str, text: str, example: str, convert: Callable[[Any], T]) -> T:
-    """Return the JSON converted by ``convert``; raise ValueError with an example if that fails."""
+    """Parse JSON and convert it. Raises ValueError with an example if either fails."""
     try:
         return convert(json.loads(text))
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
@@ -165,14 +171,14 @@ def _partitions(found: Any) -> tuple[TopicPartition, ...]:
 
 
 def _partition(key: str) -> int:
-    """Return a partition's number, parsed as in Java: without the blanks, underscores and other digits of Python."""
+    """Parse a partition number like Java, which accepts no blanks, underscores and non-ASCII digits."""
     if not key.isascii() or not key.removeprefix("-").isdigit():
         raise ValueError
     return int(key)
 
 
 def _integer(number: object) -> int:
-    """Return a JSON number like the connector does: fractions are dropped, text is not a number."""
+    """Return a JSON number as an integer, without its fraction like Spark's connector. Raises TypeError for text."""
     if not isinstance(number, (int, float)) or isinstance(number, bool):
         raise TypeError
     return int(number)

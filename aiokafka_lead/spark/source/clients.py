@@ -1,4 +1,4 @@
-"""The clients of planner, driver and tasks. Each is imported on demand: a task needs no admin client."""
+"""Clients for planning, for the driver and for tasks. They are imported on demand, because a task needs only one."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from ...producer import Producer
 
 CHUNK_RECORDS = 16_384
-"""Number of records passed to Spark at once, if available: an Arrow batch of this size costs the JVM little per row."""
+"""Number of records after which a batch is passed to Spark. The JVM handles large Arrow batches more efficiently."""
 
 _NO_MEMBER = {"group_instance_id": None, "auto_offset_reset": "none", "enable_auto_commit": False}
 
 
 def check_settings(options: Mapping[str, str]) -> None:
-    """Raise ValueError for ``kafka.*`` settings that no consumer accepts."""
+    """Raise ValueError if a consumer does not accept the ``kafka.*`` options."""
     given = client_options(options, ConsumerConfig)
     configuration(options, ConsumerConfig, {**given, **_NO_MEMBER, "group_id": None})
 
 
 def read_committed(options: Mapping[str, str]) -> bool:
-    """Return True if records of open and aborted transactions are hidden."""
+    """Return True if the query reads only committed records."""
     return kafka_settings(options).get("isolation.level", "").strip() == "read_committed"
 
 
 def admin_client(loop: ClientLoop, options: Mapping[str, str]) -> AbstractContextManager[AdminClient]:
-    """Provide a client for requests about topics and offsets."""
+    """Provide an admin client."""
     from ...admin import AdminClient
 
     servers, given = bootstrap_servers(options), client_options(options, AdminConfig)
@@ -42,12 +42,12 @@ def admin_client(loop: ClientLoop, options: Mapping[str, str]) -> AbstractContex
 
 
 def task_consumer(loop: ClientLoop, options: Mapping[str, str], within_ms: float) -> AbstractContextManager[Consumer]:
-    """Provide a consumer for a task's ranges. It belongs to no group, whatever ``kafka.group.id`` is."""
+    """Provide a consumer for the ranges of a task. It belongs to no group and ignores ``kafka.group.id``."""
     return _consumer(loop, options, within_ms, group_id=None, max_poll_records=CHUNK_RECORDS)
 
 
 def task_producer(loop: ClientLoop, options: Mapping[str, str]) -> AbstractContextManager[Producer]:
-    """Provide a producer for a task's dead letters. Starting it is retried for up to ``delivery_timeout_ms``."""
+    """Provide a producer for dead letters. Its start is retried for up to ``kafka.delivery.timeout.ms``."""
     from ...producer import Producer
 
     servers, given = bootstrap_servers(options), client_options(options, ProducerConfig)
@@ -56,7 +56,7 @@ def task_producer(loop: ClientLoop, options: Mapping[str, str]) -> AbstractConte
 
 
 def group_consumer(loop: ClientLoop, options: Mapping[str, str], group_id: str) -> AbstractContextManager[Consumer]:
-    """Provide a consumer for commits only: it neither reads nor joins the group."""
+    """Provide a consumer that only commits offsets, without joining the group."""
     return _consumer(loop, options, None, group_id=group_id)
 
 
@@ -67,7 +67,7 @@ def _consumer(
 
     servers, given = bootstrap_servers(options), client_options(options, ConsumerConfig)
     given.update(owned, **_NO_MEMBER, group_id=group_id)
-    # Planned topics exist. A new topic in place of a deleted one would hide the loss.
+    # The planned topics exist. If one was deleted, creating it automatically would hide the loss.
     given.setdefault("allow_auto_create_topics", False)
     if within_ms is None:
         within_ms = configuration(options, ConsumerConfig, given).default_api_timeout_ms
@@ -76,5 +76,5 @@ def _consumer(
 
 
 def _key(kind: str, options: Mapping[str, str]) -> tuple[Any, ...]:
-    """Return the key of this query's clients among all in the same process."""
+    """Return a key for sharing idle clients between tasks with the same settings; see `ClientLoop.borrow`."""
     return (kind, *sorted(kafka_settings(options).items()))

@@ -1,4 +1,4 @@
-"""The planner's requests to the cluster about partitions, topic ids and offsets, on the client loop."""
+"""Requests for planning a query: partitions, topic ids and offsets. Must be used on the client loop."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .options import SourceOptions
 from .progress import Progress
 
 CONFIRMATIONS = 2
-"""Number of further answers that must agree if a topic's id has changed."""
+"""Number of additional answers that must confirm a changed topic id."""
 
 MENTION_EVERY_S = 60.0
 
 MISSING = (UnknownTopicOrPartitionError, TopicAuthorizationFailedError)
-"""Errors about a topic that is deleted, not yet known to this broker, or hidden."""
+"""Errors about a topic that was deleted, that this broker does not know yet, or that an ACL hides."""
 
 NOTHING = Progress({})
 
@@ -33,7 +33,7 @@ Times = Mapping[TopicPartition, int]
 
 
 class ClusterView:
-    """The partitions of a selection, as they are at each call."""
+    """Requests the current state of the partitions that the options select."""
 
     def __init__(self, admin: AdminClient, options: SourceOptions, *, read_committed: bool) -> None:
         self._admin = admin
@@ -43,14 +43,17 @@ class ClusterView:
         self._patience_s = options.data_loss_timeout_ms / 1000
         self._read_committed = read_committed
         self.lost_topics: set[str] = set()
-        """Topics whose loss was reported. They are searched in the full list, because a request by name takes several
-        attempts."""
+        """Topics that were reported as lost. They are looked up in the list of all topics, because a request for a
+        missing topic by name is retried several times."""
         self.refusals: dict[str, KafkaError] = {}
-        """Brokers' errors about topics missing in the last answer."""
+        """Errors about missing topics in the last answer."""
         self._mentioned_at = -MENTION_EVERY_S
 
     async def at(self, bound: Bound, *, starting: bool) -> Progress:
-        """Return the start or end of a query. Raises ValueError if the bound does not match the partitions."""
+        """Return the offsets for a bound, which is the start or the end of a query.
+
+        Raises ValueError if the bound does not match the existing partitions.
+        """
 
         async def find() -> Progress:
             partitions, ids = await self._partitions()
@@ -59,7 +62,7 @@ class ClusterView:
         return await self._again(find)
 
     async def ends(self, known: Progress) -> Progress:
-        """Return each partition's end offset, without missing partitions of ``known``. Other missing topics raise."""
+        """Return the end offsets, without missing partitions of ``known``. Raises an error for other missing topics."""
 
         async def find() -> Progress:
             partitions, ids = await self._partitions(known)
@@ -69,14 +72,15 @@ class ClusterView:
         found = await self._again(find)
         for _ in range(CONFIRMATIONS if known.recreated(found) else 0):
             again = await self._again(find)
-            if again.topic_ids != found.topic_ids:  # some broker lags: its answer about these topics is in doubt
+            if again.topic_ids != found.topic_ids:  # brokers disagree, so the answers about these topics are in doubt
                 return found.without(known.recreated(found) | known.recreated(again))
         return found
 
     async def _held_back(self, found: Times, known: Times) -> dict[TopicPartition, int]:
-        """Return the known offsets of partitions in which an older open transaction hides the rest of the log.
+        """Return the known offsets of partitions whose last stable offset is lower because of an open transaction.
 
-        Such offsets come from options, or from an earlier run without read_committed.
+        An offset above the last stable offset comes from the options, or from an earlier run without read_committed.
+        The partition is then not shorter than before.
         """
         short = [tp for tp, end in found.items() if end < known.get(tp, 0)]
         if not (short and self._read_committed):
@@ -90,12 +94,12 @@ class ClusterView:
         return known.offsets.keys() - self._selection.of(known.offsets)
 
     async def present(self, known: Progress) -> set[TopicPartition]:
-        """Return the partitions of ``known`` that exist now, without partitions of recreated topics."""
+        """Return the partitions of ``known`` that still exist. Partitions of recreated topics do not count."""
         partitions, ids = await self._again(lambda: self._partitions(known))
         return partitions & known.known_to(Progress({}, ids)).keys()
 
     async def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the first offsets of these partitions. Waits for missing partitions, but not without limit."""
+        """Return beginning offsets. Waits for missing partitions for up to ``dataLossTimeoutMs``."""
         wanted = dict.fromkeys(partitions, EARLIEST)
         deadline = anyio.current_time() + self._patience_s
         while True:
@@ -105,20 +109,23 @@ class ClusterView:
             await anyio.sleep(self._interval_s)
 
     async def at_times(self, times_ms: Times) -> dict[TopicPartition, int | None]:
-        """Return the first offset at or after each time, or None if there is none."""
+        """Return the offset of the first record at or after each time in ms, or None if there is none."""
         if not times_ms:
             return {}
         found = await self._admin.list_offsets(times_ms, read_committed=self._read_committed)
         return {tp: None if entry is None else entry.offset for tp, entry in found.items()}
 
     async def _partitions(self, known: Progress | None = None) -> tuple[set[TopicPartition], dict[str, str]]:
-        """Return the selected partitions, and topics' ids. Topics of ``known`` may be missing, others raise."""
+        """Return the selected partitions and the ids of their topics.
+
+        Topics of ``known`` may be missing. Raises an error for other missing topics.
+        """
         selection = self._selection
         expected = set() if known is None else selection.of_topics({tp.topic for tp in known.offsets})
         topics = {*selection.topics, *(tp.topic for tp in selection.partitions)}
         if selection.pattern or self.lost_topics:
             listed = selection.of_topics(await self._admin.list_topics())
-            # A topic that the list lacks is requested by name: a lagging broker omits it, as does an ACL.
+            # The list may lack topics because of old metadata or an ACL. A request by name returns the reason.
             topics = listed | ((topics | expected) - self.lost_topics)
         if not topics:
             return set(), {}
@@ -152,10 +159,7 @@ class ClusterView:
     async def _offsets(
         self, wanted: Mapping[TopicPartition, int], known: Progress = NOTHING
     ) -> dict[TopicPartition, int]:
-        """Return the offsets with `LATEST` and `EARLIEST` resolved.
-
-        Partitions of ``known`` may be missing in the answer.
-        """
+        """Replace `LATEST` and `EARLIEST` with offsets. Partitions of ``known`` may be missing in the result."""
         unknown = {tp: OffsetSpec(offset) for tp, offset in wanted.items() if offset < 0}
         found = dict(wanted)
         if unknown:
@@ -170,13 +174,13 @@ class ClusterView:
         return found
 
     def _mention(self, topic: str, error: KafkaError) -> None:
-        """Log the error from time to time, because a query that waits for a topic looks idle."""
+        """Log a warning at most once in `MENTION_EVERY_S` seconds, because a waiting query looks idle."""
         if (now := time.monotonic()) >= self._mentioned_at + MENTION_EVERY_S:
             self._mentioned_at = now
-            _log.warning("topic %s cannot be seen, its offsets are kept: %s", topic, error)
+            _log.warning("topic %s is not available, so its offsets do not advance: %s", topic, error)
 
     async def _again(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Retry failed requests, like Spark's connector: a topic may be in the middle of creation or deletion."""
+        """Retry a failed request like Spark's connector, because a topic may be about to be created or deleted."""
         for _ in range(self._attempts - 1):
             try:
                 return await ask()
@@ -190,7 +194,7 @@ def _selected(selection: Selection, topics: Iterable[TopicDescription]) -> tuple
     found = selection.of(
         {TopicPartition(topic.name, entry.partition) for topic in visible for entry in topic.partitions}
     )
-    # Brokers before Kafka 2.8 have no ids.
+    # Brokers before Kafka 2.8 have no topic ids.
     ids = {topic.name: str(topic.topic_id) for topic in visible if topic.topic_id.int}
     return found, {tp.topic: ids[tp.topic] for tp in found if tp.topic in ids}
 
@@ -198,7 +202,8 @@ def _selected(selection: Selection, topics: Iterable[TopicDescription]) -> tuple
 def _check_complete(given: Mapping[TopicPartition, int], partitions: set[TopicPartition], what: str) -> None:
     if given.keys() != partitions:
         raise ValueError(
-            f"{what} must be given for all partitions that are read: given {_names(given)}, read {_names(partitions)}"
+            f"{what} must be given for all partitions to read, and no others: given {_names(given)}; to read"
+            f" {_names(partitions)}"
         )
 
 

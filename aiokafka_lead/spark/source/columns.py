@@ -1,4 +1,4 @@
-"""Converts record batches to Spark's columns as Arrow arrays, without a Python object for any record."""
+"""Converts record batches to Arrow batches with Spark's columns, without a Python object for each record."""
 
 from __future__ import annotations
 
@@ -15,39 +15,40 @@ if TYPE_CHECKING:
     from ...consumer import RecordBatch
 
 Piece = tuple["RecordBatch[bytes | None, bytes | None]", int]
-"""A batch, and the number of its first records that belong to the range."""
+"""A record batch, and the number of records at its start that belong to the range."""
 
 TypedReader = Callable[["RecordBatch[Any, Any]", int], pa.RecordBatch]
-"""Converts a batch to Arrow, given the number of records that belong to the range. The rest may be ignored."""
+"""Function that converts a batch to Arrow, given the number of records at its start that belong to the range."""
 
 Kind = tuple[TopicPartition, TimestampType]
-"""The properties common to all records of a batch."""
+"""Properties that all records of a batch have in common."""
 
 Run = tuple[Kind, int]
-"""A kind, and the number of successive records of this kind."""
+"""Number of successive records of the same kind."""
 
 _INT = Struct("=i")
 
 MOST_MS = (2**63 - 1) // 1000
-"""Spark's latest timestamp in ms. Timestamps written in nanoseconds are beyond it."""
+"""Latest timestamp that Spark can represent, in ms. Timestamps that a producer wrote in nanoseconds are later."""
 
 MAX_BYTES = 32 * 1024 * 1024
-"""An Arrow batch is closed at this size: the JVM holds it as a whole, and offsets have 32 bits."""
+"""Size in bytes at which an Arrow batch is completed. The JVM holds a batch in memory, and its offsets have 32 bits."""
 
 
 class ArrowColumns:
-    """Converts record batches to Arrow batches of a schema of Spark's columns.
+    """Converts record batches to Arrow batches with the columns of a schema.
 
-    Neither `pyarrow.array` nor `pyarrow.scalar` is called for an ordinary record: the first call of either imports
-    pandas, which takes longer than reading a hundred thousand records.
+    The code avoids `pyarrow.array` and `pyarrow.scalar` for ordinary records. The first call of either imports pandas,
+    which takes longer than reading a hundred thousand records.
     """
 
     def __init__(
         self, schema: pa.Schema, read: TypedReader | None = None, bury: Callable[[DeadLetters], None] | None = None
     ) -> None:
-        """Build batches of this schema; ``read`` converts a batch with typed keys or values.
+        """Create a converter.
 
-        Unreadable records are left out, and passed to ``bury`` if given.
+        ``read`` converts batches with typed keys or values. With ``bury``, bad records are passed to this function
+        instead of being included.
         """
         self._schema = schema
         self._read = read
@@ -55,11 +56,11 @@ class ArrowColumns:
         self._empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
     def empty(self) -> pa.RecordBatch:
-        """Return a batch without rows: it has no data for Spark, but shows that its task is alive."""
+        """Return a batch without rows, with which a task notices its cancellation while no records arrive."""
         return self._empty
 
     def batches(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
-        """Yield all records, in order, in as few batches as `MAX_BYTES` allows."""
+        """Yield all records, in order, in Arrow batches of about `MAX_BYTES` at most."""
         arrows: list[pa.RecordBatch] = []
         runs: list[Run] = []
         size = 0
@@ -106,7 +107,7 @@ def _column(field: pa.Field, arrow: pa.RecordBatch, runs: list[Run]) -> pa.Array
 
 
 def _repeated(runs: list[tuple[pa.Scalar, int]]) -> pa.Array:
-    """Return an array in which each value is repeated as often as given."""
+    """Return an array in which each scalar is repeated the given number of times."""
     parts = [pa.repeat(scalar, count) for scalar, count in runs]
     return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
@@ -122,7 +123,7 @@ def _number(number: int) -> pa.Scalar:
 
 
 def _microseconds(arrow: pa.RecordBatch, kind: pa.DataType, runs: list[Run]) -> pa.Array:
-    """Return timestamps in Spark's unit; -1 ms, as stored by Kafka, for a record without time."""
+    """Return timestamps in microseconds. For a record without a timestamp it is -1 ms, as Kafka stores it."""
     timestamps = arrow.column("timestamp")
     if timestamps.null_count:
         timestamps = timestamps.fill_null(pa.scalar(-1, timestamps.type))
@@ -133,16 +134,16 @@ def _microseconds(arrow: pa.RecordBatch, kind: pa.DataType, runs: list[Run]) -> 
         row = next(row for row, time_ms in enumerate(times_ms) if abs(time_ms) > MOST_MS)
         tp = [tp for (tp, _), count in runs for _ in range(count)][row]
         raise OverflowError(
-            f"record of {tp} at offset {arrow.column('offset')[row]}: Spark has no time for its timestamp, "
-            f"{times_ms[row]} ms (a .schema(...) without the column 'timestamp' reads on)"
+            f"record of {tp} at offset {arrow.column('offset')[row]}: Spark cannot represent its timestamp, "
+            f"{times_ms[row]} ms; to continue, omit the column 'timestamp' with .schema(...)"
         ) from None
 
 
 def _headers(headers: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return headers, with null for a record without any, as in Spark's connector."""
+    """Return the headers of each record, or null if it has none, as in Spark's connector."""
     if not len(headers.flatten()):
         return pa.nulls(len(headers), kind)
-    from pyarrow.compute import call_function  # slow to import, and not needed if no record has headers
+    from pyarrow.compute import call_function  # imported here, because it is slow to import and rarely needed
 
     none = call_function("equal", [call_function("list_value_length", [headers]), pa.scalar(0, pa.int32())])
     return call_function("if_else", [none, pa.scalar(None, headers.type), headers]).cast(kind)

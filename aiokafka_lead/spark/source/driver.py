@@ -1,4 +1,8 @@
-"""The driver of a stream: its requests and commits, with clients that it keeps while the query runs."""
+"""Requests and commits for a streaming query on the driver, with clients that stay connected while the query runs.
+
+Also decides when data counts as lost. A partition is *in doubt* while brokers report that it does not exist, or that it
+is shorter than before.
+"""
 
 from __future__ import annotations
 
@@ -23,39 +27,39 @@ _log = logging.getLogger("aiokafka_lead.spark")
 
 # --- doubts -----------------------------------------------------------------------------------------------------------
 #
-# Decides which data a stream's driver considers lost. Pure: time is an argument.
+# A broker with old metadata, a temporarily withdrawn ACL, or a newly elected leader may wrongly report that a partition
+# does not exist or is shorter than before. A partition in doubt therefore keeps its offset until all answers have
+# agreed for some time. Only then does it count as lost. The loss is reported before Spark stores the next offsets, so a
+# checkpoint never lacks a known partition.
 #
-# A lagging broker, a briefly withdrawn ACL or a newly elected leader may report that a partition does not exist, or is
-# shorter than before. A partition therefore keeps its offset until all answers have agreed for a while. Only then is it
-# lost. The loss is reported before Spark stores anything, so a checkpoint never lacks a known partition.
+# This code does no I/O, and time is an argument.
 
 
 ANSWERS = 3
-"""Minimum number of answers that confirm a loss, however long it has lasted."""
+"""Minimum number of answers that must confirm a loss."""
 
 
 class Settled:
-    """The certain ends of partitions."""
+    """Result of `Doubts.settle`."""
 
     def __init__(self, ends: Progress, losses: list[str], in_doubt: Collection[TopicPartition]) -> None:
         self.ends = ends
-        """End of each known partition, except partitions that are no longer read, and partitions of recreated
-        topics."""
+        """End offsets to plan with. A partition that is in doubt or lost keeps its known offset."""
         self.losses = losses
-        """Descriptions of new losses since the last call."""
+        """Descriptions of losses that were confirmed in this call."""
         self.in_doubt = in_doubt
-        """Partitions that may be lost; they keep their offsets until that is certain."""
+        """Partitions in doubt."""
 
 
 class Doubts:
-    """Counts answers in which a known partition is missing or shorter, and keeps the time of the first."""
+    """Confirms losses: stores when a partition was first missing or shorter, and the number of such answers."""
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
         self._doubted: dict[TopicPartition, tuple[float, int]] = {}
-        """Time of each partition's first absence, and the number of answers without it."""
+        """For each partition in doubt, the monotonic time of the first answer about it, and the number of answers."""
         self.gone: set[TopicPartition] = set()
-        """Partitions whose loss was reported; their offsets are kept, because they might come back."""
+        """Partitions that were reported as lost. They keep their offsets, because they might come back."""
 
     def settle(
         self,
@@ -66,10 +70,11 @@ class Doubts:
         unread: Collection[TopicPartition] = (),
         refusals: Mapping[str, object] = MappingProxyType({}),
     ) -> Settled:
-        """Compare the found ends with the known ends.
+        """Compare the end offsets in the last answers (``found``) with the known offsets.
 
-        ``now`` is in monotonic seconds. ``unread`` are no longer selected; ``refusals`` has brokers' errors about
-        missing topics. Another topic id in ``found`` must already be confirmed.
+        ``now`` is the monotonic time in seconds. ``unread`` are partitions that the options no longer select.
+        ``refusals`` are brokers' errors about missing topics. If a topic id in ``found`` has changed, this must already
+        be confirmed.
         """
         recreated = known.recreated(found)
         losses = [recreation(topic) for topic in sorted(recreated)]
@@ -79,7 +84,7 @@ class Doubts:
             if tp.topic in recreated or (end is not None and end >= offset):
                 self._forget(tp)
             elif tp in unread:
-                losses.append(f"partition {tp} is not read any more, by the options")
+                losses.append(f"partition {tp} is no longer selected by the options")
             elif tp in self.gone:
                 offsets[tp] = offset
             elif not self._confirmed(tp, now):
@@ -89,11 +94,11 @@ class Doubts:
                 self._forget(tp)
                 if end is None:
                     why = refusals.get(tp.topic, "no broker knows it")
-                    losses.append(f"partition {tp} is gone, for {self._patience_s:g} s now: {why}")
+                    losses.append(f"partition {tp} has not existed for {self._patience_s:g} s: {why}")
                     offsets[tp] = offset
                     self.gone.add(tp)
                 else:
-                    losses.append(f"partition {tp} ended at offset {offset} and now ends at {end}: its log was cut")
+                    losses.append(f"partition {tp} was truncated: it ended at offset {offset} and now ends at {end}")
         ids = {**known.topic_ids, **found.topic_ids}
         topics = {tp.topic for tp in offsets}
         ends = replace(found, offsets=offsets, topic_ids={name: ids[name] for name in sorted(topics & ids.keys())})
@@ -112,18 +117,18 @@ class Doubts:
 COMMIT_TIMEOUT_MS = 10_000
 
 ASK_AGAIN_S = 0.5
-"""Interval in seconds of requests about a partition in doubt, unless there is other work in between."""
+"""Interval in seconds of requests about partitions in doubt, while nothing else can be done."""
 
 
 class StreamDriver:
-    """Calls `ClusterView` for Spark's thread, and commits in the background."""
+    """Makes the requests of a streaming query on the client loop, and commits offsets in the background."""
 
     def __init__(self, options: Mapping[str, str], parsed: SourceOptions) -> None:
         self._options = options
         self._parsed = parsed
         self._loop = client_loop()
         self._stack = ExitStack()
-        """Returns the borrowed clients."""
+        """Returns the borrowed clients to the client loop when it is closed."""
         admin = self._stack.enter_context(admin_client(self._loop, options))
         self._view = ClusterView(admin, parsed, read_committed=read_committed(options))
         self._doubts = Doubts(parsed.data_loss_timeout_ms / 1000)
@@ -135,14 +140,14 @@ class StreamDriver:
         self._mentioned_at = -MENTION_EVERY_S
 
     def start(self) -> Progress:
-        """Return the start of the query."""
+        """Return the start of a query without a checkpoint."""
         return self._loop.run(self._view.at, self._parsed.starting, starting=True)
 
     def ends(self, known: Progress, *, certain: bool) -> Progress:
-        """Return the current ends of partitions, or the known offset if a partition is missing, or shorter than before.
+        """Return the current end offsets. A partition in doubt keeps its known offset.
 
-        With ``certain``, waits until each partition in doubt is either lost or not. Raises `DataLossError` for a loss,
-        or only logs it.
+        With ``certain``, waits until no partition is in doubt. Raises `DataLossError` for a loss if ``failOnDataLoss``
+        is set, otherwise logs a warning.
         """
         while True:
             found = self._loop.run(self._view.ends, known)
@@ -156,21 +161,22 @@ class StreamDriver:
             time.sleep(ASK_AGAIN_S)
 
     def check_lacking(self, known: Progress) -> None:
-        """Raise `CheckpointError` if a partition of ``known`` that the checkpoint later lacks still exists."""
+        """Raise `CheckpointError` if any of these partitions, which a later offset in the checkpoint lacks, exists."""
         if present := self._loop.run(self._view.present, known):
             raise CheckpointError(present)
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the first offsets of the partitions that exist."""
+        """Return the beginning offsets of the existing partitions among these."""
         wanted = set(partitions)
         return self._loop.run(self._view.earliest, wanted) if wanted else {}
 
     def commit(self, progress: Progress, *, wait: bool = False) -> None:
-        """Commit in the background; raise the last commit's error if it is permanent.
+        """Commit offsets for ``commitGroupId`` in the background. With ``wait``, wait until the commit has ended.
 
-        Only tools use these commits, so a temporary error has no consequence: the next call commits again. It also does
-        so if a commit is in progress now. Once a commit has succeeded, every error counts as temporary, because a
-        withdrawn ACL may be granted again. With ``wait``, returns when the commit has ended.
+        Only monitoring tools use these offsets. The call therefore does nothing while another commit is in progress,
+        and a temporary error is only logged; a later call commits again. Raises the error of the previous commit if it
+        was permanent. After a successful commit, no error counts as permanent, because a withdrawn ACL may be granted
+        again.
         """
         if self._parsed.commit_group_id is None:
             return
@@ -198,9 +204,9 @@ class StreamDriver:
                 self._committed = None
             if (now := time.monotonic()) >= self._mentioned_at + MENTION_EVERY_S:
                 self._mentioned_at = now
-                _log.warning("progress was not committed: %s", error)
+                _log.warning("could not commit offsets for group '%s': %s", self._parsed.commit_group_id, error)
 
     def close(self) -> None:
-        """Return and stop the clients."""
+        """Stop the clients."""
         self._stack.close()
         self._loop.close_idle()

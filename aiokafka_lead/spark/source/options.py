@@ -1,4 +1,4 @@
-"""The source's options, with the names, semantics and checks of Spark's connector (KafkaSourceProvider)."""
+"""Options of the source, with the names, meanings and checks of Spark's connector (KafkaSourceProvider)."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from .bounds import (
 from .clients import check_settings
 
 _OWNED = {
-    "auto.offset.reset": "set the option 'startingOffsets' to say where to start",
+    "auto.offset.reset": "use the option 'startingOffsets'",
     "key.deserializer": "keys are bytes; use DataFrame operations to deserialize them",
     "value.deserializer": "values are bytes; use DataFrame operations to deserialize them",
-    "enable.auto.commit": "the query keeps its offsets itself; see the option 'commitGroupId'",
-    "interceptor.classes": "they could change what is read",
+    "enable.auto.commit": "Spark stores the offsets; see the option 'commitGroupId'",
+    "interceptor.classes": "it names Java classes, which could change the records",
 }
 _NO_PUSHING = (
-    "option 'pushFilters' is withdrawn: Spark keeps one read plan for a DataFrame, so that one filter's rows "
-    "are given where another filter, or none, is used. Say what is to be read when it is loaded: options 'partitions', "
-    "'fromOffset' and 'untilOffset', 'startingTimestamp' and 'endingTimestamp', 'assign'"
+    "option 'pushFilters' is no longer supported, because Spark would reuse the plan of one filter for other filters "
+    "of the same DataFrame. Select records with options instead: 'assign', 'partitions', 'fromOffset', 'untilOffset', "
+    "'startingTimestamp' or 'endingTimestamp'"
 )
 _DURATION = re.compile(r"(-?[0-9]+)\s*(us|ms|s|m|min|h|d)?")
 _UNIT_MS = {"us": 1e-3, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -47,7 +47,7 @@ _UNIT_MS = {"us": 1e-3, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_6
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions:
-    """The options of a query, checked."""
+    """Validated options of a query."""
 
     selection: Selection
     starting: Bound
@@ -62,45 +62,46 @@ class SourceOptions:
     max_bytes_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: float = 0
-    """Maximum time that a micro-batch waits for ``min_offsets_per_trigger``. These four are for streaming queries."""
+    """Maximum time for which a micro-batch waits for ``min_offsets_per_trigger``. Like the three options above, it is
+    for streaming queries."""
     fail_on_data_loss: bool
     commit_group_id: str | None
-    """The group for which a stream's progress is committed, so that tools see its lag."""
+    """Group for which a streaming query commits its offsets, so that tools can show its lag."""
     read_timeout_ms: float
     """Time without progress after which a task fails."""
     data_loss_timeout_ms: float
-    """Time that a stream waits for a partition that is missing, or shorter than before, until it is considered lost."""
+    """Time after which a partition that is missing, or shorter than before, counts as lost."""
     bad_records: BadRecords
     offset_attempts: int
-    """Number of attempts to get offsets before the query fails."""
+    """Number of attempts for requests about partitions and offsets."""
     offset_retry_interval_ms: float
     from_offset: int
     until_offset: int | None
-    """A batch query reads only offsets from ``from_offset`` to before ``until_offset``, within its bounds."""
+    """A batch query reads only offsets from ``from_offset`` up to, but not including, ``until_offset``."""
 
 
 def check_options(options: Mapping[str, str]) -> None:
-    """Raise ValueError for options invalid in both batch and streaming queries; called before the kind is known."""
+    """Raise ValueError for options that are invalid in batch and in streaming queries."""
     _parse(options, End.EARLIEST)
 
 
 def batch_options(options: Mapping[str, str]) -> SourceOptions:
-    """Return the options of a batch query. Raises ValueError for everything that Spark's connector refuses, too."""
+    """Return the options of a batch query. Raises ValueError, also for options that only Spark's connector rejects."""
     parsed = _parse(options, End.EARLIEST)
     if "minOffsetsPerTrigger" in options and "maxOffsetsPerTrigger" in options:
-        _trigger_limits(options)  # unused here, but compared
+        _trigger_limits(options)  # raises an error like Spark's connector, although batch queries ignore these options
     if _has(parsed.starting, End.LATEST):
         raise ValueError("startingOffsets can't be latest for batch queries")
     if _has(parsed.ending, End.EARLIEST):
         raise ValueError("endingOffsets can't be earliest for batch queries")
     _check_order(parsed.starting, parsed.ending)
     if parsed.commit_group_id is not None:
-        raise ValueError("commitGroupId is for streaming queries")
+        raise ValueError("commitGroupId is only valid in streaming queries")
     return parsed
 
 
 def stream_options(options: Mapping[str, str]) -> SourceOptions:
-    """Return the options of a streaming query."""
+    """Return the options of a streaming query. Raises ValueError."""
     for name in ("endingOffsets", "endingOffsetsByTimestamp", "fromOffset", "untilOffset"):
         if name in options:
             raise ValueError(f"option '{name}' is not valid in streaming queries")
@@ -131,7 +132,7 @@ def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
             raise ValueError("maxTasks and maxRecordsPerPartition exclude each other")
         if min_partitions is not None and min_partitions > max_tasks:
             raise ValueError(f"minPartitions ({min_partitions}) is higher than maxTasks ({max_tasks})")
-    boolean(options, "includeHeaders", False)  # checked here, since it is not read if columns are given
+    boolean(options, "includeHeaders", False)  # checked here, because it is not used if the user gives a schema
     group_id = options.get("commitGroupId")
     if group_id is not None:
         group_id = short_text("option 'commitGroupId'", group_id)
@@ -157,7 +158,7 @@ def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
 
 def _trigger_limits(options: Mapping[str, str]) -> tuple[int | None, int | None]:
     least = integer(options, "minOffsetsPerTrigger")
-    # Spark's connector also accepts 0 and less, with which a query runs but never reads anything.
+    # Spark's connector also accepts numbers below 1, with which a query never reads anything.
     most = integer(options, "maxOffsetsPerTrigger", 1)
     if least is not None and most is not None and least > most:
         raise ValueError(f"minOffsetsPerTrigger ({least}) is higher than maxOffsetsPerTrigger ({most})")
@@ -187,10 +188,12 @@ def _selection(options: Mapping[str, str]) -> Selection:
                 raise ValueError("option 'subscribePattern' is empty")
             try:
                 with catch_warnings():
-                    simplefilter("error", FutureWarning)  # for operators on sets, which Python lacks and Java has
+                    simplefilter("error", FutureWarning)  # for set operators, which only Java supports
                     re.compile(pattern)
             except (re.error, FutureWarning) as error:
-                raise ValueError(f"option 'subscribePattern' is no regular expression of Python: {error}") from None
+                raise ValueError(
+                    f"option 'subscribePattern' is not a valid regular expression in Python: {error}"
+                ) from None
             return Selection(pattern=pattern, numbers=numbers)
         case _:
             if not text.strip().startswith("{"):
@@ -207,7 +210,10 @@ def _no_match(options: Mapping[str, str]) -> NoMatch:
 
 
 def _bound(options: Mapping[str, str], side: str, default: End, no_match: NoMatch) -> Bound:
-    """Return the bound. As in Spark's connector, a common time wins over times by partition, and these over offsets."""
+    """Return the bound for ``side``, which is ``"starting"`` or ``"ending"``. Raises ValueError.
+
+    As in Spark's connector, a time for all partitions has precedence over times by partition, and both over offsets.
+    """
     name = f"{side}Timestamp"
     if (text := options.get(name)) is not None:
         time_ms = integer({name: text.strip()}, name, 0)
@@ -229,7 +235,7 @@ def _has(bound: Bound, end: End) -> bool:
 
 
 def _check_order(starting: Bound, ending: Bound) -> None:
-    """Raise ValueError for bounds that cannot form a range in any cluster."""
+    """Raise ValueError for bounds that cannot form ranges, whatever the state of the cluster."""
     match starting, ending:
         case AtOffsets(starts), AtOffsets(ends):
             _check_each(starts, ends, "offset")
@@ -239,7 +245,7 @@ def _check_order(starting: Bound, ending: Bound) -> None:
 
 def _check_each(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], what: str) -> None:
     if starts.keys() != ends.keys():
-        raise ValueError(f"starting and ending {what}s name different partitions")
+        raise ValueError(f"starting and ending {what}s must be given for the same partitions")
     for tp, start in starts.items():
         end = ends[tp]
         if start >= 0 and end not in (LATEST, EARLIEST) and start > end:
@@ -247,7 +253,7 @@ def _check_each(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartiti
 
 
 def _duration_ms(text: str) -> float:
-    """Parse a duration in Spark's notation: a number with a unit, or milliseconds."""
+    """Parse a duration like Spark, such as ``30s``; a number without a unit is in ms. Raises ValueError."""
     match = _DURATION.fullmatch(text.strip().lower())
     if match is None:
         raise ValueError(f"option 'maxTriggerDelay' must be a duration such as 30s or 15m, not '{text}'")

@@ -1,4 +1,4 @@
-"""A stream's offsets as Spark stores them, and the ranges between two of them. Pure."""
+"""Offsets of a streaming query in the form that Spark stores, and the ranges between two of them. Does no I/O."""
 
 from __future__ import annotations
 
@@ -12,58 +12,58 @@ from .ranges import OffsetRange
 
 _log = logging.getLogger("aiokafka_lead.spark")
 _ID, _BEGAN, _INITIAL = "@id", "@began", "@initial"
-"""Prefixes that no topic name can have. Neither "@" nor the separator "/" is allowed in names of topics."""
+"""Prefixes of entries that are not topics. Kafka allows neither ``@`` nor the separator ``/`` in topic names."""
 
 
 class DataLossError(RuntimeError):
-    """Records that the query should have read are gone. The option failOnDataLoss=false continues without them."""
+    """Records that the query should read are lost. The option ``failOnDataLoss=false`` continues without them."""
 
     def __init__(self, losses: Iterable[str]) -> None:
-        super().__init__("; ".join(losses) + " (failOnDataLoss=false goes on without)")
+        super().__init__("; ".join(losses) + " (set failOnDataLoss=false to continue without these records)")
 
 
 class CheckpointError(RuntimeError):
-    """The checkpoint lacks an existing partition, because an earlier version stored the result of a single answer."""
+    """The checkpoint lacks an existing partition, because another connector trusted a single wrong answer."""
 
     def __init__(self, partitions: Iterable[TopicPartition]) -> None:
         super().__init__(
-            f"the micro-batch that is to be repeated was planned while {', '.join(map(str, sorted(partitions)))} could "
-            "not be seen, by an earlier version of this package or by another connector. Nothing is lost. In the "
-            "checkpoint's folder 'offsets', delete the file with the highest number, of which the folder 'commits' has "
-            "none, and start the query again"
+            "the last micro-batch in the checkpoint was planned, by an earlier version of this package or by another "
+            f"connector, while brokers did not report {', '.join(map(str, sorted(partitions)))}. No data is lost. In "
+            "the checkpoint's folder 'offsets', delete the file with the highest number, which the folder 'commits' "
+            "lacks, and start the query again"
         )
 
 
 def recreation(topic: str) -> str:
-    """Return the description of this loss."""
-    return f"topic {topic} was deleted and created again, what was not read of the old one is lost"
+    """Return the description of the loss if a topic is recreated."""
+    return f"topic {topic} was deleted and created again, so the unread records of the old topic are lost"
 
 
 def report(losses: Sequence[str], *, fail: bool) -> None:
-    """Raise `DataLossError` for losses, or only log them."""
+    """Raise `DataLossError` for these losses, or log a warning for each if ``fail`` is False."""
     if losses and fail:
         raise DataLossError(losses)
     for loss in losses:
-        _log.warning("%s: going on without (failOnDataLoss=false)", loss)
+        _log.warning("%s; continuing without these records (failOnDataLoss=false)", loss)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The next offset of each partition, and the ids of the topics.
+    """Position of a streaming query: the next offset of each partition, and the ids of the topics.
 
-    The format is the same as in Spark's connector, so either continues from the other's checkpoints. Additional data of
-    this source is in the names of topics without partitions, which the connector ignores.
+    The JSON has the format of Spark's connector, so each can continue from a checkpoint of the other. Additional data
+    of this source is stored as the names of topics without partitions, which Spark's connector ignores.
     """
 
     offsets: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     began: Mapping[TopicPartition, int] | None = None
-    """Start of the first micro-batch. Only that micro-batch's end has it: Spark stores no other offset with it."""
+    """Start of the first micro-batch, stored in the end of this micro-batch. None in all other offsets."""
     initial: bool = False
-    """True for the start of a query without a checkpoint, which Spark never stores."""
+    """True for the start of a query without a checkpoint. Spark never stores this offset."""
 
     def to_json(self) -> dict[str, dict[str, int]]:
-        """Return the data in a fixed order, because Spark compares offsets as text."""
+        """Return the data for Spark. The order is fixed, because Spark compares offsets as text."""
         found: dict[str, dict[str, int]] = {_INITIAL: {}} if self.initial else {}
         if self.began is not None:
             found[_BEGAN] = {}
@@ -77,7 +77,7 @@ class Progress:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Progress:
-        """Read the output of `to_json` or of Spark's connector."""
+        """Parse the output of `to_json` or of Spark's connector."""
         offsets: dict[TopicPartition, int] = {}
         topic_ids: dict[str, str] = {}
         began: dict[TopicPartition, int] | None = {} if _BEGAN in found else None
@@ -98,31 +98,31 @@ class Progress:
         return self.offsets == other.offsets and self.topic_ids == other.topic_ids
 
     def recreated(self, later: Progress) -> set[str]:
-        """Return the topics that were deleted and recreated in between."""
+        """Return the topics that were deleted and recreated between this and the later progress."""
         return {name for name, found in self.topic_ids.items() if later.topic_ids.get(name, found) != found}
 
     def known_to(self, later: Progress) -> dict[TopicPartition, int]:
-        """Return the offsets that are still valid in ``later``, without recreated topics."""
+        """Return the offsets except for topics that were recreated before ``later``."""
         recreated = self.recreated(later)
         return {tp: offset for tp, offset in self.offsets.items() if tp.topic not in recreated}
 
     def unknown_in(self, later: Progress) -> set[TopicPartition]:
-        """Return the partitions of ``later`` that have no valid offset here."""
+        """Return the partitions of ``later`` that are new, or whose topics were recreated."""
         return later.offsets.keys() - self.known_to(later).keys()
 
     def lacking_in(self, later: Progress) -> Progress | None:
-        """Return the part that ``later`` lacks, except for recreated topics; None if it lacks no partition."""
+        """Return the part with partitions that ``later`` lacks, except recreated topics, or None if it lacks none."""
         known = self.known_to(later)
         lacking = {tp: known[tp] for tp in known.keys() - later.offsets.keys()}
         return Progress(lacking, self.topic_ids) if lacking else None
 
     def without(self, topics: set[str]) -> Progress:
-        """Return the progress without these topics."""
+        """Return a copy without these topics."""
         offsets = {tp: offset for tp, offset in self.offsets.items() if tp.topic not in topics}
         return Progress(offsets, {name: found for name, found in self.topic_ids.items() if name not in topics})
 
     def at_most(self, end: Progress) -> Progress:
-        """Return this progress restricted to the partitions of ``end``, with each offset capped at the offset there."""
+        """Return a copy with only the partitions of ``end``, and with offsets no larger than in ``end``."""
         offsets = {tp: min(offset, end.offsets[tp]) for tp, offset in self.offsets.items() if tp in end.offsets}
         return Progress(offsets, self.topic_ids)
 
@@ -130,9 +130,9 @@ class Progress:
 def between(
     start: Progress, end: Progress, earliest: Mapping[TopicPartition, int]
 ) -> tuple[list[OffsetRange], list[str]]:
-    """Return the ranges from ``start`` to ``end``, and descriptions of the losses in between.
+    """Return the ranges of offsets from ``start`` to ``end``, and descriptions of losses.
 
-    ``earliest`` has the first offsets of partitions that ``start`` lacks, or whose topic has been recreated.
+    ``earliest`` has the beginning offsets of partitions that ``start`` lacks, or whose topic was recreated.
     """
     recreated = start.recreated(end)
     losses = [recreation(topic) for topic in sorted(recreated)]
@@ -142,13 +142,13 @@ def between(
         known = starts.get(tp)
         first = earliest.get(tp) if known is None else known
         if first is None:
-            losses.append(f"partition {tp} is new, but gone already")
+            losses.append(f"partition {tp} is new, but no longer exists")
             continue
         if known is None and first > 0 and tp.topic not in recreated:
-            losses.append(f"partition {tp} is new, but begins with offset {first}: retention came first")
+            losses.append(f"partition {tp} is new, but retention has already deleted records before offset {first}")
         if until < first:
-            losses.append(f"partition {tp} ended at offset {first} and now ends at {until}: its log was cut")
+            losses.append(f"partition {tp} was truncated: it ended at offset {first} and now ends at {until}")
         else:
             ranges.append(OffsetRange(*tp, first, until))
-    losses += [f"partition {tp} is gone" for tp in sorted(start.offsets.keys() - end.offsets.keys())]
+    losses += [f"partition {tp} no longer exists" for tp in sorted(start.offsets.keys() - end.offsets.keys())]
     return ranges, losses

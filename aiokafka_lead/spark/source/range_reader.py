@@ -1,7 +1,7 @@
-"""The reading part of a Spark task: reads its ranges, despite leader changes, and recognises their ends.
+"""Reads ranges of offsets completely, also during leader changes, and detects lost records.
 
-A range ends when the position has passed its last offset, even without a record there: compaction, aborted transactions
-and control records leave gaps, also at the end.
+A range is complete when the consumer's position has passed its last offset. There may be no record at this offset,
+because compaction, aborted transactions and control records leave gaps.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ _log = logging.getLogger("aiokafka_lead.spark")
 T = TypeVar("T")
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.01, 0.5
-"""Seconds of a wait for records, after which positions are checked: the first, and the maximum to which they grow."""
+"""First and maximum time in seconds of waiting for records before positions are checked; it doubles each time."""
 
 ASK_AFTER_S = 1.0
-"""Seconds without progress after which the cluster is asked whether the offsets still exist."""
+"""Seconds without progress after which the reader requests the end offsets, to see if the range still exists."""
 
 ANSWERS, ASK_AGAIN_S = 3, 0.5
-"""A log counts as shorter after this many consecutive answers, at least this far apart."""
+"""Number of consecutive answers, and the interval in seconds between them, after which a log counts as truncated."""
 
 
 class RangeReader:
-    """Reads ranges with a separate consumer. Use it on the client loop.
+    """Reads ranges with a consumer of its own. Must be used on the client loop.
 
-    Invariant: the consumer reads the keys of ``_current``, each with its current range; other assigned partitions are
-    paused. ``_later`` has further ranges of the same partitions.
+    ``_current`` maps the partitions that the consumer reads to their current ranges; all other assigned partitions are
+    paused. ``_later`` contains further ranges of the same partitions.
     """
 
     def __init__(
@@ -61,10 +61,11 @@ class RangeReader:
         timeout_ms: float,
         loss_timeout_ms: float,
     ) -> None:
-        """Read with this consumer. ``topic_ids`` are the ids of the topics when the ranges were planned, if known.
+        """Create a reader.
 
-        ``timeout_ms`` without any progress is an error. If brokers deny for ``loss_timeout_ms`` that a partition exists
-        or may be read, it counts as lost, or as an error.
+        ``topic_ids`` are the topics' ids at the time of planning, if known. The reader fails after ``timeout_ms``
+        without progress. If brokers report for ``loss_timeout_ms`` that a partition does not exist, it counts as lost.
+        If they deny access for that time, the reader raises their error.
         """
         self._consumer = consumer
         self._fail_on_data_loss = fail_on_data_loss
@@ -75,49 +76,49 @@ class RangeReader:
             self._later[found.tp].append(found)
         self._topic_ids = {topic: UUID(text) for topic, text in topic_ids.items()}
         self._other_topic: str | None = None
-        """A topic of which a batch has arrived that may be another topic's under the same name."""
+        """Topic that may have been recreated, because the consumer has received a batch with another topic id."""
         self._held: KafkaError | None = None
-        """The consumer's next error, if records arrived before it."""
+        """Error of the consumer, raised after the records that arrived before it are returned."""
         self._current: dict[TopicPartition, OffsetRange] = {}
         self._paused = 0
-        """Number of partitions that are still assigned although their ranges have ended."""
+        """Number of assigned partitions whose ranges are complete."""
         self._reached: dict[TopicPartition, int] = {}
-        """The offset after the last record that was returned, for each of these."""
+        """Offset after the last returned record of each assigned partition."""
         self._wait_s = FIRST_WAIT_S
         self._advanced_at = time.monotonic()
-        """Time of the last progress of a position."""
+        """Monotonic time of the last progress of any position."""
         self._asked_at = self._advanced_at
         self._is_denied = False
-        """True if brokers have denied a partition, or access to it, since the last progress."""
+        """True if brokers have reported a missing partition, or denied access, since the last progress."""
         self._shorter: Counter[TopicPartition] = Counter()
-        """Number of consecutive answers in which a log ends before its range."""
+        """Number of consecutive answers in which the log ends before the range."""
 
     async def begin(self) -> None:
         """Assign all partitions and seek to the starts of their first ranges."""
         self._consumer.assign(list(self._later))
         for tp in list(self._later):
             self._next_range(tp)
-        # A consumer that was used before may know older topics.
+        # A consumer that an earlier task used may have old metadata.
         for topic in {tp.topic for tp in self._current}:
             if self._is_another(topic):
                 await self._doubt(topic)
 
     async def end(self) -> None:
-        """Reset the consumer."""
+        """Remove the consumer's assignment, so that another task can use it."""
         self._consumer.unsubscribe()
 
     async def chunk(self) -> list[Piece] | None:
-        """Return the next records; an empty list if none have arrived yet, None at the end of all ranges.
+        """Return the next records, an empty list if none have arrived yet, or None if all ranges are complete.
 
-        Raises `DataLossError` if records are lost and ``fail_on_data_loss`` is set, and TimeoutError after
-        ``timeout_ms`` without any progress.
+        Raises `DataLossError` if records are lost and ``fail_on_data_loss`` is set. Raises TimeoutError after
+        ``timeout_ms`` without progress.
         """
         if not self._current:
             return None
         try:
             return await self._advance()
         except (TopicAuthorizationFailedError, UnknownTopicOrPartitionError) as error:
-            # An ACL may be withdrawn and given back, and a broker may lag: one answer does not end a stream.
+            # A broker may have old metadata, or an ACL may be withdrawn temporarily, so retry.
             if time.monotonic() >= self._advanced_at + self._loss_timeout_s:
                 if isinstance(error, TopicAuthorizationFailedError):
                     raise
@@ -125,12 +126,12 @@ class RangeReader:
                 return []
             if not self._is_denied:
                 self._is_denied = True
-                _log.warning("trying again for %g s: %s", self._loss_timeout_s, error)
+                _log.warning("retrying for up to %g s: %s", self._loss_timeout_s, error)
             await anyio.sleep(ASK_AGAIN_S)
             return []
 
     async def _advance(self) -> list[Piece]:
-        """Return the next records, and pass the ends of ranges."""
+        """Return the next records, and complete ranges whose ends are reached."""
         try:
             pieces = await self._collect()
         except FetchOffsetOutOfRangeError as error:
@@ -145,7 +146,7 @@ class RangeReader:
         return pieces
 
     async def _collect(self) -> list[Piece]:
-        """Return available batches, or the first to arrive within the wait."""
+        """Return the batches that are available, or the first that arrives in `_wait_s` seconds."""
         if self._held is not None:
             error, self._held = self._held, None
             raise error
@@ -161,7 +162,7 @@ class RangeReader:
                 except KafkaError as error:
                     if not pieces:
                         raise
-                    self._held = error  # raising it now would lose these records
+                    self._held = error  # raised later, because the records in pieces would be lost
                     break
                 tp = batch.topic_partition
                 if self._is_another(tp.topic):
@@ -176,12 +177,12 @@ class RangeReader:
                     count += within
                 if batch.next_offset >= until:
                     self._next_range(tp)
-                # From here on only data that has already been fetched.
+                # From now on, take only batches that are already fetched.
                 scope.deadline = min(deadline, anyio.current_time())
         return pieces
 
     def _next_range(self, tp: TopicPartition) -> None:
-        """Continue with the partition's next range, or without the partition."""
+        """Seek to the next range of a partition, or leave the partition if there is none."""
         del self._shorter[tp]
         if self._later[tp]:
             self._current[tp] = self._later[tp].popleft()
@@ -190,20 +191,21 @@ class RangeReader:
             self._leave(tp)
 
     def _leave(self, tp: TopicPartition) -> None:
-        """Read no more of this partition.
+        """Stop reading a partition.
 
-        An assignment takes time for each partition that stays, so there is one for every halving of their number.
+        The time of a new assignment grows with the number of partitions. The partition is therefore only paused, until
+        half of the assigned partitions are complete.
         """
         del self._current[tp]
         self._paused += 1
         if self._paused >= len(self._current):
             self._assign()
         else:
-            self._consumer.seek(tp, self._reached[tp])  # drops the records fetched after the range
+            self._consumer.seek(tp, self._reached[tp])  # discards fetched records after the range
             self._consumer.pause(tp)
 
     def _assign(self) -> None:
-        """Assign only the partitions that are still read."""
+        """Assign only the partitions with incomplete ranges."""
         self._paused = 0
         self._consumer.assign(list(self._current))
 
@@ -217,7 +219,7 @@ class RangeReader:
         self._advanced_at = self._asked_at = time.monotonic()
 
     def _pass_ends(self) -> bool:
-        """End the ranges whose last offsets have no records; return False if there are none."""
+        """Complete ranges whose remaining offsets have no records. Return False if there are no such ranges."""
         metrics = self._consumer.metrics().partitions
         passed = [
             tp
@@ -231,45 +233,50 @@ class RangeReader:
         return bool(passed)
 
     async def _stalled(self) -> None:
-        """Wait longer after a pause, and check that the awaited offsets exist."""
+        """Increase the wait, and from time to time check that the remaining offsets of the ranges exist."""
         self._wait_s = min(LONGEST_WAIT_S, self._wait_s * 2)
         self._check_time_left()
         if (now := time.monotonic()) >= self._asked_at + (ASK_AGAIN_S if self._shorter else ASK_AFTER_S):
             self._asked_at = now
             ends = await self._ask(self._consumer.end_offsets(list(self._current)))
             for tp, end in (ends or {}).items():
-                # With read_committed, the end is the start of the first open transaction, whose records are not lost.
+                # With read_committed, the end is the last stable offset. Records after it may exist.
                 stored = max(end, self._consumer.highwater(tp) or 0)
                 if stored >= self._current[tp].until or await self._consumer.position(tp) < end:
                     del self._shorter[tp]
                 elif self._confirmed_shorter(tp):
-                    self._lost(f"partition {tp} ends at offset {end}, not at {self._current[tp].until}")
+                    until = self._current[tp].until
+                    self._lost(f"partition {tp} was truncated: it ends at offset {end}, not at {until}")
                     self._next_range(tp)
 
     async def _out_of_range(self, tp: TopicPartition) -> None:
-        """Handle an offset that no longer exists: retention removed it, or the log was truncated."""
+        """Handle a position outside of the log, because retention has deleted records, or the log was truncated."""
         found = self._current[tp]
         position = await self._consumer.position(tp)
         log = await self._ask(self._ends_of_log(tp))
         if log is None:
-            return  # the error is raised again
+            return  # the next fetch raises the error again
         first, end = log
         if position < first:
             gone = min(first, found.until) - 1
-            loss = f"offsets {position} to {gone} of {tp} are gone: retention or deletion, the log begins at {first}"
-            # A log that begins after the range means an old plan: a kept DataFrame must not look empty.
+            loss = (
+                f"offsets {position} to {gone} of {tp} are gone because of retention or deletion; the log begins at"
+                f" {first}"
+            )
+            # If the log begins after the range, the plan is old. That is an error, because an old DataFrame would
+            # otherwise seem to be empty.
             if found.from_beginning and position == found.start and first <= found.until:
-                _log.warning("%s; the query reads from the beginning of the log", loss)
+                _log.warning("%s; reading from the new beginning", loss)
             else:
                 self._lost(loss)
         elif position < end or not self._confirmed_shorter(tp):
-            # An earlier leader refused the offset, or the current leader lags.
+            # The error came from a former leader, or the present leader does not have the records yet.
             await anyio.sleep(ASK_AGAIN_S)
             self._check_time_left()
             self._seek(tp, position)
             return
         else:
-            self._lost(f"partition {tp} ends at offset {end}, before {position}: its log was cut or the topic is new")
+            self._lost(f"partition {tp} was truncated or recreated: it ends at offset {end}, before {position}")
             first = found.until
         if first < found.until:
             self._seek(tp, first)
@@ -278,15 +285,15 @@ class RangeReader:
         self._advanced()
 
     def _is_another(self, topic: str) -> bool:
-        """Return True if the consumer knows another topic of this name than the planner."""
+        """Return True if the topic has another id in the consumer's metadata than at the time of planning."""
         planned = self._topic_ids.get(topic)
         if planned is None:
             return False
         found = self._consumer._client.metadata.snapshot.topic_id(topic)
-        return found.int != 0 and found != planned  # 0 without metadata yet
+        return found.int != 0 and found != planned  # 0 if the consumer has no metadata of the topic yet
 
     async def _doubt(self, topic: str) -> None:
-        """End the topic's ranges if it was recreated; go on with them if only a broker lags."""
+        """Request metadata until it is certain whether the topic was recreated. If so, give up its ranges."""
         metadata = self._consumer._client.metadata
         enough = metadata.full_answers + ANSWERS - 1
         while (another := self._is_another(topic)) and metadata.full_answers < enough:
@@ -301,13 +308,13 @@ class RangeReader:
                 del self._later[tp]
                 self._next_range(tp)
             else:
-                self._seek(tp, self._reached[tp])  # what was fetched is the other topic's
+                self._seek(tp, self._reached[tp])  # discards fetched records of the other topic
         if another:
-            self._assign()  # without the topic
+            self._assign()
         self._check_time_left()
 
     async def _give_up_absent(self) -> None:
-        """End the ranges of partitions that the cluster lacks. A partition without a leader still exists."""
+        """Give up the ranges of partitions that do not exist. A partition without a leader still exists."""
         for topic in {tp.topic for tp in self._current}:
             present: frozenset[int] | None = frozenset()
             with suppress(UnknownTopicOrPartitionError):
@@ -315,11 +322,11 @@ class RangeReader:
             if present is None:
                 continue
             for tp in [tp for tp in self._current if tp.topic == topic and tp.partition not in present]:
-                self._lost(f"partition {tp} is gone, for {self._loss_timeout_s:g} s now: no broker knows it")
+                self._lost(f"partition {tp} has not existed for {self._loss_timeout_s:g} s: no broker knows it")
                 del self._later[tp]
                 self._next_range(tp)
                 self._advanced()
-        self._assign()  # without topics that are gone, whose absence the consumer would report again
+        self._assign()  # otherwise the consumer would report the missing topics again
 
     def _confirmed_shorter(self, tp: TopicPartition) -> bool:
         self._shorter[tp] += 1
@@ -330,9 +337,9 @@ class RangeReader:
         return first[tp], (await self._consumer.end_offsets([tp]))[tp]
 
     async def _ask(self, question: Awaitable[T]) -> T | None:
-        """Return the answer, or None if brokers cannot answer at the moment.
+        """Return the answer to a request, or None after a retriable error.
 
-        Raises TimeoutError after ``timeout_ms`` without any progress.
+        Raises TimeoutError after ``timeout_ms`` without progress.
         """
         with anyio.move_on_after(self._advanced_at + self._timeout_s - time.monotonic()):
             try:
@@ -349,12 +356,12 @@ class RangeReader:
             raise TimeoutError(f"no progress for {self._timeout_s:g} s (kafkaConsumer.pollTimeoutMs): {waiting}")
 
     def _described(self, found: OffsetRange) -> str:
-        """Return the rest of a range as text, with the reason that it cannot be read yet, if known."""
+        """Describe an incomplete range for messages, with the open transaction that delays it, if any."""
         stable, stored = self._consumer.last_stable_offset(found.tp), self._consumer.highwater(found.tp)
         text = f"{found.tp} up to {found.until}"
         if stable is None or stored is None or not stable < found.until <= stored:
             return text
-        return f"{text} (its transaction from offset {stable} on is still open)"
+        return f"{text} (a transaction that began at offset {stable} is still open)"
 
     def _lost(self, loss: str) -> None:
         report([loss], fail=self._fail_on_data_loss)

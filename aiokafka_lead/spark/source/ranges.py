@@ -1,4 +1,7 @@
-"""Ranges of offsets, and their distribution to Spark tasks. Pure and deterministic: a retry plans the same."""
+"""Ranges of offsets, and their distribution to Spark tasks.
+
+This code does no I/O and is deterministic, so a retry gives the same tasks.
+"""
 
 from __future__ import annotations
 
@@ -17,38 +20,38 @@ from ...types import TopicPartition
 from .options import SourceOptions
 
 RECORDS_PER_TASK = 50_000
-"""Starting a Python task costs about as much as reading this many records: tasks beyond the cores need no fewer."""
+"""Minimum number of records of a task if there are more tasks than cores; starting a task takes about as long."""
 
 BUNDLES_PER_TASK = 8
-"""Small ranges are joined to bundles, about this many in a task: enough to balance the tasks."""
+"""Approximate number of bundles of small ranges in a task, which is enough to balance the tasks."""
 
 RECORDS_PER_CORE = 10
-"""Number of records that are worth another core: the query's cost of a record is unknown here, and may be high."""
+"""Minimum number of records of a task if there are no more tasks than cores. A query may need much time for each."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class OffsetRange:
-    """Offsets of a partition from ``start`` to before ``until``."""
+    """Range of offsets of a partition from ``start`` up to, but not including, ``until``."""
 
     topic: str
     partition: int
     start: int
     until: int
     from_beginning: bool = False
-    """True if it begins where the log does, which may be later when it is read."""
+    """True if the range starts at the beginning of the log, which retention may move before the range is read."""
 
     @property
     def tp(self) -> TopicPartition:
-        """The partition of these offsets."""
+        """Partition of these offsets."""
         return TopicPartition(self.topic, self.partition)
 
     @property
     def size(self) -> int:
-        """Number of offsets, and so the maximum number of records."""
+        """Number of offsets, which is the maximum number of records."""
         return self.until - self.start
 
     def within(self, first: int, until: int | None) -> OffsetRange:
-        """Return the part from ``first`` to before ``until``, which may be empty."""
+        """Return the part of the range from ``first`` up to, but not including, ``until``. It may be empty."""
         end = self.until if until is None else min(self.until, until)
         kept = self.from_beginning and first <= self.start
         return OffsetRange(self.topic, self.partition, max(self.start, first), end, kept)
@@ -62,11 +65,11 @@ def plan_tasks(
     max_tasks: int | None = None,
     cores: int = 1,
 ) -> list[tuple[OffsetRange, ...]]:
-    """Distribute ranges of offsets to tasks and return the ranges of each task.
+    """Distribute ranges to tasks, and return the ranges of each task.
 
-    A partition's offsets stay in one task, in order, unless ``min_partitions`` or ``max_records`` require a split.
-    Small ranges share a task, and empty ranges are dropped. Without ``min_partitions``, up to ``cores`` tasks run at a
-    time. ``max_tasks`` limits the number of tasks, unless ``max_records`` requires more.
+    The offsets of a partition stay in one task, in order, unless ``min_partitions`` or ``max_records`` require a split.
+    Several small ranges share a task, and empty ranges are dropped. ``cores`` is the number of tasks that Spark runs at
+    the same time. ``max_tasks`` limits the number of tasks, unless ``max_records`` requires more.
     """
     parts = split(ranges, min_partitions=min_partitions, max_records=max_records)
     offsets = sum(part.size for part in parts)
@@ -80,9 +83,9 @@ def plan_tasks(
 def split(
     ranges: Iterable[OffsetRange], *, min_partitions: int | None = None, max_records: int | None = None
 ) -> list[OffsetRange]:
-    """Split the ranges into equal parts: none above ``max_records``, at least ``min_partitions`` if possible.
+    """Split ranges into at least ``min_partitions`` parts of at most ``max_records`` offsets.
 
-    The largest parts are divided first.
+    Parts of a range have equal sizes, and at least one offset. The largest parts are split first.
     """
     whole = sorted(found for found in ranges if found.size > 0)
     counts = [1 if max_records is None else -(-found.size // max_records) for found in whole]
@@ -108,9 +111,9 @@ def _divide(found: OffsetRange, count: int) -> list[OffsetRange]:
 
 
 def pack(ranges: Sequence[OffsetRange], tasks: int, max_records: int | None = None) -> list[tuple[OffsetRange, ...]]:
-    """Distribute ranges to tasks evenly: the largest first, each to the task with the fewest offsets.
+    """Distribute ranges evenly to tasks: the largest first, each to the task with the fewest offsets.
 
-    Small ranges of a topic stay together. Returns at most ``tasks`` tasks, plus any that ``max_records`` requires.
+    Small ranges of a topic stay together. Returns at most ``tasks`` tasks, unless ``max_records`` requires more.
     """
     count = max(1, min(tasks, len(ranges)))
     bundles = _bundles(ranges, sum(found.size for found in ranges) // (count * BUNDLES_PER_TASK), max_records)
@@ -131,10 +134,10 @@ def pack(ranges: Sequence[OffsetRange], tasks: int, max_records: int | None = No
 
 
 def _bundles(ranges: Iterable[OffsetRange], most: int, max_records: int | None) -> list[tuple[OffsetRange, ...]]:
-    """Join successive ranges of a topic up to ``most`` offsets.
+    """Join successive ranges of a topic to bundles of up to ``most`` offsets.
 
-    A task requests the metadata of its topics, with all their partitions. If each of a thousand tasks had partitions of
-    every topic, brokers would send more metadata than records.
+    Each task requests the metadata of its topics, with all their partitions. If each of a thousand tasks had partitions
+    of every topic, brokers would send more metadata than records.
     """
     if max_records is not None:
         most = min(most, max_records)
@@ -151,26 +154,26 @@ def _bundles(ranges: Iterable[OffsetRange], most: int, max_records: int | None) 
 
 
 UNKNOWN_CORES = 200
-"""Assumed number of simultaneous tasks in a cluster, which Spark does not reveal: Spark's default for a shuffle."""
+"""Assumed number of cores of a Spark cluster, which Spark does not reveal; Spark's default number of shuffle tasks."""
 
 _LOCAL = re.compile(r"(?:spark\.master=|--master[ =])local(?:\[(\d+|\*)(?:,\s*\d+)?\])?(?= |$)")
 
 
 class RangePartition(InputPartition):
-    """The ranges that a Spark task reads."""
+    """Spark partition: the ranges that a task reads."""
 
     def __init__(self, ranges: tuple[OffsetRange, ...], topic_ids: Mapping[str, str]) -> None:
         super().__init__(None)
         self.ranges = ranges
         topics = {found.topic for found in ranges}
         self.topic_ids = {topic: topic_id for topic, topic_id in topic_ids.items() if topic in topics}
-        """The ids of the topics when the ranges were planned."""
+        """Topic ids at the time of planning."""
 
 
 def partitions_of(
     ranges: Iterable[OffsetRange], topic_ids: Mapping[str, str], parsed: SourceOptions, *, at_once: int | None = None
 ) -> list[RangePartition]:
-    """Return the tasks that read these ranges; ``at_once`` is the number of simultaneous tasks that is enough."""
+    """Return the Spark partitions for these ranges. ``at_once`` limits the number of cores to use."""
     cores = _cores()
     tasks = plan_tasks(
         ranges,
@@ -184,26 +187,25 @@ def partitions_of(
 
 @cache
 def _cores() -> int:
-    """Return the number of simultaneous tasks if Spark runs them on this machine; else `UNKNOWN_CORES`.
+    """Return the number of cores if Spark runs tasks on this machine, otherwise `UNKNOWN_CORES`.
 
-    Spark does not tell the planner which master it uses or how many cores it has. This function therefore reads the
-    command line of the JVM, an ancestor of this process, on Linux, to find out whether the session is local.
-
+    Spark does not tell a Python data source its master or its number of cores. On Linux, this function reads the
+    command line of the JVM, which is an ancestor of this process, to find out if the session is local.
     """
     parent = os.getppid()
     try:
         for _ in range(3):
             if found := local_cores(Path(f"/proc/{parent}/cmdline").read_bytes()):
                 return found
-            # The second field, a name in parentheses, may contain blanks.
+            # The second field, the command in parentheses, may contain blanks.
             parent = int(Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()[1])
     except OSError:
-        pass  # not on Linux, or no ancestor is left
+        pass  # not on Linux, or there are no more ancestors
     return UNKNOWN_CORES
 
 
 def local_cores(command: bytes) -> int | None:
-    """Return the number of cores if this is the command line of a local Spark, with arguments separated by NUL."""
+    """Return the number of cores in the command line of a local Spark, with NUL between arguments; None for others."""
     found = _LOCAL.search(command.replace(b"\0", b" ").decode(errors="replace"))
     if found is None:
         return None

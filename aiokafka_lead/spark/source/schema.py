@@ -1,4 +1,4 @@
-"""The columns of Spark's connector, and the selection by a query."""
+"""Columns of the source, which are the same as in Spark's connector, and checks of a user's schema."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 
 def with_types(options: Mapping[str, str], schema: StructType) -> StructType:
-    """Return the columns, typed as the options require. Requests schemas from the registry. Raises ValueError."""
+    """Replace columns with typed columns as the options require.
+
+    Requests the schemas from the registry. Raises ValueError.
+    """
     typed = typed_columns(options)
     if typed is None:
         return schema
@@ -44,7 +47,7 @@ def with_types(options: Mapping[str, str], schema: StructType) -> StructType:
 def batch_reader_of(
     options: Mapping[str, str], schema: StructType, mode: OnBadRecord
 ) -> Callable[[RecordBatch[Any, Any], int], Awaitable[pa.RecordBatch]] | None:
-    """Return a function that converts a record batch with typed columns to Arrow; None if no column is typed."""
+    """Return a function that converts record batches to Arrow with typed columns, or None if no column is typed."""
     typed = typed_columns(options)
     if typed is None:
         return None
@@ -73,7 +76,7 @@ def batch_reader_of(
             array, bad = (await columns.read(batch))[name]
             if mode is OnBadRecord.FAIL and (row := min(bad, default=count)) < count:
                 raise BadRecordError(batch.topic_partition, batch.offsets[row], name, bad[row])
-            errors |= {row: f"its {name} cannot be read by its schema: {error}" for row, error in bad.items()}
+            errors |= {row: f"cannot decode its {name}: {error}" for row, error in bad.items()}
             made = made.set_column(made.schema.get_field_index(name), name, array)
         return made if mode is OnBadRecord.FAIL else made.append_column(CORRUPT, corrupt_column(batch, errors))
 
@@ -91,7 +94,7 @@ def _field(typed: Typed, field: StructField, topic: str | None) -> StructField:
 
 
 def _type_of(schema: Schema, typed: Typed) -> DataType:
-    """Return Spark's type of a column. Requests the schema's references."""
+    """Return the Spark type for a schema. Requests referenced schemas from the registry."""
     from pyspark.sql.pandas.types import from_arrow_type
 
     from ...schema.arrow import ArrowReader
@@ -103,7 +106,7 @@ def _type_of(schema: Schema, typed: Typed) -> DataType:
         resolved = client_loop().run(registry_of(typed).resolved, schema)
     kind = ArrowReader(resolved).type
     if "decimal256(" in str(kind):
-        raise InvalidSchemaError(f"Spark's decimals have at most 38 digits, the schema's type is {kind}")
+        raise InvalidSchemaError(f"Spark's decimals have at most 38 digits, but the type of the schema is {kind}")
     made: DataType = from_arrow_type(kind, prefer_timestamp_ntz=True)
     return made
 
@@ -133,7 +136,7 @@ _MAY_BE_NULL = ("key", "value", "headers", CORRUPT)
 
 
 def full_schema(options: Mapping[str, str]) -> StructType:
-    """Return the connector's columns, ``headers`` and ``_corrupt`` if requested; some may be typed (see `schemas`)."""
+    """Return all columns for these options, including ``headers``, ``_corrupt`` and typed columns if requested."""
     fields = [*_COLUMNS.fields, _HEADERS] if boolean(options, "includeHeaders", False) else _COLUMNS.fields
     if bad_records(options).mode is OnBadRecord.NULL:
         fields = [*fields, _CORRUPT]
@@ -141,26 +144,26 @@ def full_schema(options: Mapping[str, str]) -> StructType:
 
 
 def check_schema(schema: StructType, options: Mapping[str, str]) -> None:
-    """Raise ValueError unless a user's schema consists of these columns; omitting some makes reading cheaper.
+    """Raise ValueError unless all columns of a schema exist and have the right types.
 
-    A column that the options make typed must come from `full_schema`.
+    A schema may omit columns, which makes reading cheaper. A typed column must come from `full_schema`.
     """
     if not schema.fields:
-        raise ValueError("a schema without columns has no rows: name at least one, such as 'offset bigint'")
+        raise ValueError("a schema must have at least one column, such as 'offset bigint'")
     known = {field.name: field.dataType for field in [*_COLUMNS.fields, _HEADERS, _CORRUPT]}
     typed = typed_columns(options)
     for field in schema.fields:
         if field.name not in known:
-            raise ValueError(f"there is no column '{field.name}', only {', '.join(known)}")
+            raise ValueError(f"there is no column '{field.name}'; the columns are {', '.join(known)}")
         is_typed = field.name in ("key", "value") and schema_of(field) is not None
         if field.dataType != known[field.name] and not is_typed:
-            raise ValueError(f"column '{field.name}' is {known[field.name].simpleString()}")
+            raise ValueError(f"column '{field.name}' must have the type {known[field.name].simpleString()}")
         if typed is not None and field.name in typed.schemas and not is_typed:
             raise ValueError(
-                f"option '{field.name}Schema' has no effect on the column '{field.name}' of the given schema, which is "
-                "binary: use load() without a schema, or no such option"
+                f"option '{field.name}Schema' conflicts with the given schema, in which column '{field.name}' is "
+                "binary; call load() without a schema, or remove the option"
             )
         if field.name == CORRUPT and bad_records(options).mode is OnBadRecord.FAIL:
             raise ValueError(f"column '{CORRUPT}' needs the option 'onBadRecord'='null'")
         if not field.nullable and field.name in _MAY_BE_NULL:
-            raise ValueError(f"column '{field.name}' may be null, and its schema must say so")
+            raise ValueError(f"column '{field.name}' may be null, so it must be nullable in the schema")

@@ -1,12 +1,11 @@
-"""``spark.readStream``: a topic's records, micro-batch by micro-batch.
+"""Reader for streaming queries (``spark.readStream``), which plans and reads micro-batches.
 
-The driver keeps one reader for a query, in a separate process; tasks get copies that only read. Pitfalls: Spark does
-not store the initial offset and asks for it twice; it compares offsets as text; `stop` may never be called.
+Spark keeps one reader for a query in a Python process on the driver, and sends copies to tasks, which only read
+records. Spark requests the initial offset twice, does not store it, compares offsets as text, and may not call `stop`.
 
-A first micro-batch that is repeated after a restart must begin at the same offsets as before, even if the log now
-begins later. Spark does not give a Python source the location of its checkpoint. All that it stores there for the
-source is the end of each micro-batch, before the micro-batch runs. The first micro-batch's end therefore includes its
-start.
+If Spark repeats the first micro-batch after a restart, it must begin at the same offsets as before, even if the log now
+begins later. But Spark stores only the end of each micro-batch in the checkpoint, and does not tell a Python source the
+location of the checkpoint. The end of the first micro-batch therefore includes its start.
 """
 
 from __future__ import annotations
@@ -48,17 +47,17 @@ SAMPLED_PARTITIONS, SAMPLED_OFFSETS = 4, 100
 def capped(
     starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], limit: int
 ) -> dict[TopicPartition, int]:
-    """Return ends with at most ``limit`` offsets in total, in proportion to the available offsets.
+    """Return lower end offsets, so that a micro-batch has at most ``limit`` offsets.
 
-    Every partition gets a share if the limit allows that; otherwise partitions take turns. Partitions that ``starts``
-    lacks keep their end.
+    Each partition's share is in proportion to its available offsets, and at least one offset. If ``limit`` is too small
+    for that, partitions take turns. A partition that ``starts`` lacks keeps its end.
     """
     sizes = {tp: end - starts[tp] for tp, end in sorted(ends.items()) if tp in starts and end > starts[tp]}
     total = sum(sizes.values())
     if total <= limit:
         return dict(ends)
     if limit < len(sizes):
-        # The offsets read so far advance by the limit with each batch, and the turns with them.
+        # The sum of the offsets increases by the limit with each micro-batch, so the turns continue where they ended.
         first = sum(starts[tp] for tp in sizes) % len(sizes)
         turns = [*sizes][first:] + [*sizes][:first]
         shares = {tp: int(at < limit) for at, tp in enumerate(turns)}
@@ -75,36 +74,39 @@ def capped(
 
 
 def samples(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> tuple[OffsetRange, ...]:
-    """Return the first offsets of the partitions with the most offsets, as a sample of the size of records."""
+    """Return small ranges of the partitions with the most offsets, for measuring the size of records."""
     found = [OffsetRange(*tp, starts[tp], end) for tp, end in ends.items() if tp in starts and end > starts[tp]]
     largest = sorted(found, key=lambda one: (-one.size, one))[:SAMPLED_PARTITIONS]
     return tuple(one.within(0, one.start + SAMPLED_OFFSETS) for one in largest)
 
 
 def waits(available: int, least: int | None, since_last_ms: float | None, longest_ms: float) -> bool:
-    """Return True if a micro-batch should wait: for ``least`` offsets, or ``longest_ms`` since the last micro-batch.
+    """Return True if the next micro-batch must wait, because fewer than ``least`` offsets are available.
 
-    ``since_last_ms`` is None before the first micro-batch, which never waits.
+    It waits at most ``longest_ms`` since the last micro-batch. The first micro-batch (``since_last_ms`` is None) never
+    waits.
     """
     return least is not None and available < least and since_last_ms is not None and since_last_ms < longest_ms
 
 
 # --- the number of tasks ----------------------------------------------------------------------------------------------
 #
-# Decides if fewer tasks than cores suffice for a stream's micro-batches. Pure: time is an argument.
 #
-# The query's cost of a record is unknown here. If it is low, starting tasks is most of a small micro-batch; if it is
-# high, every core is needed. The durations of the last micro-batches show it.
+# Decides if fewer tasks than cores are enough for a micro-batch.
+#
+# The time that the query needs for a record is unknown here. If it is short, starting tasks takes most of the time of a
+# small micro-batch. If it is long, the query needs every core. The durations of the last micro-batches show which of
+# these is true. This code does no I/O, and time is an argument.
 
 
 WORK_S = 1.0
-"""Maximum work of a task in seconds. The work of the last micro-batch is its duration times its number of tasks."""
+"""Maximum work of a task in seconds. The work of a micro-batch is its duration times its number of tasks."""
 
 SLOWER = 1.25
-"""Fewer tasks are given up if a micro-batch takes this many times as long as with more tasks."""
+"""If a micro-batch with fewer tasks takes this many times as long as with more tasks, the number is raised again."""
 
 TRY_AGAIN_S = 60.0
-"""Seconds until fewer tasks are tried again; doubles each time."""
+"""Seconds until fewer tasks are tried again. The time doubles after each failed attempt."""
 
 
 class _Timed(NamedTuple):
@@ -115,28 +117,28 @@ class _Timed(NamedTuple):
     seconds: float
 
     def seconds_for(self, offsets: int) -> float:
-        """Return the maximum time for another number of offsets."""
+        """Return an upper estimate of the time for another number of offsets."""
         return self.seconds * max(1.0, offsets / self.offsets)
 
 
 class Pace:
-    """Derives the number of tasks from the durations of a stream's micro-batches.
+    """Derives the number of tasks from the durations of the last micro-batches.
 
-    The durations include the pause until the next trigger, so they are short only if triggers are short. In other
-    streams the number of tasks does not matter.
+    A duration includes the pause until the next trigger. A long trigger interval therefore results in many tasks, but
+    then the time for starting tasks does not matter.
     """
 
     def __init__(self) -> None:
         self._running: tuple[int, int, float] | None = None
-        """The tasks and offsets of the running micro-batch, and the time of its plan."""
+        """Number of tasks, number of offsets and planning time of the running micro-batch."""
         self._last: _Timed | None = None
         self._with_more: _Timed | None = None
-        """The last micro-batch with more tasks, for comparison."""
+        """Last micro-batch with more tasks, for comparison."""
         self._tries_from = -math.inf
         self._pause_s = TRY_AGAIN_S
 
     def tasks_for(self, offsets: int, now: float) -> int | None:
-        """Return the number of tasks that is enough for a micro-batch; None if it is unknown."""
+        """Return the number of tasks that is enough for a micro-batch, or None if it is unknown."""
         if self._last is None or now < self._tries_from:
             return None
         enough = math.ceil(self._last.seconds_for(offsets) * self._last.tasks / WORK_S)
@@ -145,12 +147,12 @@ class Pace:
         return enough
 
     def began(self, tasks: int, offsets: int, now: float) -> None:
-        """Note that a micro-batch is planned; Spark may ask for the same plan several times."""
+        """Record that a micro-batch was planned. Spark may request the same plan several times."""
         if tasks and self._running is None:
             self._running = tasks, offsets, now
 
     def ended(self, now: float) -> None:
-        """Note that Spark asks for the next micro-batch."""
+        """Record that the running micro-batch has ended, because Spark requests the next one."""
         if self._running is None:
             return
         tasks, offsets, began_at = self._running
@@ -165,22 +167,22 @@ class Pace:
 
 try:
     from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
-except ImportError:  # it is private to PySpark: without it, tasks read everything
+except ImportError:  # a private class of PySpark; without it, tasks read all micro-batches
     _SimpleStreamReaderWrapper = DataSourceStreamReader  # type: ignore[assignment, misc]
 
 
 SAMPLE_EVERY_S = 60.0
-"""Maximum age in seconds of a sampled size with which all available records fit into one micro-batch."""
+"""Seconds after which the size of records is sampled again, even if all available records fit into a micro-batch."""
 
 MOST_OFFSETS_AT_ONCE = 10_000
-"""A micro-batch of one task and at most this many offsets is read where it is planned."""
+"""Maximum number of offsets of a micro-batch that the driver reads while planning it, without a task."""
 
 TRY_AGAIN_AFTER_S = 60.0
-"""If that failed, tasks read all micro-batches for this many seconds, because the next is likely to fail, too."""
+"""Seconds for which tasks read all micro-batches after the driver has failed to read one."""
 
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans micro-batches on the driver and reads them in tasks. Each imports its part on demand."""
+    """Plans micro-batches on the driver, and reads records in tasks, to which Spark sends copies."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         check_schema(schema, options)
@@ -188,35 +190,35 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.parsed: SourceOptions = stream_options(options)
         self.schema = schema
         self._driver: StreamDriver | None = None
-        """Created on first use by the driver; a task's copy has none."""
+        """Created on first use on the driver; None in tasks."""
         self._initial: Progress | None = None
-        """Start of a query without a checkpoint, once requested."""
+        """Start of a query without a checkpoint; None until it is known."""
         self._no_start: Exception | None = None
-        """Error of the last request for the start."""
+        """Error of the last request for the start, if it failed."""
         self._pins = False
-        """True for ``Trigger.AvailableNow``: the query ends at the ends of partitions at the first request."""
+        """True for ``Trigger.AvailableNow``: the query reads up to the ends at its first micro-batch."""
         self._pinned: Progress | None = None
-        """The ends at the first request."""
+        """Ends at the first micro-batch with ``Trigger.AvailableNow``."""
         self._latest: Progress | None = None
-        """The latest known ends."""
+        """Last known ends; None before the first micro-batch since the start of this process."""
         self._triggered_at: float | None = None
-        """Time at which the last micro-batch was released."""
+        """Monotonic time at which the last micro-batch was planned, for ``maxTriggerDelay``."""
         self._record_bytes = 1000.0
-        """Mean size of a record's key and value, when records were last sampled."""
+        """Mean size of a record's key and value in bytes, according to the last sample."""
         self._sampled_at = -math.inf
         self._tries_from = -math.inf
-        """Time from which the planner tries again to read small micro-batches itself."""
+        """Monotonic time from which the driver may read small micro-batches again."""
         self._pace = Pace()
         self._rows: list[pa.RecordBatch] | None = None
-        """Rows of the planned micro-batch, if they are read already."""
+        """Rows of the planned micro-batch, if the driver has read them."""
 
     # --- on the driver -----------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (PySpark's name)
-        """Return the start of the query if it has no checkpoint: the same at each call.
+        """Return the start of a query without a checkpoint. Each call returns the same offsets.
 
-        Spark also calls this when it repeats a first micro-batch, whose end includes its start. An error, for example
-        about a topic deleted since then, is therefore raised only when the start is used.
+        Spark also calls this when it repeats the first micro-batch, which does not need the result. An error, for
+        example about a topic that was deleted since then, is therefore only raised when the start is used.
         """
         if self._initial is None:
             try:
@@ -227,11 +229,11 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial.to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """End the query at the partitions' ends at the time of the first micro-batch."""
+        """Let the query end at the end offsets at the time of its first micro-batch."""
         self._pins = True
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return the options' limit; `ReadAllAvailable` (from ``Trigger.Once``) overrides all of them."""
+        """Return the limit in the options. With ``Trigger.Once``, Spark uses `ReadAllAvailable` instead."""
         if self.parsed.max_offsets_per_trigger is not None:
             return ReadMaxRows(self.parsed.max_offsets_per_trigger)
         if self.parsed.max_bytes_per_trigger is not None:
@@ -253,23 +255,26 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not ends.at_same_place(begun):
             return ends.to_json()
         if self._pins:
-            self._ask().commit(begun, wait=True)  # the query ends now, and Spark kills this process
+            self._ask().commit(begun, wait=True)  # the query ends now, and Spark will kill this process
         return start
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """Return the ends, for the query's progress."""
+        """Return the last known ends, from which Spark computes the lag in the query's progress."""
         return None if self._latest is None else self._latest.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the tasks of a micro-batch. Its offsets never change; the number of tasks depends on `Pace`."""
+        """Return the Spark partitions of a micro-batch. The offsets are fixed; `Pace` determines the number of tasks.
+
+        Raises `DataLossError` if ``failOnDataLoss`` is set and data is lost, or `CheckpointError`.
+        """
         ends = Progress.from_json(end)
         begun = self._begun(start) if ends.began is None else Progress(ends.began, ends.topic_ids)
         if begun.initial and not is_certain(self.parsed.starting, begun.offsets):
-            # Planned by Spark's connector, which stores the start in the checkpoint, whose location is unknown here.
-            unknown = "where the first micro-batch began is not in the checkpoint: records before its end may be lost"
+            # Spark's connector planned this micro-batch, and stored the start in a file that this reader cannot find.
+            unknown = "the start of the first micro-batch is unknown, so records before its end may be lost"
             report([unknown], fail=self.parsed.fail_on_data_loss)
             begun = begun.at_most(ends)
-        if self._latest is None:  # planned before a restart: its topics may have been created again since then
+        if self._latest is None:  # the micro-batch was planned before a restart, so topics may have been recreated
             recreated = ends.recreated(self._ask().ends(ends, certain=False))
             begun, ends = begun.without(recreated), ends.without(recreated)
         if lacking := begun.lacking_in(ends):
@@ -285,11 +290,11 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return tasks
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Commit the end of a finished micro-batch for ``commitGroupId``."""
+        """Commit the end of a finished micro-batch for the group ``commitGroupId``."""
         self._ask().commit(Progress.from_json(end))
 
     def stop(self) -> None:
-        """Close the driver's connections."""
+        """Stop the clients on the driver."""
         if self._driver is not None:
             self._driver.close()
             self._driver = None
@@ -302,20 +307,20 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._driver
 
     def _begun(self, start: dict[str, Any]) -> Progress:
-        """Return the start of a micro-batch; raise the error if the query's start was not found."""
+        """Return the start of a micro-batch. Raises the stored error if the start of the query is unknown."""
         begun = Progress.from_json(start)
         if begun.initial and self._no_start is not None:
             raise self._no_start
         return begun
 
     def _ends(self, begun: Progress) -> Progress:
-        # A query that ends with the current records has no later trigger that could report a loss.
+        # With Trigger.AvailableNow, be certain now, because there may be no later trigger that could report a loss.
         ends = self._ask().ends(begun, certain=self._pins and self._pinned is None)
         if not self._pins:
             return ends
         if self._pinned is None:
             self._pinned = ends
-        elif recreated := self._pinned.recreated(ends):  # reported; the others end where they did
+        elif recreated := self._pinned.recreated(ends):  # already reported; other topics keep their pinned ends
             now = {tp: end for tp, end in ends.offsets.items() if tp.topic in recreated}
             kept = self._pinned.without(recreated)
             ids = {topic: ends.topic_ids[topic] for topic in recreated}
@@ -323,8 +328,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._pinned
 
     def _read_at_once(self, task: RangePartition) -> bool:
-        """Read a small micro-batch of one task; return False if a task must read it."""
-        # Spark refuses such rows if a column has metadata, and older versions if one has a nested type.
+        """Read a small micro-batch that needs one task. Return False if the task must read it."""
+        # Spark does not accept rows from the driver if a column has metadata or, in older versions, a nested type.
         plain = all(isinstance(field.dataType, AtomicType) and not field.metadata for field in self.schema.fields)
         if not plain or sum(found.size for found in task.ranges) > MOST_OFFSETS_AT_ONCE:
             return False
@@ -343,7 +348,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         available = sum(end - starts[tp] for tp, end in ends.offsets.items() if tp in starts)
         now = time.monotonic()
         since_last_ms = None if self._triggered_at is None else (now - self._triggered_at) * 1000
-        # The range of AvailableNow does not grow: waiting for more would never end.
+        # With Trigger.AvailableNow, the end is fixed, so waiting for more offsets would never end.
         least = None if self._pinned is not None else parsed.min_offsets_per_trigger
         if waits(available, least, since_last_ms, parsed.max_trigger_delay_ms):
             return start
@@ -354,7 +359,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Progress(capped(starts, ends.offsets, most), ends.topic_ids) if most < available else ends
 
     def _offsets_of(self, size: int, available: int, starts: Mapping[TopicPartition, int], ends: Progress) -> int:
-        """Return the number of offsets whose keys and values have about this many bytes, at least 1."""
+        """Return the number of offsets, at least 1, whose keys and values have about ``size`` bytes."""
         now = time.monotonic()
         if available > 0 and (available * self._record_bytes > size or now > self._sampled_at + SAMPLE_EVERY_S):
             from .task import mean_bytes
@@ -367,7 +372,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- in tasks ----------------------------------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the records of a task."""
+        """Yield the records of a Spark partition. Spark calls this in a task."""
         from .task import read_ranges
 
         assert isinstance(partition, RangePartition)
@@ -375,14 +380,15 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class _ReaderWithRows(KafkaStreamReader, _SimpleStreamReaderWrapper):  # pyright: ignore[reportGeneralTypeIssues]
-    """A reader that has read a micro-batch while planning it, until it passes the rows to Spark with the plan.
+    """Class of a reader that has read a small micro-batch while planning it, until `getCache` returns the rows.
 
-    The micro-batch then needs no Python task. PySpark takes rows only from its class for simple sources, which can
-    neither limit micro-batches nor report their lag. A reader therefore has this class only for this call.
+    The micro-batch then needs no Python task. PySpark accepts rows from the driver only if the reader has the class of
+    simple sources, which can neither limit micro-batches nor report their lag. A reader therefore changes its class for
+    a moment.
     """
 
     def getCache(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[pa.RecordBatch] | None:  # noqa: N802
-        """Return the rows, once."""
+        """Return the rows of the planned micro-batch, or None if they were returned before."""
         self.__class__ = KafkaStreamReader  # type: ignore[assignment]
         rows, self._rows = self._rows, None
         return None if rows is None else iter(rows)

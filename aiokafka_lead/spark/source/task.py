@@ -1,4 +1,4 @@
-"""The reading part of a task, in a process that Spark uses for many tasks."""
+"""Reads the records of a Spark task, or on the driver of a small micro-batch."""
 
 from __future__ import annotations
 
@@ -24,13 +24,16 @@ from .ranges import OffsetRange
 from .schema import batch_reader_of
 
 SIGN_OF_LIFE_S = 0.5
-"""Seconds without records until Spark gets an empty batch: it kills a cancelled task that reacts too late (1 s)."""
+"""Seconds without records after which a task returns an empty batch.
+
+A task notices its cancellation only when it returns a batch, and Spark kills it if that takes longer than 1 s.
+"""
 
 AT_ONCE_S = 0.5
-"""Maximum seconds for which the planner reads, since Spark waits meanwhile. A task can wait longer, and be retried."""
+"""Maximum seconds for which the driver reads a small micro-batch while it plans. Otherwise a task reads it."""
 
 AT_ONCE_BYTES = 4 * 1024 * 1024
-"""Maximum bytes of rows that the planner reads. The driver keeps them until the next such micro-batch."""
+"""Maximum bytes of rows that the driver reads while it plans. It keeps them in memory until the next micro-batch."""
 
 _CONTENT = StructType([StructField(name, BinaryType()) for name in ("key", "value")])
 
@@ -44,19 +47,19 @@ def read_at_once(
     ranges: tuple[OffsetRange, ...],
     topic_ids: Mapping[str, str],
 ) -> list[pa.RecordBatch] | None:
-    """Return all records of the ranges; None if a task must read them, after an error or beyond the limits."""
-    # Losses are left to a task, too, which waits until they are certain.
+    """Return all records of the ranges, or None after an error or beyond the limits. A task must then read them."""
+    # Losses raise an error here, because only a task can wait until they are certain.
     found, complete = _first_records(options, replace(parsed, fail_on_data_loss=True), schema, ranges, topic_ids)
     return found if complete else None
 
 
 def mean_bytes(options: Mapping[str, str], parsed: SourceOptions, ranges: tuple[OffsetRange, ...]) -> float | None:
-    """Return the mean size of the keys and values in these ranges, in bytes per offset; None if it is unknown."""
+    """Return the mean size of keys and values in these ranges in bytes per offset, or None if it is unknown."""
     raw = replace(parsed, bad_records=BadRecords(OnBadRecord.FAIL, None))
     found, complete = _first_records(options, raw, _CONTENT, ranges)
     if not found:
         return None
-    # Beyond the limits only the first records are known, and gaps after them cannot be counted.
+    # If a limit was reached, the number of offsets read is unknown, so gaps between records are ignored.
     offsets = sum(one.size for one in ranges) if complete else sum(batch.num_rows for batch in found)
     return float(max(1, sum(batch.nbytes for batch in found))) / offsets
 
@@ -68,7 +71,7 @@ def _first_records(
     ranges: tuple[OffsetRange, ...],
     topic_ids: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[list[pa.RecordBatch], bool]:
-    """Return the first records of the ranges, and True if they are all: False after an error or beyond the limits."""
+    """Return the first records of the ranges, and True unless an error or a limit has ended the reading."""
     quick = replace(parsed, read_timeout_ms=AT_ONCE_S * 1000, data_loss_timeout_ms=0)
     deadline, size = time.monotonic() + AT_ONCE_S, 0
     found: list[pa.RecordBatch] = []
@@ -81,7 +84,7 @@ def _first_records(
                 if size > AT_ONCE_BYTES or time.monotonic() > deadline:
                     return found, False
     except (KafkaError, RuntimeError, TimeoutError) as error:
-        _log.debug("a micro-batch is left to a task: %s", error)
+        _log.debug("the driver could not read a small micro-batch, so a task will read it: %s", error)
         return found, False
     return found, True
 
@@ -93,7 +96,7 @@ def read_ranges(
     ranges: tuple[OffsetRange, ...],
     topic_ids: Mapping[str, str],
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Return the records of a task's ranges, as Arrow batches."""
+    """Yield the records of ranges as Arrow batches, and empty batches while no records arrive."""
     freeze_imports()
     loop = client_loop()
     typed = batch_reader_of(options, schema, parsed.bad_records.mode)
@@ -105,7 +108,7 @@ def read_ranges(
             with task_producer(loop, options) as producer:
                 loop.run(send_dead_letters, producer, dead_letter_topic, letters)
         except KafkaError as error:
-            text = f"option 'deadLetterTopic': {len(letters)} bad records were not written to it: {error}"
+            text = f"{len(letters)} bad records could not be written to deadLetterTopic '{dead_letter_topic}': {error}"
             raise RuntimeError(text) from None
 
     columns = ArrowColumns(

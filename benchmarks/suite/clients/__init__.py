@@ -1,1 +1,1 @@
-"""A module for each client, with a coroutine for each kind of work in which it is measured."""
+"""Modules for the clients. Each has a coroutine for each kind of work in which the client is measured."""

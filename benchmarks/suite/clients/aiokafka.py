@@ -1,4 +1,4 @@
-"""aiokafka. The producer's method is ``send``; the consumer's methods are ``async_for`` and ``getmany``."""
+"""aiokafka, with the producer's method ``send``, and the consumer's methods ``async_for`` and ``getmany``."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ async def steady(work: Workload) -> list[float]:
 async def buffered(work: Workload) -> dict[str, float]:
     """Return the bytes of memory that a buffered record takes in addition to its value.
 
-    The client has one batch for each partition, and makes the caller wait after that, so it buffers only a window of
-    records.
+    The client buffers only one batch for each partition, and then makes the caller wait, so the number of records is
+    limited to a window.
     """
     one = producer(work, max_batch_size=1 << 24, linger_ms=60_000)
     await one.start()

@@ -1,4 +1,4 @@
-"""confluent-kafka's plain Producer with a callback for each record (``send``), and its Consumer's ``consume``."""
+"""confluent-kafka, with its Producer and a callback for each record (``send``), and its Consumer (``consume``)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..usage import Meter, resident_bytes
 from ..workload import LINGER_MS, Workload
 
 ANYWHERE = -1
-"""Lets the client choose the partition."""
+"""Partition number with which the client chooses the partition."""
 
 
 def producer_options(work: Workload, linger_ms: int = LINGER_MS) -> dict[str, Any]:

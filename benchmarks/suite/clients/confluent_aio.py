@@ -32,7 +32,7 @@ async def _send(producer: Any, work: Workload, count: int) -> None:
 async def latency(work: Workload) -> list[float]:
     """Return the milliseconds of each record; each is awaited before the next.
 
-    The client collects additional batches, for a second by default, and then checks ten times a second.
+    The client itself collects records in batches, by default for a second, and checks them ten times a second.
     """
     from ..latency import timed
 

@@ -1,4 +1,4 @@
-"""kafka-python. The producer's method is ``send``, with futures; the consumer's is ``poll``."""
+"""kafka-python, with the producer's method ``send``, which returns futures, and the consumer's method ``poll``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """This client.
 
-``method`` is the producer's method (``send``, ``send_forgotten``, ``send_nowait``, ``send_many``,
-``send_many_forgotten``) or the consumer's (``async_for``, ``getmany``, ``run``, ``values``, ``arrow``). Forgotten means
-that the outcome of single records is not checked, but `flush` waits for all.
+``method`` is a method of the producer (``send``, ``send_forgotten``, ``send_nowait``, ``send_many``,
+``send_many_forgotten``) or of the consumer (``async_for``, ``getmany``, ``run``, ``values``, ``arrow``). Forgotten
+means that the outcome of each record is not checked, but `flush` waits for all records.
 """
 
 from __future__ import annotations

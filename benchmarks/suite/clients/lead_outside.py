@@ -12,6 +12,6 @@ from .lead import producer
 
 
 async def transactions(work: Workload) -> dict[str, Any]:
-    """Send the same records as in transactions, and flush after as many as a transaction has."""
+    """Send the same records as in transactions, with a flush in place of each commit."""
     async with producer(work) as one:
         return await back_to_back(work, anyio.lowlevel.checkpoint, one.send, one.flush)

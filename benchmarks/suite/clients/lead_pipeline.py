@@ -1,4 +1,4 @@
-"""This client, with transactions in a pipeline."""
+"""This client, with a `TransactionPipeline`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ IN_FLIGHT = 3
 
 
 async def transactions(work: Workload) -> dict[str, Any]:
-    """Commit transactions in succession; the end of the block counts as a commit."""
+    """Commit transactions in succession. The end of a block counts as a commit."""
     options: dict[str, Any] = {"transactional_id": new_id(), "linger_ms": LINGER_MS}
     async with TransactionPipeline(work.bootstrap, in_flight=IN_FLIGHT, **options) as pipeline:
         txn: Any = None

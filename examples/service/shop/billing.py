@@ -50,7 +50,7 @@ async def main(settings: Settings | None = None) -> None:
         isolation_level="read_committed",  # the outbox publishes exactly once
         close_timeout_ms=20_000,
     ) as consumer:
-        log.info("billing begins")
+        log.info("billing has started")
         await consumer.run(
             Billing(engine).handle,
             concurrency=16,

@@ -16,4 +16,4 @@ class Settings:
     database: str = field(default_factory=lambda: os.environ.get("DATABASE", "sqlite+aiosqlite:///shop.db"))
     """A URL of SQLAlchemy: ``postgresql+asyncpg://user:password@host/shop`` in production."""
     health_port: int = field(default_factory=lambda: int(os.environ.get("HEALTH_PORT", "8080")))
-    """Port at which the billing answers probes; 0 disables them."""
+    """Port of the billing service for health probes; 0 disables them."""

@@ -1,7 +1,7 @@
 """SASL mechanisms without I/O (KIP-43, KIP-84): challenges in, responses out.
 
-Each mechanism is a class in a separate module. `_io.connection.login` chooses it, after fetching its input, like
-OAUTHBEARER's token.
+Each mechanism is a class in its own module. `_io.connection.login` chooses the mechanism, and fetches its input, such
+as OAUTHBEARER's token.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The user's name and password, shared by all connections of a client. ``repr`` never shows the password."""
+    """The user's name and password, which all connections of a client share. ``repr`` never shows the password."""
 
     username: str
     password: str = field(repr=False)
     is_delegation_token: bool = False
-    """True if name and password are a delegation token's id and HMAC (KIP-48), which SCRAM declares."""
+    """True if name and password are the id and HMAC of a delegation token (KIP-48), which SCRAM must declare."""
     derived_keys: dict[object, bytes] = field(default_factory=dict, repr=False, compare=False)
-    """Cache of keys that a mechanism derives from the password, because deriving takes time."""
+    """Keys that a mechanism has derived from the password. They are cached because deriving them takes time."""
 
 
 class SaslMechanism(Protocol):
-    """One authentication: `start` once, then `respond` to each challenge until ``done``.
+    """One authentication. Call `start` once, and then `respond` for each challenge until ``done``.
 
     Both raise `SaslAuthenticationFailedError` if the server cannot be trusted or the mechanism cannot continue.
     """
 
     @property
     def done(self) -> bool:
-        """True if the client has no more to send, and the server has proved its identity as far as possible."""
+        """True if the client has nothing more to send, and the server has proved its identity if it can."""
         ...
 
     def start(self) -> bytes:
@@ -38,7 +38,7 @@ class SaslMechanism(Protocol):
         ...
 
     def respond(self, challenge: bytes) -> bytes:
-        """Return the answer to the server's message. Do not call it once ``done``."""
+        """Return the response to the server's message. Must not be called once ``done`` is True."""
         ...
 
 

@@ -1,6 +1,6 @@
-"""SASL GSSAPI without the GSS-API (RFC 4752): the order of messages, and the negotiation of layers.
+"""SASL GSSAPI (RFC 4752) without the GSS-API: the order of the messages, and the negotiation of security layers.
 
-`_io.connection.gssapi_login` makes the calls of the GSS-API, which connect to a KDC and block.
+`_io.connection.gssapi_login` calls the GSS-API, which connects to a KDC and blocks.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from ....errors import KafkaConnectionError, KafkaError, SaslAuthenticationFaile
 from ...transitions import Transitions
 
 NO_LAYER = 1
-"""The bit of "no security layer" (QOP auth): Kafka protects no data after the authentication."""
+"""The bit for "no security layer" (QOP auth). Kafka protects no data after the authentication."""
 
 _OFFER_BYTES = 4
 
 
 class Phase(Enum):
-    """The expected next message of an exchange."""
+    """Phases of the exchange: the message that is expected next."""
 
     CONTEXT = auto()
     """The broker's part of the security context."""
@@ -29,14 +29,14 @@ class Phase(Enum):
 
 
 class Event(Enum):
-    """Effects of a message."""
+    """Events that lead to another phase."""
 
     CONTINUED = auto()
-    """The context needs another message."""
+    """The security context needs another message."""
     ESTABLISHED = auto()
-    """The context is complete, and the broker has proved its identity."""
+    """The security context is complete, and the broker has proved its identity."""
     CHOSEN = auto()
-    """The layer is agreed on."""
+    """Client and broker have agreed on the security layer."""
     ACCEPTED = auto()
 
 
@@ -53,10 +53,10 @@ phases: Transitions[Phase, Event] = Transitions(
 
 
 def layer_answer(offer: bytes, principal: str) -> bytes:
-    """Return the answer to the broker's unwrapped offer: no layer, no protected messages, and the client's principal.
+    """Return the response to the broker's unwrapped offer: no layer, no protected messages, and the client's principal.
 
-    Java sends its principal as the authorization identity, too. Raises `SaslAuthenticationFailedError` for a broker
-    that requires a layer, or sends an invalid offer.
+    Like Java, it also sends the principal as the authorization identity. Raises `SaslAuthenticationFailedError` if the
+    broker requires a layer or sends an invalid offer.
     """
     if len(offer) != _OFFER_BYTES:
         raise SaslAuthenticationFailedError(f"the broker's offer of security layers is {len(offer)} bytes long, not 4")
@@ -67,7 +67,7 @@ def layer_answer(offer: bytes, principal: str) -> bytes:
     return bytes([NO_LAYER, 0, 0, 0]) + principal.encode()
 
 
-# From krb5.h; the GSS-API's minor codes are these.
+# From krb5.h. The minor codes of the GSS-API are the same numbers.
 _BASE = -1765328384
 _CURES = {
     _BASE + 6: "the KDC does not know sasl_kerberos_principal",
@@ -88,14 +88,14 @@ _PASSING = {
     _BASE + 154: "the KDC's realm or address cannot be found",
     _BASE + 156: "no KDC can be reached",
 }
-"""Errors that may pass soon."""
+"""Errors that may be gone soon."""
 
 
 def kerberos_error(doing: str, minor: int, text: str) -> KafkaError:
     """Return the error for a failed call of the GSS-API with this minor code.
 
-    It is a `KafkaConnectionError`, which is retriable, if the KDC is unreachable or clocks differ; else a
-    `SaslAuthenticationFailedError`.
+    If the KDC is unreachable or the clocks differ, it is a `KafkaConnectionError`, which is retriable. Otherwise, it is
+    a `SaslAuthenticationFailedError`.
     """
     code = minor - 2**32 if minor >= 2**31 else minor
     passing = _PASSING.get(code)

@@ -1,4 +1,4 @@
-"""SASL OAUTHBEARER (RFC 7628, KIP-255, KIP-342): a bearer token. Any holder may use it, so it needs TLS."""
+"""SASL OAUTHBEARER (RFC 7628, KIP-255, KIP-342). Anybody who sees the bearer token can use it, so it needs TLS."""
 
 from __future__ import annotations
 
@@ -14,21 +14,24 @@ _KVSEP = "\x01"
 
 
 class OAuthBearer:
-    """One OAUTHBEARER authentication with a token whose characters are checked (`Token`)."""
+    """One OAUTHBEARER authentication. The characters of the `Token` have been checked."""
 
     def __init__(self, token: Token) -> None:
         self.done = False
         self._token = token
         self.refused: str | None = None
-        """The broker's reason for refusing the token, sanitized; None if it has sent none."""
+        """The broker's reason for refusing the token, with unprintable characters removed, or None."""
 
     def start(self) -> bytes:
-        """Return the token and its extensions."""
+        """Return the message with the token and its extensions."""
         pairs = {"auth": f"Bearer {self._token.value}", **self._token.extensions}
         return f"n,,{_KVSEP}{''.join(f'{name}={value}{_KVSEP}' for name, value in pairs.items())}{_KVSEP}".encode()
 
     def respond(self, challenge: bytes) -> bytes:
-        """Return an empty message if the broker accepts; else the reply that makes it send its error (RFC 7628)."""
+        """Return an empty message if the broker has accepted.
+
+        Otherwise return the reply that makes it send its error (RFC 7628).
+        """
         if self.refused is not None:
             raise SaslAuthenticationFailedError(f"the broker refused the token: {self.refused}")
         if challenge:
@@ -39,19 +42,19 @@ class OAuthBearer:
 
 
 class RefreshWindow(NamedTuple):
-    """The ``sasl_login_refresh_*`` options (Java: ``ExpiringCredentialRefreshingLogin.refreshMs``)."""
+    """The options ``sasl_login_refresh_*`` (Java: ``ExpiringCredentialRefreshingLogin.refreshMs``)."""
 
     factor: float
     """Fraction of a token's lifetime after which it is refreshed."""
     jitter: float
-    """Largest random fraction that is added to ``factor``."""
+    """Largest random fraction of the lifetime that is added to ``factor``."""
     min_period_s: float
     buffer_s: float
 
     def refresh_after_s(self, left_s: float, rng: Callable[[], float] = random) -> float:
-        """Return the seconds to wait before the refresh of a token that expires in ``left_s``.
+        """Return the seconds until the refresh of a token that expires in ``left_s`` seconds.
 
-        At least ``min_period_s``, and early enough that ``buffer_s`` of its lifetime remain. Both are ignored if the
+        At least ``min_period_s`` pass, and at least ``buffer_s`` of the lifetime remain. Both are ignored if the
         lifetime is shorter than their sum.
         """
         proposed_s = left_s * (self.factor + self.jitter * rng())

@@ -1,4 +1,4 @@
-"""SASL PLAIN (RFC 4616): name and password in clear text, so it is only secure with TLS."""
+"""SASL PLAIN (RFC 4616). It sends the name and the password in clear text, so it is secure only with TLS."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class Plain:
         self._credentials = credentials
 
     def start(self) -> bytes:
-        """Return NUL, name, NUL, password."""
+        """Return the message: NUL, name, NUL, password."""
         name, password = self._credentials.username, self._credentials.password
         if "\0" in name or "\0" in password:
             raise SaslAuthenticationFailedError("PLAIN does not allow a NUL character in the user name or password")
         return f"\0{name}\0{password}".encode()
 
     def respond(self, challenge: bytes) -> bytes:
-        """Finish: the broker has accepted, or would have answered with an error."""
+        """Finish, because the broker has accepted. It would have answered with an error otherwise."""
         self.done = True
         return b""

@@ -1,7 +1,8 @@
-"""SCRAM (RFC 5802, RFC 7677): both sides prove that they have the password's keys, and neither sends the password.
+"""SCRAM (RFC 5802, RFC 7677). Both sides prove that they know the password's keys, and neither sends the password.
 
-Names and passwords are encoded in UTF-8 without SASLprep, because Kafka stores and checks them that way
-(``ScramFormatter``): with SASLprep a password like "Ⅸ" would not match the password that ``kafka-configs`` stored.
+Names and passwords are encoded in UTF-8 without SASLprep, because Kafka stores and checks them in this form
+(``ScramFormatter``). With SASLprep, a password such as "Ⅸ" would not match the password that ``kafka-configs`` has
+stored.
 """
 
 from __future__ import annotations
@@ -16,40 +17,40 @@ from ....errors import SaslAuthenticationFailedError
 from . import Credentials
 
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-"""Names of the hash functions by mechanism."""
+"""The hash function of each mechanism."""
 
 MIN_ITERATIONS = 4096
-"""The minimum of RFC 7677 and of Kafka. With fewer, guessing passwords from a captured exchange would be cheap."""
+"""The minimum of RFC 7677 and of Kafka. With fewer iterations, a password could be guessed from a captured exchange."""
 
 MAX_ITERATIONS = 1_000_000
-"""Limits the CPU time that a hostile server can demand to about a second. Kafka's maximum is 16384."""
+"""Limits the CPU time that a hostile server can demand to about a second. Kafka's own maximum is 16384."""
 
-_CHANNEL_BINDING = "biws"  # base64 of "n,,": no channel binding, no authorization identity
+_CHANNEL_BINDING = "biws"  # base64 of "n,,", which means no channel binding and no authorization identity
 _NONCE_BYTES = 24
 
 
 class SaltedPassword(NamedTuple):
-    """A password salted for a server; deriving it is most of SCRAM's work."""
+    """A password with the server's salt. Deriving the key from it is most of SCRAM's work."""
 
     hash_name: str
     salt: bytes
     iterations: int
 
     def derive(self, password: str) -> bytes:
-        """Derive the key, which takes milliseconds to a second."""
+        """Derive the key. Takes from milliseconds up to a second."""
         return hashlib.pbkdf2_hmac(self.hash_name, password.encode(), self.salt, self.iterations)
 
 
 def keep_key(credentials: Credentials, derived_by: SaltedPassword, key: bytes) -> None:
-    """Keep the key for the next connections, replacing the last key: a user's salt is the same at every broker."""
+    """Keep the key for the next connections, in place of the last one. A user has the same salt at every broker."""
     credentials.derived_keys.clear()
     credentials.derived_keys[derived_by] = key
 
 
 class Scram:
-    """One SCRAM authentication with the given hash.
+    """One SCRAM authentication with the given hash function.
 
-    ``nonce`` is the client's part of the nonce, random except for test vectors.
+    ``nonce`` is the client's part of the nonce. It is random except in test vectors.
     """
 
     def __init__(self, credentials: Credentials, hash_name: str, nonce: str | None = None) -> None:
@@ -59,16 +60,19 @@ class Scram:
         self._nonce = nonce if nonce is not None else secrets.token_urlsafe(_NONCE_BYTES)
         self._first_bare = f"n={_sasl_name(credentials.username)},r={self._nonce}"
         if credentials.is_delegation_token:
-            self._first_bare += ",tokenauth=true"  # KIP-48: Java's ScramExtensions
+            self._first_bare += ",tokenauth=true"  # declares a delegation token (KIP-48; Java: ScramExtensions)
         self._server_signature: bytes | None = None
-        """The server's expected answer to the final message; None before the final message was sent."""
+        """The server's expected response to the final message, or None before that message was sent."""
 
     def start(self) -> bytes:
         """Return the client-first-message."""
         return f"n,,{self._first_bare}".encode()
 
     def respond(self, challenge: bytes) -> bytes:
-        """Return the client-final-message for the server-first-message; no bytes for the server-final-message."""
+        """Return the client-final-message for the server-first-message.
+
+        Return no bytes for the server-final-message.
+        """
         text = _decoded(challenge)
         if self._server_signature is None:
             return self._prove(text)
@@ -77,7 +81,7 @@ class Scram:
         return b""
 
     def missing_key(self, challenge: bytes) -> SaltedPassword | None:
-        """Return the key that `respond` must derive for this challenge; None if it is cached or not needed."""
+        """Return the key that `respond` must derive for this challenge. None if it is cached or not needed."""
         if self._server_signature is not None:
             return None
         _, wanted = self._server_first(_decoded(challenge))
@@ -115,7 +119,8 @@ class Scram:
     def _verify(self, server_final: str, expected: bytes) -> None:
         name, value = _fields(server_final)[0]
         if name == "e":
-            # The value is one of RFC 5802's short words; any other text is untrusted, and not repeated.
+            # The value should be one of the words that RFC 5802 defines. Other text is untrusted, so it is not
+            # repeated.
             reason = value if value.replace("-", "").isalpha() and len(value) < 50 else "unknown error"
             raise SaslAuthenticationFailedError(f"the server refused the SCRAM proof: {reason}")
         if name != "v" or not hmac.compare_digest(_base64(value), expected):
@@ -139,7 +144,7 @@ def _sasl_name(name: str) -> str:
 
 
 def _fields(message: str) -> list[tuple[str, str]]:
-    """Return the attributes in order. Errors name missing attributes, and never repeat contents."""
+    """Return the attributes in order. Errors name missing attributes, but never repeat contents."""
     fields = []
     for part in message.split(","):
         name, equals, value = part.partition("=")

@@ -1,4 +1,4 @@
-"""Client-side assignment of partitions: the leader of a classic group runs one of these for all members."""
+"""Client-side assignment of partitions. The leader of a classic group runs an assignor for all members."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _BUILT_IN: tuple[GroupAssignor, ...] = (
 )
 
 ASSIGNORS: Mapping[str, GroupAssignor] = MappingProxyType({assignor.name: assignor for assignor in _BUILT_IN})
-"""The built-in assignors by the names that ``partition_assignment_strategy`` takes."""
+"""The built-in assignors, by the names that ``partition_assignment_strategy`` accepts."""
 
 
 def builtin(name: str) -> GroupAssignor:
-    """Return the assignor of that name, which `ConsumerConfig` has checked."""
+    """Return the assignor with this name, which `ConsumerConfig` has checked."""
     return ASSIGNORS[name]

@@ -1,7 +1,7 @@
-"""Messages between members of a classic consumer group, sent through the coordinator in Java's format.
+"""The messages that members of a classic group exchange through the coordinator, in Java's format.
 
-Both schemas begin with their version. A later version only adds fields, so an unknown version is read as the latest
-known version (Java: ``ConsumerProtocol``).
+Both schemas begin with their version. Later versions only add fields, so an unknown version is read as the latest known
+one (Java: ``ConsumerProtocol``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ PROTOCOL_TYPE = "consumer"
 """The ``protocol_type`` of consumer groups in JoinGroup."""
 
 LATEST_VERSION = ConsumerProtocolSubscription.MAX_VERSION
-"""Latest version of both schemas: owned partitions since 1, generation since 2 (KIP-792), rack since 3 (KIP-881)."""
+"""Latest version of both schemas.
+
+It has owned partitions since 1, the generation since 2 (KIP-792), the rack since 3 (KIP-881).
+"""
 
 _VERSION_BYTES = 2
 
@@ -30,7 +33,7 @@ M = TypeVar("M", bound=Message)
 
 
 def encode_subscription(member: MemberSubscription, version: int = LATEST_VERSION) -> bytes:
-    """Encode a member's metadata for JoinGroup; fields that the version lacks are left out."""
+    """Encode a member's metadata for JoinGroup. Fields that the version does not have are left out."""
     message = ConsumerProtocolSubscription(
         topics=sorted(member.topics),
         user_data=member.user_data,
@@ -47,9 +50,9 @@ def encode_subscription(member: MemberSubscription, version: int = LATEST_VERSIO
 def decode_subscription(
     metadata: bytes, member_id: str = "", group_instance_id: str | None = None
 ) -> MemberSubscription:
-    """Decode a member's metadata, of any client and version.
+    """Decode a member's metadata, from any client and of any version.
 
-    Some clients write a later version than their fields belong to; the fields present are read. Raises
+    Some clients write a version number that is too high for their fields. The fields that are there are read. Raises
     `MalformedMessageError` if not even the topics can be read.
     """
     message = _decode(ConsumerProtocolSubscription, metadata)
@@ -83,9 +86,9 @@ def encode_assignment(
 
 
 def decode_assignment(assignment: bytes) -> list[TopicPartition]:
-    """Decode a member's partitions, in written order and without duplicates.
+    """Decode a member's partitions, in the order in which they were written and without duplicates.
 
-    ``assignment`` is empty for a member that the leader left out; the result is then empty, too. Raises
+    The result is empty if ``assignment`` is empty, which means that the leader has left out the member. Raises
     `MalformedMessageError`.
     """
     if not assignment:
@@ -100,7 +103,7 @@ def decode_assignment(assignment: bytes) -> list[TopicPartition]:
 
 
 def partitions_by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
-    """Group partitions by topic, in order of first appearance."""
+    """Group partitions by topic, in the order of first appearance."""
     grouped: dict[str, list[int]] = {}
     for topic, partition in partitions:
         grouped.setdefault(topic, []).append(partition)

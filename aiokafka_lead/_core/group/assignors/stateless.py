@@ -1,4 +1,4 @@
-"""Assignors that depend on the subscriptions only: range and round-robin."""
+"""Assignors that depend only on the subscriptions: range and round-robin."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from .types import Assignment, MemberSubscription, TopicPartitions, member_order
 
 # --- range assignment -------------------------------------------------------------------------------------------------
 #
-# Consecutive partitions of each topic; the first members may get one more (Java: ``RangeAssignor``).
+# Each member gets consecutive partitions of each topic, and the first members may get one more (Java:
+# ``RangeAssignor``).
 #
-# Topics with the same number of partitions and the same members are co-partitioned: partition n of each goes to the
-# same member. If members and replicas report their racks and not every rack has every partition, a member first gets
-# partitions with a replica in its rack, as far as the sizes of the runs and the co-partitioning allow (KIP-881).
+# Topics with the same number of partitions and the same members are co-partitioned: the same member gets partition n of
+# each. If members and replicas report racks, and some rack lacks some partitions, a member first gets partitions with a
+# replica in its own rack. The sizes of the runs and the co-partitioning take precedence (KIP-881).
 
 
 class RangeAssignor:
-    """Gives each member in order consecutive partitions of each topic."""
+    """Assigns consecutive partitions of each topic to the members, in the order of the members."""
 
     name = "range"
     cooperative = False
@@ -44,7 +45,7 @@ class RangeAssignor:
 
 
 class _TopicRange:
-    """One topic: its unassigned partitions, and the number that each subscriber may still get."""
+    """One topic: its unassigned partitions, and the number of partitions that each subscriber may still get."""
 
     def __init__(
         self, topic: str, topics: TopicPartitions, subscribers: Sequence[MemberSubscription], result: Assignment
@@ -52,13 +53,13 @@ class _TopicRange:
         count = topics.counts[topic]
         self.count = count
         self.racks: Mapping[str, str | None] = {member.member_id: member.rack for member in subscribers}
-        """Racks of the subscribers, in their order."""
+        """The subscribers' racks, in the order of the subscribers."""
         self.racks_matter = racks_matter(self.racks.values(), topics, (topic,))
         self._topic = topic
         self._topics = topics
         self._result = result
         self._unassigned = dict.fromkeys(range(count))
-        """Unassigned partitions in order. A dict, because partitions are removed from the middle, too."""
+        """The unassigned partitions in order. It is a dict because partitions are also removed from the middle."""
         self._given = dict.fromkeys(self.racks, 0)
         self._quota, self._extras = divmod(count, len(subscribers))
 
@@ -79,7 +80,10 @@ class _TopicRange:
             del self._unassigned[partition]
 
     def assign(self, may_have: Callable[[str, int], bool] | None = None) -> None:
-        """Fill up the subscribers in order, with all partitions or the partitions that each may have."""
+        """Assign partitions to the subscribers in order until each has its number.
+
+        ``may_have`` limits the partitions for each subscriber. Without it, each may get any partition.
+        """
         for member_id in self.racks:
             room = self.room(member_id)
             if room <= 0 or not self._unassigned:
@@ -103,7 +107,10 @@ def _assign_within_racks(ranges: Sequence[_TopicRange]) -> None:
 
 
 def _assign_together(group: Sequence[_TopicRange]) -> None:
-    """Give partition n of every topic to the same member below its limit with a replica of each in its rack, if any."""
+    """Assign partition n of every topic to the same member.
+
+    That is the first member below its limit that has a replica of each in its rack, if there is any.
+    """
     takers = list(group[0].racks)
     for partition in range(group[0].count):
         for member_id in takers:
@@ -116,7 +123,7 @@ def _assign_together(group: Sequence[_TopicRange]) -> None:
 
 
 class RoundRobinAssignor:
-    """Deals the sorted partitions of all topics to the members in turn, skipping members without the topic."""
+    """Assigns the sorted partitions of all topics to the members in turn. Skips members without the topic."""
 
     name = "roundrobin"
     cooperative = False
@@ -130,7 +137,7 @@ class RoundRobinAssignor:
         hands: list[list[TopicPartition]] = [[] for _ in ordered]
         turn = 0
         for topic in sorted(frozenset[str]().union(*wanted) & topics.counts.keys()):
-            # Maps each turn to the member that takes it; made once for each topic, not searched per partition.
+            # For each turn, the member that takes it. Computed once for each topic instead of once for each partition.
             taker = _takers([topic in topics_wanted for topics_wanted in wanted])
             for partition in range(topics.counts[topic]):
                 turn = taker[turn]
@@ -140,7 +147,10 @@ class RoundRobinAssignor:
 
 
 def _takers(wants: Sequence[bool]) -> list[int]:
-    """Return for each member, by index, the first from there on that wants the topic. At least one member must."""
+    """Return, for each member's index, the next member from there on that wants the topic.
+
+    At least one must want it.
+    """
     takers = [0] * len(wants)
     following = wants.index(True)
     for seat in reversed(range(len(wants))):

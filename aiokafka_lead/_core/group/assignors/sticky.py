@@ -1,7 +1,7 @@
-"""Sticky assignment: as even as possible, then with few moves (KIP-54), eager or cooperative (KIP-429).
+"""Sticky assignment: as even as possible, and then with few moves (KIP-54). Eager, or cooperative (KIP-429).
 
-If members want different topics, "even" means that no chain of moves could even out the loads further, which is never
-worse than the result of Java's assignor.
+If the members subscribe to different topics, "even" means that no series of moves would make the loads more even. The
+result is at least as even as with Java's assignor.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from .types import (
 
 # --- user data --------------------------------------------------------------------------------------------------------
 #
-# In the format of Java's sticky assignors: a member's earlier partitions and their generation.
+# A member's earlier partitions and their generation, in the format of Java's sticky assignors.
 #
-# Neither format begins with a version. A member of "sticky" gives up all partitions before it joins, so it sends its
-# last assignment and, since KIP-341, its generation. "cooperative-sticky" sends the generation only: the partitions are
-# in the subscription itself.
+# The format has no version number. A member that uses "sticky" gives up all partitions before it joins, so it sends its
+# last assignment and, since KIP-341, the generation. A member that uses "cooperative-sticky" sends only the generation,
+# because its partitions are part of the subscription.
 
 
 class _TopicAssignment(Struct):
@@ -74,7 +74,7 @@ def encode_sticky(owned: Sequence[TopicPartition], generation: int) -> bytes:
 
 
 def decode_sticky(user_data: bytes | None) -> tuple[list[TopicPartition], int]:
-    """Decode the partitions and their generation; none and -1 if the data cannot be read."""
+    """Decode the partitions and their generation. Returns no partitions and -1 if the data cannot be read."""
     if not user_data:
         return [], NO_GENERATION
     for version in (1, 0):
@@ -96,7 +96,7 @@ def encode_cooperative(generation: int) -> bytes:
 
 
 def decode_cooperative(user_data: bytes | None) -> int:
-    """Decode the generation; -1 if the data cannot be read."""
+    """Decode the generation. Returns -1 if the data cannot be read."""
     try:
         return decode(_CooperativeUserData, 0, user_data or b"").generation
     except MalformedMessageError:
@@ -107,17 +107,18 @@ def decode_cooperative(user_data: bytes | None) -> int:
 #
 # Decides which partitions stay, which members get the free partitions, and which partitions move.
 #
-# Members are numbers here, in their order. First, members keep the partitions they own. Then free partitions go to the
-# least loaded of the members that want them. Finally, while that evens out the loads, partitions move along a chain of
-# members, each of which passes a partition to the next. The optimum of this "semi-matching" is reached when no chain
-# leads from a member to another with two partitions fewer. The least loaded member is served first, so a member that no
-# chain reaches now is never reached later.
+# Members are represented by their index. First, members keep the partitions that they own. Then, each free partition
+# goes to the least loaded member that wants it. Finally, partitions move along chains of members, each of which passes
+# one partition to the next, while that makes the loads more even. The optimum of this "semi-matching" is reached when
+# no chain leads to a member from one with at least two partitions more. The least loaded member is served first. Once
+# no chain reaches a member, none will reach it later.
 
 
 def balanced(members: Sequence[MemberSubscription], topics: TopicPartitions, claims: Claims) -> Assignment:
-    """Return an assignment as even as possible, with few moves, and then close to the members' racks (KIP-881).
+    """Return an assignment that is as even as possible, then has few moves, and then respects racks (KIP-881).
 
-    Partitions move because of racks only if more of them are near their member afterwards, so that rebalances end.
+    Partitions move because of racks only if more of them are then near their member. This makes sure that rebalances
+    come to an end.
     """
     sticky = Balance(members, topics, claims, NO_RACKS)
     assignment = sticky.assignment()
@@ -141,9 +142,10 @@ def _near(assignment: Assignment, topics: TopicPartitions, racks: Mapping[str, s
 
 
 class Balance:
-    """Assignment under construction; ``racks`` by member id, empty to ignore racks.
+    """An assignment under construction. ``racks`` are by member id, and empty if racks are ignored.
 
-    Invariant: ``_loads[m]`` is the number of partitions in ``_held[m]``, whose topics have at least one partition.
+    Invariant: ``_loads[m]`` is the number of partitions in ``_held[m]``. Each topic in ``_held[m]`` has at least one
+    partition.
     """
 
     def __init__(
@@ -161,13 +163,13 @@ class Balance:
         self._numbers = {member.member_id: number for number, member in enumerate(self._members)}
         self._loads = [0] * len(self._members)
         self._held: list[dict[str, list[int]]] = [{} for _ in self._members]
-        """Each member's partitions by topic, the partitions that it owned before first."""
+        """Each member's partitions by topic. Those that it owned before come first."""
         self._kept: list[dict[str, int]] = [{} for _ in self._members]
-        """Each member's number of partitions of each topic that it owned before."""
+        """The number of partitions that each member owned before and kept, by topic."""
         self._racks = [racks.get(member.member_id) for member in self._members]
         self._has_racks = bool(racks)
         self.topics = frozenset[str]().union(*wanted)
-        """Topics that at least one member wants."""
+        """The topics that at least one member wants."""
         self._subscribers: dict[str, tuple[int, ...]] = {
             topic: tuple(number for number, theirs in enumerate(wanted) if topic in theirs) for topic in self.topics
         }
@@ -189,7 +191,7 @@ class Balance:
     # --- kept and free partitions ------------------------------------------------------------------------------------
 
     def _keep_owned(self) -> list[TopicPartition]:
-        """Let members keep the partitions that they own in their rack; return the rest, least wanted topics first."""
+        """Let members keep the partitions that they own in their rack. Return the others, least wanted topics first."""
         free: list[TopicPartition] = []
         owners = self._claims.owners
         for topic in sorted(self._subscribers, key=lambda name: (len(self._subscribers[name]), name)):
@@ -223,9 +225,9 @@ class Balance:
         return rack is None or rack in self._topics.partition_racks(*partition)
 
     def _give_within_racks(self, free: list[TopicPartition]) -> list[TopicPartition]:
-        """Give partitions to members in their racks, up to equal shares; return the rest.
+        """Give partitions to members in the same rack, up to equal shares. Return the others.
 
-        Partitions near the fewest members are assigned first.
+        Partitions that are near the fewest members come first.
         """
         by_rack: dict[str, list[int]] = {}
         for number, of_member in enumerate(self._racks):
@@ -253,7 +255,7 @@ class Balance:
         return left
 
     def _give_back(self, free: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Give partitions near no member below its share back to their owners; return the rest."""
+        """Give partitions that are near no member below its share back to their owners. Return the others."""
         left: list[TopicPartition] = []
         for partition in free:
             owner = self._claims.owners.get(partition)
@@ -268,7 +270,7 @@ class Balance:
     def _even_out(self) -> None:
         open_members = [number for number, topics in enumerate(self._wanted) if topics]
         while open_members:
-            # The most loaded first; the order among equals is the members'.
+            # The most loaded members come first. Equally loaded members keep their order.
             open_members.sort(key=lambda member: (-self._loads[member], member))
             least = open_members[-1]
             if self._loads[open_members[0]] <= self._loads[least] + 1:
@@ -280,7 +282,10 @@ class Balance:
                 open_members = [member for member in open_members if member not in reached]
 
     def _find_chain(self, least: int, candidates: Sequence[int]) -> tuple[list[int], Iterable[int]]:
-        """Return the shortest chain to ``least`` from a member with two more partitions, else all members visited."""
+        """Return the shortest chain to ``least`` from a member with at least two partitions more.
+
+        If there is none, return all members that were visited.
+        """
         successor = {least: least}
         frontier = [least]
         enough = self._loads[least] + 2
@@ -314,10 +319,10 @@ class Balance:
         self._give(taker, TopicPartition(topic, index))
 
     def _best_to_move(self, giver: int, taker: int) -> tuple[str, int]:
-        """Return a topic and an index in the giver's list.
+        """Return the partition that ``giver`` should pass to ``taker``, as a topic and an index in the giver's list.
 
-        Prefers a partition in the taker's rack, then a partition that the giver did not own before, then the topic of
-        which the giver has the most partitions more than the taker.
+        It prefers a partition in the taker's rack, then one that the giver did not own before, then one of the topic of
+        which the giver has the largest surplus.
         """
         theirs, kept, wanted = self._held[taker], self._kept[giver], self._wanted[taker]
         best: tuple[bool, bool, int, str, int] | None = None
@@ -339,13 +344,16 @@ class Balance:
 
 
 class StickyAssignor:
-    """Eager: members give up all partitions in a rebalance, and get most of them back."""
+    """The eager variant. Members give up all partitions in a rebalance, and get most of them back."""
 
     name = "sticky"
     cooperative = False
 
     def user_data(self, topics: Sequence[str], owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """Encode the last assignment and its generation, even though its partitions were given up; None at first."""
+        """Encode the last assignment, although it was given up, and its generation.
+
+        None if there is no last assignment.
+        """
         return None if generation == NO_GENERATION else encode_sticky(owned, generation)
 
     def assign(self, members: Sequence[MemberSubscription], topics: TopicPartitions) -> Assignment:
@@ -354,7 +362,10 @@ class StickyAssignor:
 
 
 class CooperativeStickyAssignor:
-    """Cooperative: members keep their partitions; a second rebalance assigns partitions that had to be given up."""
+    """The cooperative variant.
+
+    Members keep their partitions, and a second rebalance assigns the ones that had to be given up.
+    """
 
     name = "cooperative-sticky"
     cooperative = True

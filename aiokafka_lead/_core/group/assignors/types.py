@@ -1,4 +1,4 @@
-"""Types of assignors, which are pure functions from members and partitions to an assignment, and members' claims."""
+"""Types for assignors, which are pure functions from members and partitions to an assignment."""
 
 from __future__ import annotations
 
@@ -12,31 +12,34 @@ from ....types import TopicPartition
 from ...metadata.types import ClusterSnapshot
 
 Assignment = dict[str, list[TopicPartition]]
-"""Partitions by member id; every member has an entry."""
+"""The partitions by member id. Every member has an entry."""
 
 NO_GENERATION = -1
-"""The generation of a member that has not been in any."""
+"""Generation of a member that has not been in a generation."""
 
 _NO_RACKS: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class MemberSubscription:
-    """Subscription of a group's member, as the member sends it and the leader gets it (Java: ``Subscription``)."""
+    """The subscription of one group member, as the member sends it to the leader (Java: ``Subscription``)."""
 
     member_id: str
     topics: tuple[str, ...]
-    """Subscribed topics; some may not exist."""
+    """The subscribed topics. Some may not exist."""
     owned: tuple[TopicPartition, ...] = ()
-    """Partitions that it owns and would keep (KIP-429); empty if it gave up all partitions before it joined."""
+    """The partitions that the member owns and would keep (KIP-429).
+
+    Empty if it gave up all partitions before it joined.
+    """
     generation: int = NO_GENERATION
-    """Generation in which it got the owned partitions (KIP-792); -1 if it reports none."""
+    """The generation in which the member got its owned partitions (KIP-792), or -1 if it reports none."""
     group_instance_id: str | None = None
-    """``group_instance_id`` of a static member (KIP-345), else None."""
+    """The ``group_instance_id`` of a static member (KIP-345), else None."""
     user_data: bytes | None = None
-    """Result of the member's `GroupAssignor.user_data`."""
+    """The result of the member's `GroupAssignor.user_data`."""
     rack: str | None = None
-    """Rack of the member (KIP-881): its ``client_rack``."""
+    """The member's rack: its option ``client_rack`` (KIP-881), or None."""
 
 
 naming.show_in("aiokafka_lead", MemberSubscription)
@@ -44,20 +47,20 @@ naming.show_in("aiokafka_lead", MemberSubscription)
 
 @dataclass(frozen=True, slots=True)
 class TopicPartitions:
-    """The partitions to be assigned."""
+    """The partitions to assign."""
 
     counts: Mapping[str, int]
-    """Number of partitions by topic. A topic that is absent, or has 0 partitions, is not assigned."""
+    """The number of partitions by topic. Topics that are absent, or have 0 partitions, are not assigned."""
     racks: Mapping[str, Sequence[frozenset[str]]] = field(default_factory=dict)
-    """Racks of the replicas, by topic and partition (KIP-881). Topics may be absent."""
+    """The racks of the replicas, by topic and partition (KIP-881). Topics may be absent."""
 
     @classmethod
     def from_snapshot(cls, snapshot: ClusterSnapshot, topics: Iterable[str]) -> TopicPartitions:
-        """Return these topics with their partitions in the client's metadata, without unknown topics."""
+        """Return these topics with their partitions from the client's metadata. Unknown topics are left out."""
         rack_of = {node_id: broker.rack for node_id, broker in snapshot.brokers.items() if broker.rack}
         counts: dict[str, int] = {}
         racks: dict[str, list[frozenset[str]]] = {}
-        # Few different sets of replicas are shared by many partitions.
+        # Many partitions have the same set of replicas, so compute the racks of each set only once.
         known: dict[tuple[int, ...], frozenset[str]] = {}
         for topic in sorted(set(topics)):
             found = snapshot.topics.get(topic)
@@ -81,35 +84,49 @@ naming.show_in("aiokafka_lead", TopicPartitions)
 
 
 class GroupAssignor(Protocol):
-    """Assigns a classic group's partitions to its members; runs in the client that leads the group.
+    """The interface of an assignor, which assigns a classic group's partitions to its members.
 
-    ``partition_assignment_strategy`` accepts instances of your classes with these members, along with the built-in
-    names. All members of a group need a name in common, and should have the same assignor under it.
+    It runs in the client that leads the group. ``partition_assignment_strategy`` accepts objects with these members,
+    besides the built-in names. All members of a group must share at least one name, and should use the same assignor
+    under it. This one is for a group whose members all subscribe to the same topics::
+
+        class FirstMemberTakesAll:
+            name = "first-takes-all"
+            cooperative = False
+
+            def user_data(self, topics, owned, generation):
+                return None
+
+            def assign(self, members, topics):
+                first = min(member.member_id for member in members)
+                everything = [TopicPartition(t, p) for t, count in topics.counts.items() for p in range(count)]
+                return {m.member_id: everything if m.member_id == first else [] for m in members}
     """
 
     @property
     def name(self) -> str:
-        """Name under which members report to the coordinator that they support the assignor, such as "range"."""
+        """Name under which members tell the coordinator that they support this assignor, such as "range"."""
         ...
 
     @property
     def cooperative(self) -> bool:
         """True if members keep their partitions during a rebalance (KIP-429).
 
-        `assign` must then leave out a partition that another member still owns. It is assigned in the next rebalance,
-        which that member requests once it has given the partition up.
+        `assign` must then leave out a partition that another member still owns. After giving it up, that member
+        requests another rebalance, in which the partition is assigned.
         """
         ...
 
     def user_data(self, topics: Sequence[str], owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """Return a member's message to the leader, or None; called before each JoinGroup.
+        """Return data that this member sends to the leader, or None. Called before each JoinGroup.
 
-        ``owned`` is the member's last assignment, even if it was given up, and ``generation`` the generation of that.
+        ``owned`` is the member's last assignment, even if it was given up, and ``generation`` is the generation of that
+        assignment.
         """
         ...
 
     def assign(self, members: Sequence[MemberSubscription], topics: TopicPartitions) -> Assignment:
-        """Return the partitions of every member, by member id.
+        """Return the partitions of each member, by member id.
 
         The result must depend only on the arguments, and not on the order of the members.
         """
@@ -120,7 +137,7 @@ naming.show_in("aiokafka_lead", GroupAssignor)
 
 
 def java_order(text: str) -> bytes:
-    """Return a key that sorts strings like Java, by UTF-16 units: all clients must see the same order."""
+    """Return a key that sorts strings in Java's order, by UTF-16 units. All clients must sort in the same way."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
@@ -132,7 +149,7 @@ def member_order(member: MemberSubscription) -> tuple[bool, bytes]:
 
 
 def racks_matter(members: Iterable[str | None], topics: TopicPartitions, names: Iterable[str]) -> bool:
-    """Return True if members and replicas share racks, and not every rack has a replica of every partition."""
+    """Return True if members and replicas share racks, and some rack lacks a replica of some partition."""
     member_racks = {rack for rack in members if rack}
     if not member_racks:
         return False
@@ -142,7 +159,7 @@ def racks_matter(members: Iterable[str | None], topics: TopicPartitions, names: 
 
 
 class Claim(NamedTuple):
-    """Partitions that a member reports to own, and its generation."""
+    """The partitions that a member claims to own, and its generation."""
 
     member_id: str
     partitions: Iterable[TopicPartition]
@@ -150,15 +167,15 @@ class Claim(NamedTuple):
 
 
 class Claims:
-    """Claims of all members.
+    """The claims of all members.
 
-    A member that returns after a while may claim partitions that other members have by now, so the claim of the newest
-    generation counts (KIP-341). If two members claim a partition in the same generation, the partition counts as free.
+    A member that was away may claim partitions that others have received since then. Only the claim of the newest
+    generation counts (KIP-341). If two members claim a partition in the same generation, neither of them owns it.
     """
 
     def __init__(self, claims: Sequence[Claim], topics: TopicPartitions) -> None:
         self.owners: dict[TopicPartition, str] = {}
-        """Owners of the claimed partitions, without partitions that do not exist or count as free."""
+        """The owner of each claimed partition. Partitions that do not exist, or have no owner, are left out."""
         self._claimants: dict[TopicPartition, set[str]] = {}
         newest: dict[TopicPartition, int] = {}
         for claim in claims:
@@ -174,12 +191,12 @@ class Claims:
                     self.owners.pop(partition, None)
 
     def must_be_given_up(self, partition: TopicPartition, by: str) -> bool:
-        """Return True if another member has to give up a partition before ``by`` may have it."""
+        """Return True if another member must give up a partition before ``by`` may have it."""
         others = self._claimants.get(partition, set()) - {by}
         return bool(others) and self.owners.get(partition) != by
 
     def withhold(self, assignment: Assignment) -> Assignment:
-        """Return the assignment without partitions that their owners must give up first (KIP-429)."""
+        """Return the assignment without the partitions that their owners must give up first (KIP-429)."""
         return {
             member_id: [partition for partition in partitions if not self.must_be_given_up(partition, member_id)]
             for member_id, partitions in assignment.items()

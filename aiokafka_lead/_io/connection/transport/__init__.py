@@ -16,7 +16,7 @@ __all__ = ["AddressInfo", "Dialled", "Transport", "TransportHandler", "Way", "di
 
 
 class Dialled(NamedTuple):
-    """An address that has accepted a connection. Call `open` immediately, because nothing else closes it."""
+    """An address that has accepted a connection. Call `open` at once, because nothing else closes the connection."""
 
     address: str
     kind: Kind
@@ -25,9 +25,9 @@ class Dialled(NamedTuple):
     async def open(
         self, host: str, *, ssl_context: ssl.SSLContext | None, handler: TransportHandler, max_frame_bytes: int
     ) -> Transport:
-        """Return the byte stream. With ``ssl_context`` it uses TLS, and the server has to prove that it is this host.
+        """Return the byte stream. With ``ssl_context`` it uses TLS, and the server must prove that it is this host.
 
-        Has no timeout. Raises `KafkaConnectionError`, `NotKafkaError` or `SslAuthenticationError`.
+        There is no timeout. Raises `KafkaConnectionError`, `NotKafkaError` or `SslAuthenticationError`.
         """
         return await self.kind.open(
             self.connected, host, ssl_context=ssl_context, handler=handler, max_frame_bytes=max_frame_bytes
@@ -39,7 +39,7 @@ async def dial(
 ) -> Dialled:
     """Connect to the first of these addresses that accepts, directly or through ``way``.
 
-    Has no timeout. Raises `KafkaConnectionError`.
+    There is no timeout. Raises `KafkaConnectionError`.
     """
     kind = kind or kind_of_transport()
     connect: Any = kind.connect if way is None else way.connect

@@ -22,19 +22,19 @@ from .errors import lost_error, tls_error
 
 READ_BYTES = 64 * 1024
 LARGE_READ_BYTES = 512 * 1024
-"""Size of a read within a large frame."""
+"""Number of bytes to read at a time within a large frame."""
 
 PAUSE_BYTES = 256 * 1024
-"""With TLS, the transport counts as paused if it has more unsent data than this."""
+"""With TLS, the transport counts as paused if it has more unsent bytes than this."""
 
 _FOREIGN = (OSError, EOFError, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
 class AnyioTransport:
-    """A connection as an anyio stream. See `base.Transport`.
+    """A connection in the form of an anyio stream. See `base.Transport`.
 
-    Without TLS, data is written directly to the socket as far as possible, so that most writes do not need the writing
-    task.
+    Without TLS, data is written directly to the socket as far as possible. Most writes therefore do not need the
+    writing task.
     """
 
     def __init__(self, stream: ByteStream, handler: TransportHandler, max_frame_bytes: int) -> None:
@@ -59,7 +59,7 @@ class AnyioTransport:
             scope = f"%{more[1]}" if more and more[1] else ""  # of a link-local address
             connected = await anyio.connect_tcp(host + scope, port)
         except OSError as error:
-            # The operating system's error is the cause of anyio's.
+            # The cause of anyio's error is the operating system's error.
             raise error.__cause__ if isinstance(error.__cause__, OSError) else error from None
         raw = connected.extra(SocketAttribute.raw_socket)
         tune(raw)
@@ -145,7 +145,11 @@ class AnyioTransport:
             self._end(lost_error(None if type(error) is anyio.EndOfStream else error))
 
     def _hand_over(self, data: bytes) -> None:
-        """Pass frames to the handler. Not inlined, because the waiting reader task would keep the last frame alive."""
+        """Pass frames to the handler.
+
+        This is a separate function because the variables of the reading task would keep the last frame alive while it
+        waits.
+        """
         for frame in self._reader.feed(data):
             if self._closed:
                 return
@@ -175,7 +179,7 @@ class AnyioTransport:
 
 
 def _direct_socket(stream: ByteStream) -> socket.socket | None:
-    """Return the operating system's socket if bytes can be sent to it directly: without TLS, and non-blocking."""
+    """Return the operating system's socket if bytes can be sent on it directly, which is the case without TLS."""
     if isinstance(stream, TLSStream):
         return None
     raw = stream.extra(SocketAttribute.raw_socket, None)
@@ -183,8 +187,8 @@ def _direct_socket(stream: ByteStream) -> socket.socket | None:
 
 
 def _send_now(sock: socket.socket, data: memoryview) -> memoryview:
-    """Send as much as the socket accepts without waiting, and return the rest."""
+    """Send as much as the socket accepts without waiting. Return the rest."""
     try:
         return data[sock.send(data) :]
-    except OSError:  # it would block, or is broken, as the writing task will find out
+    except OSError:  # it would block, or is broken, which the writing task will notice
         return data

@@ -1,4 +1,4 @@
-"""The transport for asyncio and uvloop, which read directly into the memory of a frame, also with TLS."""
+"""The transport for asyncio and uvloop. They read directly into the memory of a frame, even with TLS."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .dial import AddressInfo, refuse_self, tune
 from .errors import lost_error, tls_error
 
 ABORT_S = 1.0
-"""Time limit of work that takes one iteration of the event loop."""
+"""Time limit in seconds for something that takes one iteration of the event loop."""
 
 
 class AsyncioTransport(asyncio.BufferedProtocol):
-    """A connection as asyncio's protocol. See `base.Transport`."""
+    """A connection in the form of an asyncio protocol. See `base.Transport`."""
 
     def __init__(self, handler: TransportHandler, max_frame_bytes: int) -> None:
         self.paused = False
@@ -38,7 +38,7 @@ class AsyncioTransport(asyncio.BufferedProtocol):
 
     @staticmethod
     async def connect(address: AddressInfo) -> socket.socket:
-        """Return a connected, non-blocking socket. Raises OSError."""
+        """Return a connected socket that does not block. Raises OSError."""
         family, sockaddr = address
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -54,7 +54,7 @@ class AsyncioTransport(asyncio.BufferedProtocol):
 
     @staticmethod
     async def drop(connected: socket.socket) -> None:
-        """Close the result of `connect`; does not suspend."""
+        """Close the result of `connect`. Does not suspend."""
         connected.close()
 
     @classmethod
@@ -87,7 +87,7 @@ class AsyncioTransport(asyncio.BufferedProtocol):
     def write(self, chunks: Sequence[Buffer], /) -> None:
         transport = self._transport
         if transport is None or self._closed or transport.is_closing():
-            return  # requests in flight fail when the loop reports that the connection is lost
+            return  # Requests in flight fail when the event loop reports that the connection is lost.
         for buffer in coalesce(chunks):
             transport.write(buffer)
 
@@ -105,7 +105,7 @@ class AsyncioTransport(asyncio.BufferedProtocol):
                 await to_the_end(self._wait_until_closed, "kafka socket's end")
 
     async def _wait_until_closed(self) -> None:
-        """Wait until asyncio has closed the socket, in one of its next iterations."""
+        """Wait until asyncio has closed the socket, which it does in one of its next iterations."""
         with anyio.move_on_after(ABORT_S):
             await self._ended.wait()
 
@@ -113,11 +113,11 @@ class AsyncioTransport(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if self._closed:  # cancelled while asyncio was setting up
+        if self._closed:  # cancelled while asyncio was setting up the stream
             self._transport.abort()
             return
-        # The transport counts as paused while any data has not gone to the operating system. asyncio's TLS pauses at
-        # the high-water mark and not only above it, so a mark of 0 would pause permanently.
+        # The transport counts as paused while the operating system has not accepted all data. asyncio's TLS already
+        # pauses at the high-water mark instead of above it, so with a mark of 0 it would always be paused.
         self._transport.set_write_buffer_limits(high=1, low=0)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -132,7 +132,7 @@ class AsyncioTransport(asyncio.BufferedProtocol):
             self._end(self._reader.error)
 
     def eof_received(self) -> bool:
-        return False  # close: the broker has ended its side, and cannot answer further requests
+        return False  # close, because the broker has closed its side and cannot answer further requests
 
     def pause_writing(self) -> None:
         self.paused = True

@@ -1,4 +1,4 @@
-"""The interface of transports, for all event loops, with or without TLS."""
+"""The interface of transports, which is the same for all event loops, with and without TLS."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ from ...._wire import Buffer
 from ....errors import KafkaError
 
 JOINED_BYTES = 64 * 1024
-"""Up to this size, a copy is cheaper than another system call or TLS record."""
+"""Size in bytes up to which copying is faster than another system call or TLS record."""
 
 
 class TransportHandler(Protocol):
-    """Receives the events of a transport, synchronously on the event loop. The methods must not raise."""
+    """Receives the events of a transport, synchronously on the event loop. The methods must not raise exceptions."""
 
     def on_frame(self, frame: Buffer, /) -> None:
-        """Handle a complete frame, without its length prefix. The handler may keep the memory."""
+        """Handle a complete frame, without its length. The handler may keep the memory."""
 
     def on_writable(self) -> None:
-        """Handle that all data has gone to the operating system, after the transport was ``paused``."""
+        """Handle that the operating system has accepted all data, after the transport was ``paused``."""
 
     def on_closed(self, error: KafkaError, /) -> None:
-        """Handle the end of the connection or an invalid stream. Called once at most, not after `Transport.close`."""
+        """Handle the end of the connection or an invalid stream.
+
+        Called at most once, and not after `Transport.close`.
+        """
 
 
 class Transport(Protocol):
@@ -38,23 +41,27 @@ class Transport(Protocol):
         ...
 
     def write(self, chunks: Sequence[Buffer], /) -> None:
-        """Send the buffers, which must not change until they are sent. Never blocks or raises; see ``on_closed``."""
+        """Send the buffers, which must not change until they are sent.
+
+        Never blocks and never raises; see ``on_closed``.
+        """
         ...
 
     def close(self) -> None:
-        """Close the connection immediately, and call the handler no more."""
+        """Close the connection at once. The handler is not called any more."""
         ...
 
     async def run(self) -> None:
-        """Run until the connection ends, then release its resources.
+        """Run until the connection ends, and then release its resources.
 
-        Must run in a task while the transport is used. Raises no errors. Closes the connection when cancelled.
+        It must run in a task while the transport is used. It raises no errors. If it is cancelled, it closes the
+        connection.
         """
         ...
 
 
 def coalesce(chunks: Sequence[Buffer]) -> Sequence[Buffer]:
-    """Return the same bytes in fewer buffers. Small neighbours are joined; large buffers are not copied."""
+    """Return the same bytes in fewer buffers. Small adjacent buffers are joined, and large buffers are not copied."""
     if len(chunks) == 1:
         return chunks
     if sum(map(len, chunks)) <= JOINED_BYTES:

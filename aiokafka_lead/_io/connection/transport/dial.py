@@ -1,7 +1,7 @@
-"""Connects to a name with happy eyeballs (RFC 8305) over its current addresses.
+"""Connects to a host with happy eyeballs (RFC 8305), using its current addresses.
 
-asyncio's ``create_connection`` does the same, but not on uvloop; anyio does on every loop. Neither considers earlier
-failures or reports the result of each address.
+asyncio's ``create_connection`` also does this, except on uvloop. anyio does it on every event loop. But neither takes
+earlier failures into account, or reports the result of each address.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ from .errors import connect_error
 S = TypeVar("S")
 
 ATTEMPT_DELAY_S = 0.25
-"""Head start of an address before the next address is tried in parallel (RFC 8305, section 5)."""
+"""Seconds after which the next address is tried in parallel (RFC 8305, section 5)."""
 
 _KEEPALIVE = tuple(
     (getattr(socket, name), value)
     for name, value in (
-        ("TCP_KEEPIDLE", 60),  # seconds before the first probe
+        ("TCP_KEEPIDLE", 60),  # seconds until the first probe
         ("TCP_KEEPALIVE", 60),  # the same on macOS
         ("TCP_KEEPINTVL", 10),  # seconds between probes
         ("TCP_KEEPCNT", 6),  # number of probes
     )
     if hasattr(socket, name)
 )
-"""Options of keepalive, as far as the operating system has them."""
+"""The keepalive options that the operating system supports."""
 
 PORT_MAX = 65_535
 HOST_CHARACTERS = 253
 """Maximum length of a DNS name (RFC 1035)."""
 
 _AT_ONCE = 16
-"""Number of names that are looked up at the same time in an event loop."""
+"""Number of names that an event loop resolves at the same time."""
 
 _look_ups: RunVar[BlockingCalls] = RunVar("aiokafka_lead look-ups")
 
 AddressInfo = tuple[socket.AddressFamily, Any]
-"""Family of a socket, and the argument of its ``connect``."""
+"""The family of a socket, and the argument for its ``connect``."""
 
 
 class Progress(Protocol):
@@ -62,7 +62,7 @@ class Progress(Protocol):
 
 
 async def resolve(host: str, port: int) -> dict[str, AddressInfo]:
-    """Return the name's current addresses, in the resolver's order, with alternating families (RFC 8305, section 4).
+    """Return the host's current addresses in the resolver's order, with alternating families (RFC 8305, section 4).
 
     Raises `KafkaConnectionError`.
     """
@@ -78,10 +78,10 @@ async def resolve(host: str, port: int) -> dict[str, AddressInfo]:
 
 
 async def _looked_up(host: str, port: int) -> list[Any]:
-    """Ask the operating system's resolver.
+    """Resolve a name with the operating system's resolver.
 
-    If name servers are silent, it blocks for up to a minute, and nothing can interrupt it. ``asyncio.run`` would wait
-    for a thread of the event loop's own executor that long.
+    If name servers do not answer, it blocks for up to a minute, and cannot be interrupted. With a thread of the event
+    loop's own executor, ``asyncio.run`` would wait for all of that time.
     """
     try:
         calls = _look_ups.get()
@@ -92,16 +92,16 @@ async def _looked_up(host: str, port: int) -> list[Any]:
 
 
 def check_endpoint(host: str, port: int) -> None:
-    """Raise `KafkaConnectionError` for an invalid host or port, which may come from brokers' answers.
+    """Raise `KafkaConnectionError` if the host or the port, which may come from a broker's response, is not valid.
 
-    Operating systems would use port 70000 as 4464, and a line feed would end a header of a request to a proxy.
+    Operating systems would use port 70000 as 4464, and a line feed would end the header of a request to a proxy.
     """
     if not 0 < port <= PORT_MAX or not 0 < len(host) <= HOST_CHARACTERS or not host.isprintable() or " " in host:
-        raise KafkaConnectionError(f"cannot connect: {shown(host)}:{port} is no address")
+        raise KafkaConnectionError(f"cannot connect: {shown(host)}:{port} is not a valid address")
 
 
 def _numeric(host: str, port: int) -> list[Any]:
-    """Return the address of a numeric host, without a thread; an empty list for a name."""
+    """Return the address if the host is numeric, without using a thread. An empty list if it is a name."""
     try:
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except (OSError, UnicodeError):
@@ -114,9 +114,9 @@ async def race(
     drop: Callable[[S], Awaitable[None]],
     progress: Progress,
 ) -> tuple[str, S]:
-    """Return the first address that accepts, and the connection. Each address has a head start over the next.
+    """Return the first address that accepts, and the connection. Each address has a head start over the next one.
 
-    If no address accepts, raises the `KafkaConnectionError` of the first that refused.
+    If no address accepts, raises the `KafkaConnectionError` of the first one that has refused.
     """
     winner: list[tuple[str, S]] = []
     errors: list[KafkaConnectionError] = []
@@ -150,7 +150,7 @@ async def race(
             over.set()
 
     try:
-        if len(addresses) == 1:  # without tasks, which might not start at the end of an event loop
+        if len(addresses) == 1:  # without tasks, because these might not start when an event loop is ending
             await attempt(*addresses)
         else:
             async with anyio.create_task_group() as group:
@@ -169,10 +169,11 @@ async def race(
 
 
 def tune(sock: socket.socket) -> None:
-    """Disable delays of small requests, and enable keepalive.
+    """Disable the delay of small packets, and enable keepalive.
 
-    Keepalive detects a vanished peer, and keeps load balancers from dropping an idle connection. They do so after a few
-    minutes, some without a sign, while operating systems send the first probe after two hours.
+    Keepalive detects a peer that has vanished. It also prevents load balancers from dropping an idle connection, which
+    they do after a few minutes, some without telling either side. By default, operating systems send the first probe
+    only after two hours.
     """
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -183,12 +184,12 @@ def tune(sock: socket.socket) -> None:
 def refuse_self(sock: socket.socket) -> None:
     """Raise ConnectionRefusedError if the socket is connected to itself.
 
-    TCP does this if a port of this host has no listener and the system chooses the same port as the socket's local
-    port. Requests would come back as answers, and a restarting broker could not bind its port.
+    TCP allows this if no process is listening on a port of this host, and the system chooses the same port as the
+    socket's local port. Requests would then come back as responses, and a restarting broker could not bind its port.
     """
     try:
         peer = sock.getpeername()
     except OSError:
-        return  # the connection is lost already, as the transport will report
+        return  # the connection is already lost, which the transport will report
     if sock.getsockname() == peer:
         raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))

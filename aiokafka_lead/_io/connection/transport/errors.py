@@ -17,7 +17,7 @@ _NOT_TLS = {
     "UNKNOWN_PROTOCOL",
     "WRONG_VERSION_NUMBER",
 }
-"""OpenSSL's reasons for data that is not a TLS record."""
+"""OpenSSL's reasons for data that is not TLS."""
 
 _NO_COMMON_VERSION = {
     "NO_PROTOCOLS_AVAILABLE",
@@ -32,7 +32,7 @@ _NO_COMMON_CIPHER = {
     "TLSV1_ALERT_INSUFFICIENT_SECURITY",
 }
 _CERTIFICATE_WANTED = {"SSLV3_ALERT_BAD_CERTIFICATE", "TLSV13_ALERT_CERTIFICATE_REQUIRED"}
-"""Alerts of Java's brokers and of OpenSSL's servers if a client presents no certificate."""
+"""Alerts that Java's brokers and OpenSSL's servers send if a client has no certificate."""
 _CERTIFICATE_REFUSED = {
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": "it has expired",
     "SSLV3_ALERT_CERTIFICATE_REVOKED": "it is revoked",
@@ -44,22 +44,22 @@ _CERTIFICATE_REFUSED = {
 
 _PLAINTEXT_HINT = 'if this listener does not use TLS, set security_protocol to "PLAINTEXT" or "SASL_PLAINTEXT"'
 
-# X509_V_ERR_*, of <openssl/x509_vfy.h>
+# X509_V_ERR_* from <openssl/x509_vfy.h>
 _HAS_EXPIRED = 10
 _UNKNOWN_ISSUERS = {2, 18, 19, 20, 21}
 _OTHER_NAME = {62, 64}
 _STRICT = range(80, 95)
-"""Errors only with ssl.VERIFY_X509_STRICT."""
+"""Errors that occur only with ssl.VERIFY_X509_STRICT."""
 
 
 def connect_error(error: BaseException | None) -> KafkaConnectionError:
-    """Return the error of a failed connect; ``error`` is None if there is no address."""
+    """Return the error of a failed attempt to connect. ``error`` is None if there is no address."""
     kind = UnresolvedHostError if error is None or isinstance(error, socket.gaierror) else KafkaConnectionError
     return kind(f"cannot connect: {'the name has no address' if error is None else _reason(error)}")
 
 
 def tls_error(error: BaseException, context: ssl.SSLContext | None = None) -> KafkaError:
-    """Return the error of a failed TLS handshake with this context. Its text suggests a remedy."""
+    """Return the error of a failed TLS handshake with this context. Its message suggests a remedy."""
     cause = _cause(error)
     if isinstance(cause, ssl.SSLCertVerificationError):
         text = f"the broker's certificate is not accepted: {cause.verify_message}{_cure(cause.verify_code)}"
@@ -75,7 +75,7 @@ def tls_error(error: BaseException, context: ssl.SSLContext | None = None) -> Ka
 
 
 def lost_error(error: BaseException | None) -> KafkaError:
-    """Return the error of a connection that has ended; ``error`` is None if the peer has closed it properly."""
+    """Return the error of a connection that has ended. ``error`` is None if the peer has closed it properly."""
     cause = None if error is None else _cause(error)
     if isinstance(cause, ssl.SSLError) and "ALERT" in (cause.reason or ""):
         # With TLS 1.3, a server refuses the client's certificate only after the handshake.
@@ -84,7 +84,7 @@ def lost_error(error: BaseException | None) -> KafkaError:
 
 
 def _cure(verify_code: int) -> str:
-    """Return text with the remedy for a problem with a broker's certificate."""
+    """Return a remedy for a problem with a broker's certificate, as part of an error message."""
     if verify_code in _UNKNOWN_ISSUERS:
         return "; set ssl_cafile to the certificate of the authority that issued it"
     if verify_code in _OTHER_NAME:
@@ -97,7 +97,7 @@ def _cure(verify_code: int) -> str:
 
 
 def _alert(reason: str | None) -> str:
-    """Return OpenSSL's name of an alert, with its meaning for a client of Kafka."""
+    """Return OpenSSL's name of an alert, and what the alert means for a Kafka client."""
     if reason in _CERTIFICATE_WANTED:
         meaning = "the listener wants a client certificate, and got none or one that it cannot use: set ssl_certfile"
     elif reason in _CERTIFICATE_REFUSED:
@@ -114,7 +114,7 @@ def _alert(reason: str | None) -> str:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """Return the cause of anyio's errors, or the error itself."""
+    """Return the cause of one of anyio's errors, or the error itself."""
     while isinstance(error, (anyio.BrokenResourceError, anyio.EndOfStream)) and error.__cause__ is not None:
         error = error.__cause__
     return error

@@ -1,4 +1,4 @@
-"""The implementation of byte streams for the running event loop."""
+"""Selects the implementation of byte streams for the running event loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Kind: TypeAlias = "type[AnyioTransport] | type[AsyncioTransport]"
 
 
 def kind_of_transport() -> Kind:
-    """Return the implementation for the running event loop, without importing any other."""
+    """Return the implementation for the running event loop. No other implementation is imported."""
     if in_trio():
         from .anyio_transport import AnyioTransport
 

@@ -1,4 +1,4 @@
-"""Connects to brokers through proxies: SOCKS4, SOCKS5 and HTTP CONNECT."""
+"""Connects to brokers through SOCKS4, SOCKS5 and HTTP CONNECT proxies."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .dial import race, resolve
 from .kind import kind_of_transport
 
 _NO_TIMEOUT_S = 86_400.0
-"""Disables the timeout of python-socks. The limit is the time of the connection's set-up."""
+"""Disables the timeout of python-socks. The time of the connection's setup is limited elsewhere."""
 
 _ANSWER_BYTES = 16 * 1024
-"""Maximum size of the head of a response to CONNECT."""
+"""Maximum size in bytes of the head of a response to CONNECT."""
 
 
 def proxy_of(url: str) -> Proxy:
-    """Return the proxy of a URL that has been checked."""
+    """Return the proxy for a URL that was checked."""
     split = urlsplit(url)
     kind = _HttpProxy if split.scheme == "http" else _SocksProxy
     login = unquote(split.username or ""), unquote(split.password or "")
@@ -34,7 +34,7 @@ def _authority(host: str, port: int) -> str:
 
 
 class Proxy:
-    """A proxy's address, and the login, whose texts are empty if there is none."""
+    """The address of a proxy, and the login. User name and password are empty strings if there is none."""
 
     def __init__(self, scheme: str, host: str, port: int, user: str, password: str) -> None:
         self._scheme = scheme
@@ -43,23 +43,23 @@ class Proxy:
         self._user = user
         self._password = password
         self.label = f"the proxy {_authority(host, port)}"
-        """Name in errors."""
+        """Name of the proxy in error messages."""
 
     async def connect(self, host: str, port: int) -> socket.socket:
-        """Return a socket connected to this host through the proxy. Raises `KafkaConnectionError`."""
+        """Return a socket that is connected to this host through the proxy. Raises `KafkaConnectionError`."""
         kind = KafkaConnectionError
         try:
             return await self._through(host, port)
         except Exception as error:
             kind = type(error) if isinstance(error, KafkaConnectionError) else kind
             reason = str(error) or type(error).__name__
-        raise kind(reason)  # without the error, since variables in its traceback hold the password
+        raise kind(reason)  # without the cause, because variables in its traceback contain the password
 
     async def _through(self, host: str, port: int) -> socket.socket:
         raise NotImplementedError
 
     async def _reach(self) -> Any:
-        """Return a socket connected to any address of the proxy's name."""
+        """Return a socket that is connected to any address of the proxy's host."""
         kind = kind_of_transport()
         connect: Any = kind.connect
         drop: Any = kind.drop
@@ -73,7 +73,7 @@ class Proxy:
 
 
 class _Unrecorded:
-    """Ignores the results of addresses, which are recorded for brokers but not for proxies."""
+    """Ignores the results of addresses. They are recorded for brokers, but not for proxies."""
 
     def begin(self, address: str, /) -> None:
         pass
@@ -83,7 +83,7 @@ class _Unrecorded:
 
 
 class _SocksProxy(Proxy):
-    """SOCKS4 or SOCKS5, implemented by python-socks."""
+    """A SOCKS4 or SOCKS5 proxy. python-socks implements the protocol."""
 
     async def _through(self, host: str, port: int) -> socket.socket:
         kinds = import_module("python_socks").ProxyType
@@ -95,21 +95,21 @@ class _SocksProxy(Proxy):
 
 
 class _Before:
-    """Connects python-socks to the proxy, which itself would try only one address of the proxy's name."""
+    """Connects python-socks to the proxy, because it would try only one address of the proxy's host."""
 
     def __init__(self, proxy: _SocksProxy) -> None:
         self._proxy = proxy
 
     async def connect(self, dest_host: str, dest_port: int, timeout: float | None = None) -> Any:
-        """Return a socket connected to the proxy."""
+        """Return a socket that is connected to the proxy."""
         return await self._proxy._reach()
 
 
 class _HttpProxy(Proxy):
-    """CONNECT (RFC 9110, section 9.3.6).
+    """A proxy that supports CONNECT (RFC 9110, section 9.3.6).
 
-    python-socks is not used: it takes the first packet of a response as the whole head, and the rest of the head would
-    be read as data of the broker.
+    python-socks is not used. It assumes that the first packet of a response contains the whole head. Otherwise, the
+    rest of the head would be read as data from the broker.
     """
 
     async def _through(self, host: str, port: int) -> socket.socket:
@@ -118,12 +118,12 @@ class _HttpProxy(Proxy):
             await _send(sock, self._request(host, port))
             head = b""
             while not head.endswith(b"\r\n\r\n"):
-                byte = await _receive(sock, 1)  # not more, since the bytes after the head belong to the broker
+                byte = await _receive(sock, 1)  # not more, because the bytes after the head come from the broker
                 if not byte:
                     raise KafkaConnectionError("it closed the connection" + (f" after {head!r}" if head else ""))
                 head += byte
                 if len(head) > _ANSWER_BYTES:
-                    raise KafkaConnectionError(f"its answer has no end: {head[:40]!r}...")
+                    raise KafkaConnectionError(f"the head of its response is too long: {head[:40]!r}...")
             status = head.partition(b"\r\n")[0].decode(errors="replace")
             if not status.startswith("HTTP/") or status.partition(" ")[2][:1] != "2":
                 raise KafkaConnectionError(f"it answered {status!r}")

@@ -17,20 +17,23 @@ if TYPE_CHECKING:
 
 
 class Way:
-    """Connects with a function, which also resolves names, since the network behind a proxy may have other names."""
+    """Connects with a function.
+
+    The function also resolves names, because the network behind a proxy may have other names.
+    """
 
     def __init__(self, connect: Connect, label: str) -> None:
-        """``label`` describes ``connect`` in errors."""
+        """Connect with ``connect``, which error messages describe as ``label``."""
         self._connect = connect
         self.label = label
 
     def addresses(self, host: str, port: int) -> dict[str, AddressInfo]:
-        """Return the unresolved host as its only address, for `connect`. Raises `KafkaConnectionError`."""
+        """Return the unresolved host as the only address, for `connect`. Raises `KafkaConnectionError`."""
         check_endpoint(host, port)
         return {host: (socket.AF_UNSPEC, (host, port))}
 
     async def connect(self, address: AddressInfo) -> Any:
-        """Return the connected object for the running event loop's transport. Raises `KafkaConnectionError`."""
+        """Return a connected object that the running event loop's transport can use. Raises `KafkaConnectionError`."""
         host, port = address[1]
         try:
             sock: Any = await self._connect(host, port)
@@ -48,7 +51,7 @@ class Way:
             detach_in_children(sock)
             if not in_trio():
                 return sock
-            from anyio.abc import SocketStream  # imported only here, because the import is slow
+            from anyio.abc import SocketStream  # imported here because the import is slow
 
             return await SocketStream.from_socket(sock)
         except BaseException:
@@ -57,12 +60,12 @@ class Way:
 
 
 def way_of(config: ClientConfig) -> Way | None:
-    """Return the proxy or function in the options; None to connect to brokers directly."""
+    """Return the proxy or the function from the options. None if the client connects directly."""
     if config.connect is not None:
         return Way(config.connect, "the function given as connect")
     if config.proxy_url is None:
         return None
-    from .proxies import proxy_of  # only here, since few users have a proxy
+    from .proxies import proxy_of  # imported here because few users have a proxy
 
     proxy = proxy_of(config.proxy_url)
     return Way(proxy.connect, proxy.label)

@@ -1,4 +1,4 @@
-"""Interface of assignors that an application implements."""
+"""`AbstractPartitionAssignor`, the base class of an application's own assignors."""
 
 from __future__ import annotations
 
@@ -12,26 +12,32 @@ __all__ = ["AbstractPartitionAssignor"]
 
 
 class AbstractPartitionAssignor(ABC):
-    """Distributes partitions among the members of a group. Options take the class, not an instance."""
+    """Base class of assignors, which distribute partitions among the members of a group.
+
+    Pass the class, not an instance, in the option ``partition_assignment_strategy``.
+    """
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """Return the assignor's name, which all members of the group use."""
+        """Name of the assignor, which all members of the group must support."""
 
     @classmethod
     @abstractmethod
     def assign(
         cls, cluster: Any, members: Mapping[str, ConsumerProtocolMemberMetadata]
     ) -> dict[str, ConsumerProtocolMemberAssignment]:
-        """Return each member's partitions. ``cluster.partitions_for_topic`` returns a topic's partitions, or None."""
+        """Return the assignment of each member, by member id.
+
+        ``cluster.partitions_for_topic(topic)`` returns the partitions of a topic, or None for an unknown topic.
+        """
 
     @classmethod
     @abstractmethod
     def metadata(cls, topics: Iterable[str]) -> ConsumerProtocolMemberMetadata:
-        """Return the metadata that a member with these subscribed topics sends to the leader."""
+        """Return the metadata that a member with these subscribed topics sends to the group's leader."""
 
     @classmethod
     @abstractmethod
     def on_assignment(cls, assignment: ConsumerProtocolMemberAssignment) -> None:
-        """Handle the assignment of partitions to this member."""
+        """Handle a new assignment of this member."""

@@ -1,4 +1,4 @@
-"""Kafka's assignors with aiokafka's interface, implemented by the native assignors."""
+"""Base class of Kafka's own assignors, which wraps the assignors of `aiokafka_lead`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["BuiltinAssignor"]
 
 
 class BuiltinAssignor(AbstractPartitionAssignor):
-    """A native assignor, selected by its name."""
+    """Assignor of `aiokafka_lead` with aiokafka's interface, selected by its name."""
 
     name: ClassVar[str]  # pyright: ignore[reportIncompatibleMethodOverride]
     version = 0
@@ -22,7 +22,7 @@ class BuiltinAssignor(AbstractPartitionAssignor):
     def assign(
         cls, cluster: Any, members: Mapping[str, ConsumerProtocolMemberMetadata]
     ) -> dict[str, ConsumerProtocolMemberAssignment]:
-        """Return each member's partitions."""
+        """Return the assignment of each member, by member id."""
         topics = sorted({topic for member in members.values() for topic in member.subscription})
         counts = {topic: len(cluster.partitions_for_topic(topic) or ()) for topic in topics}
         native = [
@@ -45,4 +45,4 @@ class BuiltinAssignor(AbstractPartitionAssignor):
 
     @classmethod
     def on_assignment(cls, assignment: ConsumerProtocolMemberAssignment) -> None:
-        """Do nothing: there is no state to keep."""
+        """Do nothing, because the assignor has no state."""

@@ -8,6 +8,6 @@ __all__ = ["RangePartitionAssignor"]
 
 
 class RangePartitionAssignor(BuiltinAssignor):
-    """Assigns each member a contiguous range of each topic's partitions."""
+    """Assignor that gives each member a contiguous range of the partitions of each topic."""
 
     name = "range"

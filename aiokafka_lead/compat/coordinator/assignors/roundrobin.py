@@ -8,6 +8,6 @@ __all__ = ["RoundRobinPartitionAssignor"]
 
 
 class RoundRobinPartitionAssignor(BuiltinAssignor):
-    """Deals the partitions of all topics to the members in turn."""
+    """Assignor that gives the partitions of all topics to the members in turn."""
 
     name = "roundrobin"

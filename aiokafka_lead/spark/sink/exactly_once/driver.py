@@ -1,4 +1,4 @@
-"""The driver's part of a run: its begin and its end. The package's docstring has the rules."""
+"""Steps of a run on the driver: begin, commit and abort. The docstring of the package describes them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from .settings import Entry, ExactlyOnce, read, write
 from .task import ExactlyOnceError, Run, Share, TransactionsLostError
 
 LEAST_LEFT_MS = 30_000
-"""Part of a transaction's timeout that must remain when its commit is decided, but at most `LEAST_SHARE_LEFT` of it."""
+"""Time in ms that a transaction must have until its timeout when its commit is decided; see `LEAST_SHARE_LEFT`."""
 
 LEAST_SHARE_LEFT = 0.25
+"""Share of a short transaction timeout that suffices instead of `LEAST_LEFT_MS`."""
 
 _log = logging.getLogger("aiokafka_lead.spark")
 
 
 def begin(settings: ExactlyOnce, *, streaming: bool) -> Run:
-    """Take over from all earlier runs: commit their decisions, and abort everything else.
+    """Begin a run: fence earlier runs, commit their decision, and abort their other transactions.
 
-    Raises `TransactionsLostError` if a decision can no longer be committed, and `ExactlyOnceError` for an unnumbered
-    write of a DataFrame under the prefix of a streaming query.
+    Raises `TransactionsLostError` if the decision can no longer be committed completely. Raises `ExactlyOnceError` for
+    a write of a DataFrame without ``batchId`` if its prefix belongs to a streaming query.
     """
     try:
         return _begin(client_loop(), settings, streaming)
@@ -44,7 +45,9 @@ def _begin(loop: ClientLoop, settings: ExactlyOnce, streaming: bool) -> Run:
         found = loop.run(read, settings)
         if found is not None:
             if found.query is not None and not streaming and settings.batch is None:
-                raise ExactlyOnceError(f"the transactionalIdPrefix belongs to query {found.query}: give each its own")
+                raise ExactlyOnceError(
+                    f"transactionalIdPrefix '{settings.prefix}' belongs to query {found.query}; set another prefix"
+                )
             _commit_others(loop, settings, found)
         last = found or Entry("")
         name = uuid.uuid4().hex
@@ -54,18 +57,19 @@ def _begin(loop: ClientLoop, settings: ExactlyOnce, streaming: bool) -> Run:
 
 
 def commit(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
-    """Decide that the shares count, and commit them all. Raises unless all is committed.
+    """Decide the micro-batch or write, and commit the transactions of all tasks.
 
-    Raises `ExactlyOnceError` or a KafkaError before the decision, and `TransactionsLostError` after it.
+    Raises `ExactlyOnceError` or a KafkaError if it fails before the decision, so no row is visible. Raises
+    `TransactionsLostError` if a transaction is lost after the decision.
     """
     given = [share for share in shares if share is not None]
     if given and all(share.written_before for share in given):
         return
     if len({share.run for share in given}) != 1 or len(given) < len(shares):
-        raise ExactlyOnceError("tasks of one run, and of that alone, can be committed")
+        raise ExactlyOnceError("nothing was committed: a task has no result, or tasks belong to different runs")
     main = next((share for share in given if share.task == 0), None)
     if main is None or main.opened is None:
-        raise ExactlyOnceError("there is no first task, which has the decision")
+        raise ExactlyOnceError("nothing was committed: task 0, whose transaction contains the decision, has no result")
     opened = main.opened
     others = tuple(s.opened for s in given if s.task != 0 and s.opened is not None and s.opened.begun)
     loop = client_loop()
@@ -80,9 +84,9 @@ def commit(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
 
 
 def abort(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
-    """Abort the shares' open transactions, unless they are decided, or another run has taken over.
+    """Abort the tasks' open transactions, unless they are decided, or another run has begun.
 
-    Failures are logged. The next begin then aborts the transactions.
+    An error is only logged, because the next run aborts the transactions when it begins.
     """
     given = [share for share in shares if share is not None and not share.written_before]
     opened = [share.opened for share in given if share.opened is not None]
@@ -93,13 +97,17 @@ def abort(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
         found = loop.run(read, settings)
         if found is None or found.run != given[0].run:
             return
-        # Getting a producer id under the main id again prevents a later decision.
+        # Getting a new producer id for the main transactional id prevents a decision from now on.
         with loop.started(lambda: settings.producer(settings.main_id), settings.within_ms):
             found = loop.run(read, settings)
         if found is not None and found.run == given[0].run and not found.decided:
             _end(loop, settings, opened, commit=False)
     except KafkaError as error:
-        _log.warning("transactions of '%s' were not aborted yet: %s", settings.prefix, error)
+        _log.warning(
+            "could not abort transactions of transactionalIdPrefix '%s', which the next run will do: %s",
+            settings.prefix,
+            error,
+        )
 
 
 async def _write_next(settings: ExactlyOnce, producer: Producer, entry: Entry) -> None:
@@ -108,9 +116,9 @@ async def _write_next(settings: ExactlyOnce, producer: Producer, entry: Entry) -
 
 
 def _commit_others(loop: ClientLoop, settings: ExactlyOnce, decision: Entry) -> None:
-    """Commit the transactions of a decision.
+    """Commit the transactions of a decision, except the main transaction.
 
-    Raises `TransactionsLostError`, or `ExactlyOnceError` if retrying may help.
+    Raises `TransactionsLostError` if some are lost, or `ExactlyOnceError` if a retry may succeed.
     """
     if not decision.others:
         return
@@ -123,15 +131,15 @@ def _commit_others(loop: ClientLoop, settings: ExactlyOnce, decision: Entry) -> 
     if not lost:
         name, end = next(iter(failed.items()))
         raise ExactlyOnceError(
-            f"{decision.name} is decided, and {len(failed)} transactions of it are not committed yet: {name}: "
-            f"{end.error}; the query commits them when it begins again"
+            f"{decision.name} is decided, but {len(failed)} of its transactions are not committed yet; the next run "
+            f"will commit them. {name}: {end.error}"
         )
     age_s = time.time() - decision.decided_ms / 1000
     reasons = "; ".join(f"{name}: {end.error}" for name, end in sorted(lost.items()))
     raise TransactionsLostError(
-        f"{decision.name} was decided {age_s:.0f} s ago, and {len(lost)} of its {len(decision.others) + 1} "
-        "transactions were aborted before they could be committed: their rows are missing from the topic. To write the "
-        f"whole again, rows that are there among them, give another transactionalIdPrefix. {reasons}"
+        f"{decision.name} was decided {age_s:.0f} s ago, but {len(lost)} of its {len(decision.others) + 1} "
+        "transactions were aborted before they could be committed, so their rows are missing from the topic. To write "
+        f"all its rows again, including the rows in the topic, set another transactionalIdPrefix. {reasons}"
     )
 
 
@@ -143,40 +151,41 @@ def _end(
 
 
 async def _abort_leftovers(settings: ExactlyOnce) -> None:
-    """Abort transactions that tasks of earlier runs have left open, even under ids that no task uses any longer."""
+    """Abort transactions that tasks of earlier runs have left open, also under ids that this run does not use."""
     async with running(settings.admin, settings.within_ms) as admin:
         try:
             listed = await admin.list_transactions(states=[TransactionState.ONGOING])
         except UnsupportedVersionError as error:
-            raise ExactlyOnceError(f"writing exactly once needs brokers of Kafka 3.0 or newer: {error}") from None
+            raise ExactlyOnceError(f"exactlyOnce needs brokers with Kafka 3.0 or newer: {error}") from None
         left = [name for name in listed if settings.is_task_id(name)]
         if left:
-            _log.info("aborting %d transactions that earlier runs have left open: %s", len(left), ", ".join(left))
+            _log.info("aborting %d open transactions of earlier runs: %s", len(left), ", ".join(left))
             await admin.fence_producers(left)
 
 
 async def _check_open(settings: ExactlyOnce, opened: Sequence[OpenTransaction], began_s: float) -> None:
-    """Raise `ExactlyOnceError` unless each transaction can be committed, with enough time left."""
+    """Raise `ExactlyOnceError` unless each transaction can be committed and has enough time left."""
     async with running(settings.admin, settings.within_ms) as admin:
         described = await admin.describe_transactions([o.transactional_id for o in opened])
     now_ms, since_began_ms = time.time() * 1000, (time.monotonic() - began_s) * 1000
     for transaction in opened:
         why = why_not(transaction, described[transaction.transactional_id], now_ms, since_began_ms)
         if why:
-            raise ExactlyOnceError(f"nothing is committed: transaction {transaction.transactional_id} {why}")
+            raise ExactlyOnceError(f"nothing was committed: transaction {transaction.transactional_id} {why}")
 
 
 def why_not(opened: OpenTransaction, found: TransactionDescription, now_ms: float, since_began_ms: float) -> str:
-    """Return the reason that the transaction cannot be committed, or an empty string if it can.
+    """Return the reason why a transaction cannot be committed, or ``""`` if it can.
 
-    Brokers report its start by their clocks, which may differ from this machine's. It is not older than the run.
+    Brokers report the start of a transaction by their clocks, which may differ from this machine's clock. A transaction
+    is never older than its run.
     """
     if (found.producer_id, found.producer_epoch) != (opened.producer_id, opened.epoch):
-        return "was taken over by another attempt, or by another run, or took longer than its timeout"
+        return "was taken over by another attempt or run, or exceeded its timeout (kafka.transaction.timeout.ms)"
     if not opened.begun:
         return ""
     if found.state is not TransactionState.ONGOING:
-        return f"is {found.state.value}"
+        return f"is in state {found.state.value}"
     age_ms = now_ms - (found.start_time_ms or now_ms)
     left_ms = found.timeout_ms - (since_began_ms if age_ms < 0 else min(age_ms, since_began_ms))
     if left_ms < min(LEAST_LEFT_MS, found.timeout_ms * LEAST_SHARE_LEFT):

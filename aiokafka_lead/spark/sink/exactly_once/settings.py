@@ -1,6 +1,6 @@
-"""The options of a sink that writes exactly once, checked.
+"""Options of the exactly-once sink, and its ledger.
 
-Clients are imported on demand, because Spark plans every write in a process that must first import this module.
+Clients are imported on demand, because Spark plans every write in a new process, which should import little.
 """
 
 from __future__ import annotations
@@ -33,43 +33,44 @@ if TYPE_CHECKING:
 ASKED, PREFIX, LEDGER, BATCH = "exactlyOnce", "transactionalIdPrefix", "ledgerTopic", "batchId"
 
 TRANSACTION_TIMEOUT_MS = 900_000
-"""Default of ``kafka.transaction.timeout.ms``: the most that brokers allow by default."""
+"""Default of ``kafka.transaction.timeout.ms``, which is also the brokers' default of ``transaction.max.timeout.ms``."""
 
 LONGEST_PREFIX = 200
-"""Maximum length in characters; transactional ids and groups are somewhat longer."""
+"""Maximum number of characters of a prefix. Transactional ids and group ids are somewhat longer."""
 
 
 @dataclass(frozen=True)
 class ExactlyOnce:
-    """Settings for the clients of a sink."""
+    """Settings of an exactly-once sink, and configurations of its clients."""
 
     options: Mapping[str, str] = field(repr=False)
-    """The options given by Spark."""
+    """Options from Spark."""
     prefix: str
-    """Prefix of transactional ids; also the group of the ledger."""
+    """Prefix of transactional ids, and the group id of the ledger."""
     ledger: TopicPartition
-    """The partition for which the group's commits are the ledger."""
+    """Partition whose committed offset is the ledger."""
     batch: int | None = None
-    """Number of this write, if it is the write of a DataFrame that must not be repeated."""
+    """Number of a write of a DataFrame (option ``batchId``); None for a streaming query, or without a number."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Leave out cached properties: a provider of tokens may be in use, and then cannot be pickled."""
+        """Pickle without cached properties, which may contain a token provider that cannot be pickled."""
         return ExactlyOnce, (self.options, self.prefix, self.ledger, self.batch)
 
     @property
     def main_id(self) -> str:
-        """The transactional id of task 0, whose transactions contain the decisions.
+        """Transactional id of task 0, whose transactions contain the decisions.
 
-        Like the other ids it ends with two numbers: otherwise it could be a task's id under a shorter prefix.
+        It ends with two numbers like the other ids. With one number, it could equal an id of a task under a shorter
+        prefix.
         """
         return f"{self.prefix}-0-0"
 
     def task_id(self, task: int, attempt: int) -> str:
-        """Return the transactional id of an attempt of any task."""
+        """Return the transactional id for an attempt of a task."""
         return self.main_id if task == 0 else f"{self.prefix}-{task}-{attempt}"
 
     def is_task_id(self, transactional_id: str) -> bool:
-        """Return True if it is the id of an attempt of any task but the first."""
+        """Return True if a transactional id belongs to a task of this prefix other than task 0."""
         return re.fullmatch(rf"{re.escape(self.prefix)}-[1-9][0-9]*-[0-9]+", transactional_id) is not None
 
     @cached_property
@@ -78,7 +79,7 @@ class ExactlyOnce:
 
     @cached_property
     def producer_options(self) -> dict[str, Any]:
-        """Options of a transactional producer, without its id."""
+        """Options of a transactional producer, without ``transactional_id``."""
         return {"transaction_timeout_ms": TRANSACTION_TIMEOUT_MS, **producer_options(self.options)}
 
     @cached_property
@@ -88,11 +89,11 @@ class ExactlyOnce:
 
     @cached_property
     def within_ms(self) -> float:
-        """Time limit of a step, the same as a producer's (``kafka.max.block.ms``)."""
+        """Time limit of each step in ms (``kafka.max.block.ms``)."""
         return self.config(self.main_id).max_block_ms
 
     def config(self, transactional_id: str) -> ProducerConfig:
-        """Return a producer's configuration. Raises ValueError for options incompatible with transactions."""
+        """Return the configuration of a producer. Raises ValueError for options that conflict with transactions."""
         given = {**self.producer_options, "transactional_id": transactional_id}
         return configuration(self.options, ProducerConfig, given)
 
@@ -144,7 +145,7 @@ def exactly_once(options: Mapping[str, str], *, streaming: bool) -> ExactlyOnce 
         )
     topic_name(f"option '{LEDGER if LEDGER in options else 'topic'}'", topic)
     if streaming and BATCH in options:
-        raise ValueError(f"option '{BATCH}' is for writes of a DataFrame: a streaming query numbers its micro-batches")
+        raise ValueError(f"option '{BATCH}' is for writes of a DataFrame; a streaming query numbers its micro-batches")
     ledger, batch = TopicPartition(topic, 0), integer(options, BATCH, 0)
     found = ExactlyOnce(options, _prefix(options, streaming), ledger, batch)
     found.config(found.main_id)
@@ -162,13 +163,13 @@ def _prefix(options: Mapping[str, str], streaming: bool) -> str:
     if streaming and checkpoint:
         return f"spark-{hashlib.sha256(_place(checkpoint).encode()).hexdigest()[:32]}"
     raise ValueError(
-        f"option '{ASKED}' needs the option '{PREFIX}': a name that this "
-        + ("query keeps when it is restarted, or 'checkpointLocation' as an option" if streaming else "job keeps")
+        f"option '{ASKED}' needs the option '{PREFIX}', whose value must stay the same when this "
+        + ("query is restarted; or set 'checkpointLocation' with .option()" if streaming else "job is repeated")
     )
 
 
 def _place(path: str) -> str:
-    """Return a canonical spelling of a checkpoint's location, with the rules of Hadoop's Path."""
+    """Return a canonical form of a checkpoint location, with the rules of Hadoop's Path."""
     scheme, colon, rest = path.partition(":")
     if not colon or "/" in scheme:
         scheme, rest = "", path
@@ -186,10 +187,12 @@ def _place(path: str) -> str:
 
 # --- the ledger -------------------------------------------------------------------------------------------------------
 #
-# A prefix's latest run and the last decision, stored in the metadata of a consumer group's commit.
 #
-# A broker accepts 4096 bytes of metadata with an offset (``offset.metadata.max.bytes``). A decision with hundreds of
-# transactions needs more: its text continues in further groups, which are committed in the same transaction.
+# The latest run of a prefix and the last decision, stored in the metadata of a committed offset.
+#
+# By default, a broker accepts 4096 bytes of metadata with an offset (``offset.metadata.max.bytes``). A decision with
+# hundreds of transactions needs more. Its text continues in the metadata of other groups, which are committed in the
+# same transaction.
 
 
 PIECE_CHARACTERS = 4000
@@ -197,29 +200,33 @@ FORMAT = 1
 
 
 class Entry(NamedTuple):
-    """The content of the ledger."""
+    """Content of the ledger."""
 
     run: str
-    """The run that wrote it; earlier runs may no longer write."""
+    """Name of the run that wrote the entry. Earlier runs are fenced."""
     decided: bool = False
-    """True if it is the decision of this run; otherwise it is the state when the run began."""
+    """True if this run has decided; False if the last decision is of an earlier run."""
     query: str | None = None
-    """The streaming query of the latest decision; None for the write of a DataFrame, or without a decision."""
+    """Id of the query of the last decision; None for a write without a number, or without a decision."""
     batch: int = -1
-    """The micro-batch of that decision."""
+    """Micro-batch of the last decision."""
     decided_ms: int = 0
-    """Time of the decision in milliseconds since 1970."""
+    """Time of the last decision in milliseconds since 1970."""
     others: tuple[OpenTransaction, ...] = ()
-    """Transactions of that decision that may still be open."""
+    """Transactions of the last decision that may still be open, except the main transaction."""
 
     @property
     def name(self) -> str:
-        """Name of the decision, for messages."""
+        """Name of the last decision for messages."""
         return "a write" if self.query is None else f"query {self.query}, batch {self.batch}"
 
 
 async def read(settings: ExactlyOnce) -> Entry | None:
-    """Return the ledger, or None if there is none. First waits for open transactions that write the ledger."""
+    """Return the entry in the ledger, or None if there is none.
+
+    Waits until open transactions that write the ledger have ended. Raises ValueError if a later version of this
+    package, or another program, has written the metadata.
+    """
     count, text = await _piece(settings, settings.prefix)
     if not count:
         return None
@@ -227,35 +234,38 @@ async def read(settings: ExactlyOnce) -> Entry | None:
         text += (await _piece(settings, _group(settings, number)))[1]
     content = json.loads(text)
     if content["format"] != FORMAT:
-        raise ValueError(f"the ledger of '{settings.prefix}' is of a later version of this package")
+        raise ValueError(f"a later version of this package has written the ledger of prefix '{settings.prefix}'")
     others = tuple(OpenTransaction(f"{settings.prefix}-{name}", *rest) for name, *rest in content["others"])
     return Entry(*content["entry"])._replace(others=others)
 
 
 async def write(settings: ExactlyOnce, producer: Producer, entry: Entry) -> None:
-    """Add the entry to the producer's open transaction, and commit that."""
+    """Write an entry in the producer's open transaction, and commit the transaction."""
     others = [(o.transactional_id.removeprefix(f"{settings.prefix}-"), *o[1:]) for o in entry.others]
     text = json.dumps({"format": FORMAT, "entry": entry[:-1], "others": others}, separators=(",", ":"))
     pieces = [text[at : at + PIECE_CHARACTERS] for at in range(0, len(text), PIECE_CHARACTERS)]
     for number, piece in enumerate(pieces):
-        # The offset only informs people who inspect the group.
+        # The offset has no meaning here, but is visible in tools that show the group.
         stored = OffsetAndMetadata(entry.batch + 1, f"{len(pieces)}:{piece}")
         await producer.send_offsets_to_transaction({settings.ledger: stored}, _group(settings, number))
     await producer.commit_transaction()
 
 
 def _group(settings: ExactlyOnce, number: int) -> str:
-    # Not PREFIX-NUMBER: users number their prefixes, and a piece's group must not be another prefix's ledger.
+    # Not f"{prefix}-{number}", which may be another prefix, and therefore the group of its ledger.
     return f"{settings.prefix}.ledger-{number}" if number else settings.prefix
 
 
 async def _piece(settings: ExactlyOnce, group: str) -> tuple[int, str]:
-    """Return the number of pieces, and this group's piece."""
+    """Return the number of pieces of the text, and the piece in this group. The number is 0 without a ledger."""
     async with running(lambda: settings.reader(group), settings.within_ms) as reader:
         stored = await reader.committed(settings.ledger, timeout_ms=settings.within_ms)
     if stored is None:
         return 0, ""
     count, _, text = stored.metadata.partition(":")
     if not count.isdigit():
-        raise ValueError(f"group '{group}' is no ledger of this package: give another transactionalIdPrefix")
+        raise ValueError(
+            f"group '{group}' has committed offsets that are not a ledger of this package; set another "
+            "transactionalIdPrefix"
+        )
     return int(count), text

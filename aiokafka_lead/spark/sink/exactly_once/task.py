@@ -1,4 +1,4 @@
-"""A task's part of a run: its rows in a transaction that stays open."""
+"""Step of a run in each task: write the rows in a transaction, and leave it open for the driver."""
 
 from __future__ import annotations
 
@@ -20,68 +20,72 @@ _log = logging.getLogger("aiokafka_lead.spark")
 
 
 class Batch(NamedTuple):
-    """The micro-batch to write."""
+    """Identity of a micro-batch, or of a numbered write."""
 
     query: str
-    """The query's id, stored in its checkpoint."""
+    """Id of the query, which Spark stores in the checkpoint."""
     number: int
 
 
 class Run(NamedTuple):
-    """One attempt at a micro-batch or a write, as sent to tasks."""
+    """One attempt at a micro-batch or write, which the driver sends to tasks."""
 
     name: str
     query: str | None
-    """Query of the last micro-batch in the ledger when the run began."""
+    """Query of the last decision in the ledger when the run began; None without a decision."""
     batch: int
+    """Micro-batch of that decision."""
     began_s: float
-    """Monotonic time of the driver's machine at which the run began, for the driver's commit."""
+    """Monotonic time at which the run began, by the clock of the driver's machine."""
 
     def has(self, batch: Batch) -> bool:
-        """Return True if the micro-batch was decided. Raises `ExactlyOnceError` for another query's ledger."""
+        """Return True if the ledger has a decision for this micro-batch.
+
+        Raises `ExactlyOnceError` if the ledger belongs to another query, or has a later micro-batch.
+        """
         if self.query is None:
             return False
         if self.query == batch.query:
             if self.batch > batch.number:
                 raise ExactlyOnceError(
-                    f"batch {batch.number} comes after batch {self.batch}: the checkpoint was set back, or copied; "
-                    "with another transactionalIdPrefix the query writes from here on again"
+                    f"batch {batch.number} follows batch {self.batch}, so the checkpoint was reset or copied. To write "
+                    "again from this batch on, set another transactionalIdPrefix"
                 )
             return self.batch == batch.number
         if batch.number > 0:
             raise ExactlyOnceError(
-                f"the transactionalIdPrefix belongs to query {self.query}, which was at batch {self.batch}: "
-                "give each query its own"
+                f"the transactionalIdPrefix belongs to query {self.query}, which has written batch {self.batch}; "
+                "set a different prefix for each query"
             )
-        return False  # a new query takes over, for example after its checkpoint was deleted
+        return False  # a new query takes over the prefix, for example after the checkpoint was deleted
 
 
 class Share(NamedTuple):
-    """The rows written by an attempt of a task."""
+    """Result of a task attempt."""
 
     run: str
     began_s: float
-    """Monotonic time of the driver's machine at which this run began."""
+    """Monotonic time at which the run began, by the clock of the driver's machine."""
     task: int
     rows: int
     opened: OpenTransaction | None
-    """The transaction with its rows; None if it has none, or they were written before."""
+    """Open transaction with the rows; None if there are no rows, or if they were written before."""
     batch: Batch | None
-    """None for the write of a DataFrame."""
+    """None for a write of a DataFrame without a number."""
     written_before: bool = False
-    """True if the ledger already had the micro-batch."""
+    """True if the ledger already had a decision for the micro-batch."""
 
 
 class ExactlyOnceError(Exception):
-    """The micro-batch or the write does not count, and may be repeated."""
+    """A micro-batch or write failed without visible rows, or an earlier one is not completely committed yet."""
 
 
 class TransactionsLostError(Exception):
-    """The cluster aborted part of a decision before it could be committed. The rows of this part are lost."""
+    """The cluster aborted transactions of a micro-batch after others were committed, so some of its rows are lost."""
 
 
 NAMELESS = "without a name"
-"""Query of a numbered write outside streaming queries."""
+"""Value of `Batch.query` for a numbered write that is not part of a streaming query."""
 
 
 def write_share(
@@ -92,18 +96,22 @@ def write_share(
     *,
     streaming: bool,
 ) -> Share:
-    """Write a task's rows and leave their transaction open. Raises `WriteError`, `ExactlyOnceError` or a KafkaError."""
+    """Write the rows of a task in a transaction, and leave it open.
+
+    Raises `WriteError`, `ExactlyOnceError` or a KafkaError.
+    """
     freeze_imports()
     context = TaskContext.get()
     if context is None:
-        raise ExactlyOnceError("Spark does not say which task this is")
+        raise ExactlyOnceError("Spark has not provided the id of this task")
     task = context.partitionId()
     batch = _batch(context, settings, streaming)
     if batch is not None and run.has(batch):
         return Share(run.name, run.began_s, task, 0, None, batch, written_before=True)
     if task == 0 and batch is not None and batch.number > 0 and run.query is None:
         _log.warning(
-            "there is no record of what '%s' wrote before batch %d: if that batch was interrupted, it is written again",
+            "transactionalIdPrefix '%s' has no ledger from before batch %d; if an earlier attempt has committed rows "
+            "of this batch, they are written again",
             settings.prefix,
             batch.number,
         )
@@ -123,22 +131,22 @@ def write_share(
 def _batch(context: TaskContext, settings: ExactlyOnce, streaming: bool) -> Batch | None:
     query = context.getLocalProperty("sql.streaming.queryId")
     if not streaming:
-        # In foreachBatch the query is known, except with Spark Connect. The micro-batch's number is used only if given
-        # as batchId, because a micro-batch may have several writes.
+        # In foreachBatch, Spark provides the query's id, except with Spark Connect. The number of the micro-batch is
+        # not used, because it may contain several writes: the user must set batchId.
         return None if settings.batch is None else Batch(query or NAMELESS, settings.batch)
     number = context.getLocalProperty("streaming.sql.batchId")
     if query is None or number is None:
-        raise ExactlyOnceError("Spark does not say which micro-batch this is")
+        raise ExactlyOnceError("Spark has not provided the query id and number of this micro-batch")
     return Batch(query, int(number))
 
 
 async def _check_run(settings: ExactlyOnce, run: Run) -> None:
-    """Raise `ExactlyOnceError` if a later run has begun."""
+    """Raise `ExactlyOnceError` if another run has begun since."""
     found = await read(settings)
     if found is None or found.run != run.name:
         raise ExactlyOnceError(
-            f"another run has taken over the transactionalIdPrefix '{settings.prefix}': another query has the same "
-            "prefix or checkpoint, or this one was restarted"
+            f"another run has taken over the transactionalIdPrefix '{settings.prefix}', because another query uses the "
+            "same prefix or checkpoint, or this query was restarted"
         )
 
 

@@ -1,7 +1,7 @@
-"""The writers for ``exactlyOnce``.
+"""Writers for the option ``exactlyOnce``.
 
 Spark creates a writer for every micro-batch and every write, and pickles it for the tasks. It creates another writer
-for the commit, which it does not pickle. A run therefore begins when its writer is pickled, before any task starts.
+for the commit, which it does not pickle. A run therefore begins when a writer is pickled, before any task starts.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """A task's message to the driver."""
+    """Message of a successful task to the driver."""
 
     share: Share
 
     @property
     def rows(self) -> int:
-        """Number of rows written by the task."""
+        """Number of rows that the task has written."""
         return self.share.rows
 
 
 class _Begun:
-    """Base of both writers. Begins a run when it is first pickled."""
+    """Base class of both writers, which begins a run when it is first pickled."""
 
     _streaming: ClassVar[bool]
 
@@ -51,7 +51,7 @@ class _Begun:
         return vars(self)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Write a task's rows. Spark calls this in each task."""
+        """Write the rows of a task. Spark calls this in each task."""
         from .task import write_share
 
         assert self._run is not None
@@ -69,7 +69,7 @@ class _Begun:
 
 
 class ExactBatchWriter(_Begun, DataSourceArrowWriter):
-    """Writes the rows of a batch query: all of them are committed, or none."""
+    """Writer for batch queries that commits all rows or none."""
 
     _streaming = False
 
@@ -83,7 +83,7 @@ class ExactBatchWriter(_Begun, DataSourceArrowWriter):
 
 
 class ExactStreamWriter(_Begun, DataSourceStreamArrowWriter):
-    """Writes the rows of every micro-batch, once."""
+    """Writer for streaming queries that commits each micro-batch once."""
 
     _streaming = True
 

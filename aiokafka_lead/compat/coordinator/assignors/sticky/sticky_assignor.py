@@ -8,6 +8,6 @@ __all__ = ["StickyPartitionAssignor"]
 
 
 class StickyPartitionAssignor(BuiltinAssignor):
-    """Balances partitions, moving as few as possible (KIP-54)."""
+    """Assignor that balances partitions and moves as few as possible (KIP-54)."""
 
     name = "sticky"

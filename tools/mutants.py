@@ -186,6 +186,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sample", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--after", type=int, default=0, metavar="N", help="skip the first N changes of the sample")
     parser.add_argument("--in", dest="checkout", type=Path, help="copy of an earlier run, whose record is used")
     parser.add_argument("--record", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -205,7 +206,7 @@ def main() -> None:
     tests_of = judges(checkout)
     ends: Counter[str] = Counter()
     print(f"{len(everything)} changes are possible; the copy is in {checkout}", flush=True)
-    for mutant in random.Random(options.seed).sample(everything, options.sample):
+    for mutant in random.Random(options.seed).sample(everything, options.sample)[options.after :]:
         end = try_one(checkout, mutant, tests_of(mutant.path, mutant.line))
         ends[end] += 1
         if end in ("survived", "not run"):

@@ -131,8 +131,8 @@ class ConsumerGroupMetadata(Frozen):
     member_id: str = ""
     group_instance_id: str | None = None
     topic_ids: Mapping[str, UUID] = field(default_factory=dict, compare=False, repr=False)
-    """Ids of the topics that the consumer reads, by name. With them, a broker refuses offsets of a topic that has been
-    deleted and created again since (KIP-1319, Kafka 4.4). Without ids, it stores the offsets for the new topic."""
+    """Ids of the topics that the consumer reads, by name. If a topic has been deleted and created again since, a broker
+    refuses the offsets (KIP-1319, Kafka 4.4). Without ids, it stores them for the new topic."""
 
 
 class RebalanceListener:

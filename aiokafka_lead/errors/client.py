@@ -260,7 +260,7 @@ class PermanentError(Exception):
 
 
 class DropRecordError(Exception):
-    """Raised by a handler to drop its record, which is then finished without a retry or a dead letter.
+    """Raised by a handler to drop its record. The record is finished without a retry or a dead letter.
 
-    A share group does not deliver it again.
+    A share group does not deliver the record again.
     """

@@ -150,7 +150,7 @@ class PartitionCalls(AdminArea):
     async def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
-        """Return the reassignments in progress, by partition (default: of all partitions)."""
+        """Return a dict from partition to its reassignment in progress (default: for all partitions)."""
         named = PARTITIONS("partitions", partitions)
         deadline = self._calls.deadline(timeout_ms)
         topics = None

@@ -46,8 +46,8 @@ class NewTopic:
 
         NewTopic("events", num_partitions=6, replication_factor=3, topic_configs={"retention.ms": "3600000"})
 
-    If ``num_partitions`` or ``replication_factor`` is -1 (the default), the cluster's default applies. Instead of both,
-    ``replica_assignments`` may map each partition to the ids of its brokers, with the preferred leader first.
+    If ``num_partitions`` or ``replication_factor`` is -1 (the default), the cluster's default applies. Instead of these
+    two, ``replica_assignments`` may map each partition to the ids of its brokers, with the preferred leader first.
     """
 
     name: str

@@ -149,7 +149,7 @@ class TransactionCalls(AdminArea):
     async def describe_transactions(
         self, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
     ) -> dict[str, TransactionDescription]:
-        """Return the state, producer, timeout and partitions of each transactional id (KIP-664).
+        """Return a dict from transactional id to its state, producer, timeout and partitions (KIP-664).
 
         Raises `TransactionalIdNotFoundError` if an id does not exist.
         """
@@ -164,7 +164,7 @@ class TransactionCalls(AdminArea):
         broker_id: int | None = None,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
-        """Return the producers that have written to each partition (KIP-664).
+        """Return a dict from partition to the producers that have written to it (KIP-664).
 
         The information comes from the leader of the partition, or from its replica on ``broker_id``.
         """

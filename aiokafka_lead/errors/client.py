@@ -149,7 +149,7 @@ class SslAuthenticationError(KafkaError):
 class TokenProviderError(KafkaError):
     """The provider returned no usable token: it failed, timed out, or returned another type.
 
-    The client will call it again.
+    The client will call the provider again.
     """
 
     retriable = True

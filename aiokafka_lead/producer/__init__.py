@@ -246,7 +246,7 @@ class Producer(Facade, Generic[K, V]):
                 await txn.send_offsets(consumer)
 
         The transaction is committed at the end of the block. If the block raises an error or is cancelled, the
-        transaction is aborted, which takes a few seconds at most, and the error propagates.
+        transaction is aborted within a few seconds, and the error propagates.
 
         Entering the block raises the errors of `begin_transaction`; leaving it raises the errors of
         `commit_transaction`. A `KafkaTimeoutError` in the block becomes the cause of a `TransactionTimedOutError`, a

@@ -51,7 +51,8 @@ class Transaction(Generic[K, V]):
     def outcome(self) -> Literal["committed", "aborted", "unknown"] | None:
         """Outcome of the transaction, or None before it is known.
 
-        "unknown" means that it will never be known. The outcome is set even if the end of the block was cancelled.
+        "unknown" means that the outcome will never be known. The outcome is set even if the end of the block was
+        cancelled.
         """
         if self._fate is None or self._fate.outcome is None:
             return None

@@ -43,9 +43,9 @@ class Client(Facade):
             async with client.producer() as producer, client.consumer("events", group_id="g") as consumer:
                 ...
 
-    The clients are `Producer`, `TransactionPipeline`, `Consumer`, `ShareConsumer` and `AdminClient`. They are started
-    and stopped separately, in any order. They can be created, but not started, before this client is started. All of
-    them use the same metadata of the cluster, so a new leader found by one client is known to all.
+    The clients are `Producer`, `TransactionPipeline`, `Consumer`, `ShareConsumer` and `AdminClient`. Each is started
+    and stopped separately, in any order. You can create them before this client is started, but not start them. All use
+    the same metadata of the cluster, so all clients learn of a new leader that one of them has found.
 
     All clients together use one connection to each broker for produce requests, one for fetches, and so on. Fetches of
     several consumers are merged into one request. There are three exceptions:
@@ -56,12 +56,12 @@ class Client(Facade):
     - A share consumer has a separate connection to each leader from which it takes records, because brokers bind the
       locks of records to the connection.
 
-    `ClientOptions` describes the options, which apply to all clients. If an option is also passed to one of the
-    clients, its value must be the same; otherwise creating that client raises `ConfigError`. There are two exceptions:
-    each client may have its own ``close_timeout_ms`` and its own ``client_id``. That ``client_id`` appears in the
-    client's log and metrics, while brokers see the ``client_id`` of the connections. Producers share
-    ``max_in_flight_requests_per_connection``. The memory for records that consumers prefetch is limited to the sum of
-    their ``fetch_max_bytes``.
+    `ClientOptions` describes the options, which apply to all clients. Passing one of them with another value to a
+    client raises `ConfigError`, except ``close_timeout_ms`` and ``client_id``. A client's own ``client_id`` appears in
+    its logs and metrics, while brokers see the ``client_id`` of the connections.
+
+    Together, producers have at most ``max_in_flight_requests_per_connection`` requests in flight on a connection, and
+    consumers prefetch at most the sum of their ``fetch_max_bytes``.
     """
 
     @discreet
@@ -124,8 +124,8 @@ class Client(Facade):
     ) -> TransactionPipeline[KS, VS]:
         """Create a `TransactionPipeline` on these connections, without starting it.
 
-        Each of its producers has one more connection, to the coordinator of its transactions. `ProducerOptions`
-        describes the options.
+        Each producer of the pipeline has one more connection, to the coordinator of its transactions. `ProducerOptions`
+        describes the options. Raises `ConfigError` or `ConfigTypeError` for an invalid option.
         """
         from .producer.pipeline import TransactionPipeline
 
@@ -215,7 +215,7 @@ class Client(Facade):
     def share_consumer(self, *topics: str, **options: Any) -> ShareConsumer[Any, Any]:
         """Create a share consumer on these connections, without starting it.
 
-        `ShareConsumerOptions` describes the options.
+        `ShareConsumerOptions` describes the options. Raises `ConfigError` or `ConfigTypeError` for an invalid option.
         """
         from .share import ShareConsumer
 
@@ -225,7 +225,7 @@ class Client(Facade):
     def admin(self, **options: Unpack[AdminOptions]) -> AdminClient:
         """Create an admin client on these connections, without starting it.
 
-        `AdminOptions` describes the options.
+        `AdminOptions` describes the options. Raises `ConfigError` or `ConfigTypeError` for an invalid option.
         """
         from .admin import AdminClient
 

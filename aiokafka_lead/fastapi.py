@@ -203,9 +203,9 @@ class Kafka:
     # --- clients -----------------------------------------------------------------------------------------------------
 
     def producer(self, **options: Unpack[ProducerOptions]) -> Dependency[Producer[Any, Any]]:
-        """Return a producer for ``Depends``; `ProducerOptions` describes the options.
+        """Return a producer for ``Depends``.
 
-        Raises `IllegalStateError` if the app is running.
+        `ProducerOptions` describes the options. Raises `IllegalStateError` if the app is running.
         """
         given: Any = self._named("producer", options)
         return self._dependency(lambda client: client.producer(**given))
@@ -236,15 +236,15 @@ class Kafka:
             @kafka.consumer("orders", group_id="billing", run={"dead_letter_topic": "orders.failed"})
             async def bill(record): ...
 
-        This is `Consumer.run` with the options ``run``. ``stop_on_signals`` is not allowed, because the app's server
-        handles signals. Instead of decorating a function, call the result with `Handlers`. Without ``topics``, the
-        consumer then subscribes to the topics that the handlers have when the app starts.
+        ``run`` has options of `Consumer.run`, except ``stop_on_signals``, because the app's server handles signals. For
+        several topics, call the result with `Handlers` instead of decorating a function. Without ``topics``, the
+        consumer subscribes to the topics that the handlers have when the app starts.
 
             kafka.consumer(group_id="billing")(handlers)
 
         ``exactly_once`` is the result of `producer` with a ``transactional_id``, or of `transaction_pipeline`. The
-        handler then also receives a transaction. No other code or consumer may begin a transaction with that client.
-        Each process of the app needs a different ``transactional_id``.
+        handler then also receives a transaction. No other code or consumer may begin a transaction with that producer
+        or pipeline. Each process of the app needs a different ``transactional_id``.
 
             copies = kafka.producer(transactional_id=f"copies-{socket.gethostname()}-{os.getpid()}")
 
@@ -272,8 +272,7 @@ class Kafka:
             @kafka.share_consumer("mails", group_id="mailers", run={"retries": 2})
             async def send_mail(record): ...
 
-        This is `ShareConsumer.run` with the options ``run``. `consumer` describes the use of `Handlers`, and the
-        errors.
+        ``run`` has options of `ShareConsumer.run`. `consumer` describes the use of `Handlers`, and the errors.
         """
         given: Any = self._named("share_consumer", options)
 
@@ -285,7 +284,7 @@ class Kafka:
     def relay(self, outbox: Outbox, database: Any, **options: Unpack[RelayOptions]) -> Dependency[Relay]:
         """Publish an outbox with a `Relay` while the app runs.
 
-        Returns the relay for ``Depends``, on which routes can call `Relay.wake`. Any number of the app's processes may
+        Returns the relay for ``Depends``, so that routes can call `Relay.wake`. Any number of the app's processes may
         publish the outbox, because they share its shards. `RelayOptions` describes the options.
         """
         from .outbox import Relay  # imported here, so apps without outboxes do not load it
@@ -474,11 +473,11 @@ class Kafka:
 
         - 413: the record is too large.
         - 500: a mistake of the program, such as wrong arguments or a record that cannot be serialized.
-        - 503: any other error, also if a serializer cannot reach the schema registry. The record may or may not be
-          stored, so clients should send an id with it.
+        - 503: any other error, including a serializer that cannot reach the schema registry. The record may or may not
+          be stored, so clients should send an id with it.
 
-        Instead of a response, a WebSocket is closed with code 1009, 1011 or 1013. If it was not accepted yet, the
-        server answers 403. The texts of brokers, which name hosts and principals, are only logged.
+        For the same errors, a WebSocket is closed with code 1009, 1011 or 1013. If the WebSocket was not accepted yet,
+        the server answers 403. Brokers' messages name hosts and principals, so they are logged but not returned.
         """
         # Starlette's types allow handlers of requests or of WebSockets, but a handler of both does not fit them.
         app.add_exception_handler(MessageTooLargeError, too_large)  # type: ignore[arg-type]

@@ -54,10 +54,9 @@ class Handlers:
         determine its arguments (see `Consumer.run`). For a function without annotations, ``model`` is the type of the
         value.
 
-        - ``to``: topic for the results of the function. No record is sent if the result is None, one record for each
-          item if it is a list, and otherwise one record. bytes and str are sent unchanged, other values as JSON. The
-          handled record is done once all results are acknowledged. With ``exactly_once``, the results are part of the
-          transaction.
+        - ``to``: topic for the results of the function. A list becomes one record for each item, and any other result
+          one record, except None. bytes and str are sent unchanged, other values as JSON. The handled record is done
+          once all results are acknowledged. With ``exactly_once``, the results are part of the transaction.
         - ``key``: function that takes a result and returns its key. By default, a result has the key of the handled
           record.
         - ``in_thread``: call a plain function in a separate thread, for up to ``concurrency`` records at once.
@@ -67,8 +66,8 @@ class Handlers:
           ``max_transaction_ms`` at most.
 
         Each partition has one batch in progress at a time, so the order is kept. A batch that fails is handled again.
-        When its retries are exhausted, each of its records is handled alone, and only records that fail then are given
-        up. With ``exactly_once``, a batch is part of one transaction.
+        After its last retry, each of its records is handled alone, and a record that fails alone is given up. With
+        ``exactly_once``, a batch is part of one transaction.
 
         Raises `ConfigError` for a topic that already has a handler.
         """

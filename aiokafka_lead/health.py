@@ -106,21 +106,21 @@ class ConsumerHealth(Frozen):
     since_blocked_ms: float | None
     """Time since the end of the blocking in ``blocked_ms``."""
     absent: tuple[str, ...] = ()
-    """Topics and partitions to read that do not exist in the cluster. A restart does not solve this."""
+    """Topics and partitions to read that do not exist in the cluster. A restart does not solve this problem."""
     own_problems: tuple[str, ...] = ()
     """Those ``problems`` that a restart of the process may solve. Not among them are unanswered requests while no
     broker can be reached, temporary refusals by brokers, ``stuck`` partitions, and ``coordinator_doubted_ms``."""
     reachable: bool = True
     """True if a broker can be reached."""
     stuck: Mapping[TopicPartition, str] = field(default_factory=dict)
-    """Partitions that have not advanced for ``request_timeout_ms``, with the reason for each. The application reads
-    them, and they have records or their broker has a problem. The reasons are also in ``problems``, but not in
-    ``own_problems``, because a restarted process would use the same brokers."""
+    """Partitions that have not advanced for ``request_timeout_ms``, with the reason for each. A partition counts only
+    if the application reads it, and if it has records or its broker has a problem. The reasons are also in
+    ``problems``, but not in ``own_problems``, because a restarted process would use the same brokers."""
 
     coordinator_doubted_ms: float | None = None
-    """Time since a broker last acted as the group's coordinator. None while a broker does so, or may do so soon. Beyond
-    ``request_timeout_ms``, this is one of the ``problems``, with the response of each broker that was asked. It is
-    never one of the ``own_problems``."""
+    """Time since a broker last acted as the group's coordinator. None while a broker does so, or may do so soon. If the
+    time exceeds ``request_timeout_ms``, one of the ``problems`` reports it, with the response of each broker that was
+    asked. This problem is never one of the ``own_problems``."""
 
     @property
     def healthy(self) -> bool:

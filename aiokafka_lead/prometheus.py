@@ -193,8 +193,8 @@ class KafkaCollector(Collector):
     all metrics. Their label ``client_id`` distinguishes the clients of a process, so give each client a different
     ``client_id``. A pipeline's producers have the pipeline's ``client_id`` with ``-0``, ``-1`` and so on.
 
-    If a client is added while another client of its kind has the same ``client_id``, its label gets ``-2``, ``-3`` and
-    so on until it is removed. Otherwise Prometheus would reject the scrape because of duplicate series.
+    If another client of the same kind already has the ``client_id`` of an added client, the added client's label has
+    the suffix ``-2``, ``-3`` and so on until it is removed. Duplicate labels would make Prometheus reject the scrape.
     """
 
     def __init__(self, *clients: Client) -> None:

@@ -4,9 +4,9 @@
     Producer("kafka.example.org:9093", security=Plain("key", secret, tls=Tls(cafile="ca.pem")))
     Producer("kafka.example.org:9093", security=Tls(certfile="me.pem", keyfile="me.key"))
 
-A login uses TLS unless it has ``tls=None``. Each value sets some of the flat options in `SecurityOptions`. These may be
-passed instead of the value, but not together with it. An error about an attribute names the flat option. Secrets do not
-appear in ``repr``.
+A login uses TLS by default; ``tls=None`` turns TLS off. Each value sets some of the flat options in `SecurityOptions`.
+Pass either the value or these flat options, but not both. An error about an attribute names the flat option. Secrets do
+not appear in ``repr``.
 """
 
 from __future__ import annotations

@@ -75,9 +75,9 @@ class AcknowledgeType(IntEnum):
 class RecordMetadata(NamedTuple):
     """Place of an acknowledged record.
 
-    ``offset`` is -1 if the broker returned none, because of ``acks=0`` or because it has forgotten the original of a
-    duplicate. ``timestamp_ms`` is in milliseconds since the epoch: the record's timestamp, or the broker's time if the
-    topic has log-append time.
+    ``offset`` is -1 if the broker returned none. This happens with ``acks=0``, and for a duplicate whose original the
+    broker has forgotten. ``timestamp_ms`` is the record's timestamp in milliseconds since the epoch, or the broker's
+    time if the topic has log-append time.
     """
 
     topic: str
@@ -91,9 +91,8 @@ class SerializationContext(NamedTuple):
 
         def to_json(order: Order, context: SerializationContext) -> bytes: ...
 
-    A serializer or deserializer receives it as the second positional argument, if that parameter has no default or is
-    named ``context``. A function of one argument, like ``json.loads`` or ``str.encode``, receives only the key or
-    value.
+    The context is passed as the second positional argument, if that parameter has no default or is named ``context``. A
+    function of one argument, such as ``json.loads`` or ``str.encode``, receives only the key or value.
     """
 
     topic: str
@@ -121,9 +120,9 @@ class OffsetAndMetadata:
 
 
 class ConsumerGroupMetadata(Frozen):
-    """A consumer's membership of its group, which is sent with the offsets of a transaction (KIP-447).
+    """A consumer's membership of its group, sent with the offsets of a transaction (KIP-447).
 
-    It describes the moment of the call of `Consumer.group_metadata`.
+    The values are from the time of the call of `Consumer.group_metadata`.
     """
 
     group_id: str
@@ -132,8 +131,8 @@ class ConsumerGroupMetadata(Frozen):
     member_id: str = ""
     group_instance_id: str | None = None
     topic_ids: Mapping[str, UUID] = field(default_factory=dict, compare=False, repr=False)
-    """Ids of the topics that the consumer reads, by name. With them, a broker refuses offsets of a topic that has been
-    deleted and created again since (KIP-1319, Kafka 4.4). Without ids, it stores the offsets for the new topic."""
+    """Ids of the topics that the consumer reads, by name. If a topic has been deleted and created again since, a broker
+    refuses the offsets (KIP-1319, Kafka 4.4). Without ids, it stores them for the new topic."""
 
 
 class RebalanceListener:
@@ -144,12 +143,12 @@ class RebalanceListener:
                 await save(partitions)
 
     Override the methods that you need, as plain or coroutine functions. The rebalance waits for each of them. A
-    coroutine function that takes longer than ``rebalance_timeout_ms`` is cancelled.
+    coroutine function that takes longer than ``rebalance_timeout_ms`` is cancelled. If a method raises an error or is
+    cancelled, the rebalance continues, and the next read raises a `RebalanceListenerError`. Its cause is the error of
+    the method.
 
-    If a method raises an error or is cancelled, the rebalance continues, and the next read raises a
-    `RebalanceListenerError`, whose cause is the error of the method. A listener may also be any other object with some
-    of these methods. An object with another method whose name begins with ``on_partition`` is refused, because that
-    name is probably misspelt.
+    A listener may also be any other object with some of these methods. An object with any other method that begins with
+    ``on_partition`` is refused, because its name is probably misspelt.
     """
 
     def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> Awaitable[None] | None:

@@ -185,13 +185,15 @@ class AdminClient(
     Instead of ``async with``, call `start` and `stop`. `AdminOptions` describes the options.
 
     Each call retries temporary failures, such as a lost connection, a moved controller or leader, or an exceeded quota,
-    for at most ``timeout_ms`` (default: ``default_api_timeout_ms``). Then it raises `RequestTimedOutError`, which
-    describes the last attempt. If a broker executed an attempt but its response was lost, the next attempt may fail for
-    that reason, for example with `TopicAlreadyExistsError`. A note on the error then mentions the lost response.
+    for at most ``timeout_ms`` (default: ``default_api_timeout_ms``). After that time, it raises a
+    `RequestTimedOutError` that describes the last attempt.
+
+    If the response to a successful attempt is lost, the next attempt may fail, for example with
+    `TopicAlreadyExistsError`. A note on the error then mentions the lost response.
 
     A call about several items, such as several topics, completes every item that it can. If some items fail
-    permanently, it raises the first failure. A note on that error names the failed items, and its ``outcomes`` has the
-    outcome of each item (see `outcomes_of`).
+    permanently, the call raises the first failure. A note on this error names the failed items, and its ``outcomes``
+    has the outcome of each item (see `outcomes_of`).
 
     No call except `create_topics` creates topics. Invalid arguments raise `ConfigError` (a ValueError) or
     `ConfigTypeError` (a TypeError) before any request is sent.

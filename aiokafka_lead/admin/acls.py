@@ -216,7 +216,7 @@ class AclCalls(AdminArea):
     async def create_acls(self, bindings: Iterable[AclBinding], *, timeout_ms: float | None = None) -> None:
         """Add rules to the existing rules.
 
-        Brokers may need a moment after this call until they apply the new rules.
+        Brokers may apply the new rules only a moment after this call.
         """
         wanted = _BINDINGS("bindings", bindings)
         deadline = self._calls.deadline(timeout_ms)
@@ -246,10 +246,10 @@ class AclCalls(AdminArea):
     async def delete_acls(
         self, filters: Iterable[AclBindingFilter], *, timeout_ms: float | None = None
     ) -> dict[AclBindingFilter, tuple[AclBinding, ...]]:
-        """Delete all rules that match one of the filters, and return a dict from filter to its deleted rules.
+        """Delete all rules that match any of the filters, and return a dict from filter to its deleted rules.
 
-        A filter without attributes deletes every rule. If the response to an attempt was lost, the rules that this
-        attempt deleted are missing from the result.
+        An empty filter, ``AclBindingFilter()``, deletes every rule. The result lacks rules that were deleted by an
+        earlier attempt whose response was lost.
         """
         wanted = _ACL_FILTERS("filters", filters)
         deadline = self._calls.deadline(timeout_ms)

@@ -37,8 +37,8 @@ class ReplicaInfo(NamedTuple):
     size: int
     """Size in bytes."""
     offset_lag: int
-    """Number of records by which the replica is behind the high watermark. For a replica that is being moved to this
-    directory, number of records by which it is behind the current replica."""
+    """Number of records by which the replica is behind the high watermark or, while it is being moved to this
+    directory, behind the current replica."""
     is_future: bool
     """True if the replica is being moved to this directory (KIP-113)."""
 
@@ -79,7 +79,7 @@ class BrokerCalls(AdminArea):
         partitions: Iterable[TopicPartition] | None = None,
         timeout_ms: float | None = None,
     ) -> dict[int, dict[str, LogDirDescription | KafkaError]]:
-        """Return the log directories of brokers, by broker id and then by path (KIP-113, KIP-827).
+        """Return a dict from broker id to a dict from path to log directory (KIP-113, KIP-827).
 
             for path, directory in (await admin.describe_log_dirs([1]))[1].items():
                 print(path, directory)

@@ -157,8 +157,8 @@ class ConfigCalls(AdminArea):
             print(found[topic]["retention.ms"].value)
 
         ``names`` limits the result to these configurations (default: all). The configuration of a broker comes from
-        that broker. If the broker is down, the call waits for it, for at most ``timeout_ms`` (default:
-        ``default_api_timeout_ms``). If no broker has the id, it raises `BrokerIdNotRegisteredError` without waiting.
+        that broker. If the broker is down, the call waits for at most ``timeout_ms`` (default:
+        ``default_api_timeout_ms``). Raises `BrokerIdNotRegisteredError`, without waiting, if no broker has the id.
         """
         wanted = _RESOURCES("resources", resources)
         named = _NAMES("names", names)

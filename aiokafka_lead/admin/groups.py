@@ -99,10 +99,9 @@ class GroupListing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMemberDescription:
-    """A member of a consumer group, of either protocol, with its partitions.
+    """A member of a consumer group, classic or KIP-848, with its partitions.
 
-    ``host`` is the client's address, and ``subscribed_regex`` is its RE2 pattern, which only the new protocol has
-    (KIP-848).
+    ``host`` is the client's address. ``subscribed_regex`` is the client's RE2 pattern, and only set under KIP-848.
     """
 
     member_id: str
@@ -212,13 +211,13 @@ class GroupCalls(AdminArea):
         include_authorized_operations: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[str, ConsumerGroupDescription]:
-        """Return a dict from group id to the description of each consumer group, of either protocol.
+        """Return a dict from group id to the description of each consumer group, classic or KIP-848.
 
             group = (await admin.describe_consumer_groups(["billing"]))["billing"]
             print(group.state, [member.assignment for member in group.members])
 
-        With ``include_authorized_operations``, a description has the operations that this user may perform on the
-        group. Raises `GroupIdNotFoundError` if a group does not exist or is of another type.
+        With ``include_authorized_operations``, a description includes the operations on the group that this user may
+        perform. Raises `GroupIdNotFoundError` if a group does not exist or is of another type.
         """
         ids = GROUP_IDS("group_ids", group_ids)
         boolean("include_authorized_operations", include_authorized_operations)
@@ -272,9 +271,10 @@ class GroupCalls(AdminArea):
         """Remove members from a group.
 
         ``members`` are member ids, and ``static_members`` are values of ``group.instance.id``. If neither is given, all
-        members are removed. Use this for static members that are permanently lost, whose partitions would otherwise
-        stay unread until the session timeout. Members that are still running join again. The coordinator logs
-        ``reason`` (KIP-800).
+        members are removed. The coordinator logs ``reason`` (KIP-800).
+
+        Use this call for static members that are permanently lost. Otherwise, their partitions stay unread until the
+        session timeout. Members that are still running join again.
 
         Raises `UnknownMemberIdError` if the group has no such member.
         """

@@ -110,13 +110,13 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         require_stable: bool = False,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the committed offsets of a group, by partition.
+        """Return a dict from partition to the offset that a group has committed.
 
             committed = await admin.list_consumer_group_offsets("billing")
             print(committed[TopicPartition("events", 0)].offset)
 
-        Without ``partitions``, the result has all partitions with a committed offset. The value is None for a given
-        partition without a committed offset, and for every given partition if the group does not exist. With
+        Without ``partitions``, the result has all partitions with a committed offset. Otherwise, it has the given
+        partitions; the value is None for a partition without a committed offset, or if the group does not exist. With
         ``require_stable``, the call waits for open transactions that would change an offset (KIP-447).
         """
         GROUP_ID("group_id", group_id)

@@ -96,8 +96,8 @@ class PartitionCalls(AdminArea):
     ) -> dict[TopicPartition, bool]:
         """Elect leaders for these partitions (default: all partitions).
 
-        Returns a dict from partition to True if it has a new leader, or False if the right replica was already the
-        leader. Without ``partitions``, the result omits the partitions that needed no election.
+        Returns a dict from partition to True (new leader) or False (the right replica was already the leader). Without
+        ``partitions``, the result omits the partitions that needed no election.
 
         If an election fails, the call raises `PreferredLeaderNotAvailableError` or a similar error. The other elections
         still take place, and the error's ``outcomes`` has all results.
@@ -122,9 +122,9 @@ class PartitionCalls(AdminArea):
 
             await admin.alter_partition_reassignments({TopicPartition("events", 0): [2, 3, 1]})
 
-        Each value has the ids of the new brokers, of which the first becomes the preferred leader. None cancels a move
-        in progress. The call returns when the cluster has accepted the changes; `list_partition_reassignments` shows
-        the progress.
+        Each value has the ids of the new brokers; the first becomes the preferred leader. None cancels a move in
+        progress. The call returns when the cluster has accepted the changes. `list_partition_reassignments` returns the
+        progress.
         """
         wanted = _REPLICAS("replicas", replicas)
         deadline = self._calls.deadline(timeout_ms)
@@ -150,7 +150,7 @@ class PartitionCalls(AdminArea):
     async def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
-        """Return the reassignments in progress, by partition (default: of all partitions)."""
+        """Return a dict from partition to its reassignment in progress (default: for all partitions)."""
         named = PARTITIONS("partitions", partitions)
         deadline = self._calls.deadline(timeout_ms)
         topics = None

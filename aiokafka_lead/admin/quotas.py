@@ -95,7 +95,7 @@ class QuotaCalls(AdminArea):
     async def describe_client_quotas(
         self, quota_filter: ClientQuotaFilter = _ALL_QUOTAS, *, timeout_ms: float | None = None
     ) -> dict[QuotaEntity, dict[str, float]]:
-        """Return the quotas that match a filter, by entity and then by name (KIP-546).
+        """Return a dict from entity to its quotas that match a filter, by name (KIP-546).
 
         The result has the same form as the argument of `alter_client_quotas`. Without a filter, it has all quotas.
         """

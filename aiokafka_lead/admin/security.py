@@ -143,9 +143,10 @@ class SecurityCalls(AdminArea):
     async def describe_user_scram_credentials(
         self, users: Iterable[str] | None = None, *, timeout_ms: float | None = None
     ) -> dict[str, tuple[ScramCredential, ...]]:
-        """Return the SCRAM credentials of users, without secrets, by user (KIP-554).
+        """Return a dict from user to SCRAM credentials, without secrets (KIP-554).
 
-        The default is all users with credentials. Raises `ResourceNotFoundError` if a given user has none.
+        Each credential has a mechanism and a number of iterations. Without ``users``, the result has all users with
+        credentials. Raises `ResourceNotFoundError` if a given user has no credentials.
         """
         named = _USERS("users", users)
         deadline = self._calls.deadline(timeout_ms)
@@ -215,8 +216,8 @@ class SecurityCalls(AdminArea):
         """Create a token for this user, or for another ``owner`` such as ``"User:alice"`` (KIP-48).
 
         ``renewers`` are principals that may renew the token in addition to its owner. ``max_lifetime_ms`` is at most
-        the limit of the brokers, which is also the default. An ``owner`` needs Kafka 3.3. If the response is lost, the
-        request is not repeated; call `describe_delegation_token` to find out if the token exists.
+        the limit of the brokers, which is also the default. ``owner`` needs Kafka 3.3. The request is not repeated if
+        its response is lost; call `describe_delegation_token` to see if the token exists.
 
         Raises `DelegationTokenAuthDisabledError` and `DelegationTokenRequestNotAllowedError`.
         """

@@ -126,10 +126,10 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
         *,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, ShareGroupOffset | None]:
-        """Return the start offset and the lag of a share group, by partition.
+        """Return a dict from partition to the start offset and the lag of a share group.
 
-        Without ``partitions``, the result has all partitions of the group. The value is None for a given partition
-        without a start offset, and for every given partition if the group does not exist.
+        Without ``partitions``, the result has all partitions of the group. Otherwise, it has the given partitions; the
+        value is None for a partition without a start offset, or if the group does not exist.
         """
         GROUP_ID("group_id", group_id)
         named = PARTITIONS("partitions", partitions)
@@ -161,9 +161,8 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
         """Reset the start offsets of a share group without members.
 
         Returns a dict from partition to its start offset before and after. All deliveries and acknowledgements after
-        the new start are forgotten. ``to``, ``topics``, ``partitions`` and ``dry_run`` are as in
-        `reset_consumer_group_offsets`, but the default is every partition that was ever assigned to a member of the
-        group.
+        the new start are forgotten. The arguments are as in `reset_consumer_group_offsets`, but without ``topics`` and
+        ``partitions``, the call resets every partition that was ever assigned to a member of the group.
 
         Raises `NonEmptyGroupError` if the group has members. (Java: ``kafka-share-groups --reset-offsets``.)
         """

@@ -46,8 +46,8 @@ class NewTopic:
 
         NewTopic("events", num_partitions=6, replication_factor=3, topic_configs={"retention.ms": "3600000"})
 
-    If ``num_partitions`` or ``replication_factor`` is -1 (the default), the cluster's default applies. Instead of both,
-    ``replica_assignments`` may map each partition to the ids of its brokers, with the preferred leader first.
+    If ``num_partitions`` or ``replication_factor`` is -1 (the default), the cluster's default applies. Instead of these
+    two, ``replica_assignments`` may map each partition to the ids of its brokers, with the preferred leader first.
     """
 
     name: str
@@ -176,8 +176,8 @@ class TopicCalls(AdminArea):
 
             await admin.create_topics([NewTopic("events", num_partitions=6, replication_factor=3)])
 
-        With ``validate_only``, the topics are only checked. Some brokers may not know the new topics for a moment after
-        this call. Raises `TopicAlreadyExistsError`, `InvalidReplicationFactorError` and similar errors.
+        With ``validate_only``, the topics are only checked. Some brokers may learn of the new topics only a moment
+        after this call. Raises `TopicAlreadyExistsError`, `InvalidReplicationFactorError` and similar errors.
         """
         wanted = _NEW_TOPICS("topics", topics)
         boolean("validate_only", validate_only)
@@ -231,9 +231,10 @@ class TopicCalls(AdminArea):
 
             await admin.create_partitions({"events": 12})
 
-        Each value is the new total number, or a `NewPartitions`. Afterwards, new records of a key may go to another
-        partition than earlier records. With ``validate_only``, the changes are only checked. Raises
-        `InvalidPartitionsError` unless each number increases.
+        Each value is the new total number, or a `NewPartitions`. With ``validate_only``, the changes are only checked.
+        After a change, new records of a key may go to a different partition than its earlier records.
+
+        Raises `InvalidPartitionsError` if a new number is not greater than the current number.
         """
         wanted = _NEW_PARTITIONS("topics", topics)
         boolean("validate_only", validate_only)
@@ -282,8 +283,10 @@ class TopicCalls(AdminArea):
 
         The brokers return pages of ``page_size`` partitions. A topic that spans several pages is yielded once for each
         page, with the partitions on that page. The topics are sorted by name, except for topics that the broker does
-        not know at first. If a topic cannot be described, its error is raised at the end. ``timeout_ms`` limits all
-        pages together. Raises `UnsupportedVersionError` if the brokers are older.
+        not know at first. ``timeout_ms`` limits all pages together.
+
+        If a topic cannot be described, its error is raised at the end. Raises `UnsupportedVersionError` if the brokers
+        are older than Kafka 3.7.
         """
         names = NAMED_TOPICS("topics", topics)
         _PAGE_SIZE("page_size", page_size)

@@ -149,7 +149,7 @@ class TransactionCalls(AdminArea):
     async def describe_transactions(
         self, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
     ) -> dict[str, TransactionDescription]:
-        """Return the state, producer, timeout and partitions of each transactional id (KIP-664).
+        """Return a dict from transactional id to its state, producer, timeout and partitions (KIP-664).
 
         Raises `TransactionalIdNotFoundError` if an id does not exist.
         """
@@ -164,7 +164,7 @@ class TransactionCalls(AdminArea):
         broker_id: int | None = None,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
-        """Return the producers that have written to each partition (KIP-664).
+        """Return a dict from partition to the producers that have written to it (KIP-664).
 
         The information comes from the leader of the partition, or from its replica on ``broker_id``.
         """
@@ -185,7 +185,7 @@ class TransactionCalls(AdminArea):
     ) -> None:
         """Abort a hanging transaction in one partition, without its coordinator (KIP-664).
 
-        Never use this for a transaction that a producer is still using. `find_hanging_transactions` finds hanging
+        Never abort a transaction that a producer is still using. `find_hanging_transactions` returns the hanging
         transactions. Identify the transaction by its ``start_offset``, or by the ``producer_id``, ``producer_epoch``
         and ``coordinator_epoch`` from `describe_producers`. The user needs permission on the cluster.
 
@@ -212,7 +212,8 @@ class TransactionCalls(AdminArea):
     ) -> dict[str, FencedProducer]:
         """Fence the producers that use these transactional ids, and abort their open transactions.
 
-        Producers that start later with one of these ids are not affected.
+        Returns a dict from transactional id to its producer id and new epoch. Producers that start after this call are
+        not fenced.
         """
         ids = _TRANSACTIONAL_IDS("transactional_ids", transactional_ids)
         deadline = self._calls.deadline(timeout_ms)
@@ -415,10 +416,10 @@ class HangingTransactionCalls(TopicCalls, TransactionCalls):
     ) -> list[HangingTransaction]:
         """Return the transactions that no coordinator will end (KIP-664).
 
-        Consumers with ``isolation_level="read_committed"`` cannot read past them. The call searches ``topics``,
-        ``partitions``, or all replicas of ``broker_id``; at least one of these must be given.
-        ``max_transaction_timeout_ms`` (default: 900000) must be the brokers' transaction.max.timeout.ms, because only a
-        transaction without a write for a longer time can hang.
+        Consumers with ``isolation_level="read_committed"`` cannot read past such a transaction. The call searches
+        ``topics``, ``partitions``, or all replicas of ``broker_id``; at least one of these must be given. Only
+        transactions without a write for ``max_transaction_timeout_ms`` (default: 900000) can hang, so pass the brokers'
+        transaction.max.timeout.ms.
         """
         names = TOPICS("topics", topics)
         wanted = PARTITIONS("partitions", partitions)

@@ -1,8 +1,8 @@
 """Options of the clients: public types (`options`), defaults, checks, and frozen configurations.
 
-An option has its name in aiokafka, if aiokafka has it, and otherwise its name in the Java client, in snake case.
+Options have the names of aiokafka. Options that aiokafka lacks have the names of the Java client, in snake case.
 Defaults are the same as in the Java client (4.x). The values are checked when a client is created, so mistakes are
-reported before it connects.
+reported before the client connects.
 """
 
 from __future__ import annotations

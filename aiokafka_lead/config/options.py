@@ -248,8 +248,8 @@ class ProducerBaseOptions(ClientOptions, total=False):
     """Maximum number of retries for each batch. With the default, ``delivery_timeout_ms`` is the limit in practice
     (2147483647)."""
     partitioner: Partitioner | None
-    """Function that chooses the partition of a record that is sent without one. None means the built-in partitioner
-    (None, KIP-480, KIP-794)."""
+    """Function that chooses the partition of a record that is sent without a partition. None means the built-in
+    partitioner (None, KIP-480, KIP-794)."""
     partitioner_adaptive_partitioning_enable: bool
     """Prefer faster brokers for records without a key (True, KIP-794)."""
     partitioner_availability_timeout_ms: float

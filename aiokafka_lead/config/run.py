@@ -59,8 +59,8 @@ class HandlingOptions(TypedDict, total=False):
     ``"dead_letter"`` if there is such a topic, and otherwise ``"raise"`` (None)."""
     refusal_patience_ms: float
     """Time for which a run keeps retrying while brokers refuse the login, or access to a topic, the group, the
-    transactional id or the cluster. A broker that has just started may do this for a while. With 0, the first refusal
-    ends `run`, as in Java's clients (0)."""
+    transactional id or the cluster. A broker that has just started may refuse them for a while. With 0, the first
+    refusal ends `run`, as in Java's clients (0)."""
     registry_patience_ms: float | None
     """Time for which records wait for a schema registry that is unreachable or refuses the client. While they wait, no
     attempts are counted, no record becomes a dead letter, and ``health()`` reports the problem. After that time, `run`
@@ -90,23 +90,23 @@ class RunOptions(HandlingOptions, total=False):
     max_in_hand_bytes: int
     """Approximate maximum size in bytes of the keys and values of unfinished records (64 MiB)."""
     retries: int
-    """Number of times that a record is handled again after its handler raised (3)."""
+    """Number of times that a record is handled again after its handler raised an error (3)."""
     dead_letter_topic: str | None
     """Topic for records whose retries are exhausted or that cannot be deserialized, with their original bytes and the
     cause in headers (see `DEAD_LETTER_HEADERS`). Without this topic, such a record ends `run` with an error (None)."""
     retry_topics: Sequence[str]
     """Delays, such as ``["10s", "1m", "10m"]``, each with a retry topic. A record whose ``retries`` are exhausted moves
-    to the first retry topic and is handled once after its delay. If that fails, it moves to the next retry topic. After
-    the last retry topic, it is treated like a record whose retries are exhausted. Needs a group, and topics subscribed
-    by name. The retry topics, such as "orders.billing.retry.10s" for the group "billing", are created with the number
-    of partitions of the original topic (none)."""
+    to the first retry topic and is handled once after the delay. If it fails again, it moves to the next retry topic.
+    After the last retry topic, it becomes a dead letter, or ends `run` if there is no ``dead_letter_topic``. Needs a
+    group, and topics subscribed by name. `run` creates the retry topics, such as "orders.billing.retry.10s" for the
+    group "billing", with the number of partitions of the original topic (none)."""
     retry_delay: Callable[[int, BaseException], str | None] | None
     """Function that takes the number of attempts and the latest error of a record, and returns one of ``retry_topics``,
     or None to give the record up. Without it, a record waits in each retry topic once (None)."""
     retry_order: Literal["none", "key"]
     """Order of records with the same key as a record in ``retry_topics``. With ``"none"``, later records do not wait
-    for that record. With ``"key"``, they follow it, and all are handled in the order of their offsets; this needs
-    ``order="key"`` (``"none"``)."""
+    for that record. With ``"key"``, which needs ``order="key"``, they follow it, and all are handled in the order of
+    their offsets (``"none"``)."""
     retry_share: float
     """Share of ``concurrency`` that retries and records of slow keys get while other records also wait. A key is slow
     if its handlers have recently taken more than a tenth of one handler's time. Both kinds of records get at least one
@@ -118,7 +118,7 @@ class RunOptions(HandlingOptions, total=False):
     are handled (100)."""
     transaction_retries: int
     """With ``exactly_once``: number of consecutive times that records are handled again because their transaction was
-    aborted although no handler failed. The delay between them is as for ``retry_backoff_ms`` (10)."""
+    aborted without a failed handler. The delays between them follow ``retry_backoff_ms`` (10)."""
 
 
 class ShareRunOptions(HandlingOptions, total=False):

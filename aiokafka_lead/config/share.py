@@ -16,9 +16,10 @@ __all__ = ["ShareConsumerBaseOptions", "ShareConsumerConfig", "ShareConsumerOpti
 class ShareConsumerBaseOptions(ClientOptions, total=False):
     """Options of `ShareConsumer` except the deserializers. Times are in milliseconds.
 
-    An administrator configures the start position, the isolation level, the lock duration and the limit of deliveries
-    of a group, with the group's configs ``share.auto.offset.reset`` ("latest" by default), ``share.isolation.level``
-    and ``share.record.lock.duration.ms``, and the brokers' ``group.share.delivery.count.limit``.
+    An administrator configures other properties of a group: the start position (the group's config
+    ``share.auto.offset.reset``, by default "latest"), the isolation level (``share.isolation.level``), the duration of
+    locks (``share.record.lock.duration.ms``), and the limit of deliveries (the brokers' config
+    ``group.share.delivery.count.limit``).
     """
 
     group_id: str
@@ -27,8 +28,8 @@ class ShareConsumerBaseOptions(ClientOptions, total=False):
     """Rack of this consumer (None)."""
     share_acknowledgement_mode: Literal["implicit", "explicit"]
     """With ``"implicit"``, the next read or commit accepts the delivered records that the application has not
-    acknowledged. With ``"explicit"``, the application must acknowledge each record, in any order; otherwise the record
-    is delivered again when its lock expires (``"implicit"``)."""
+    acknowledged. With ``"explicit"``, the application must acknowledge each record, in any order. A record without an
+    acknowledgement is delivered again when its lock expires (``"implicit"``)."""
     share_acquire_mode: Literal["batch_optimized", "record_limit"]
     """With ``"batch_optimized"``, brokers acquire whole batches of the log, at lower cost, and possibly more records
     than requested. With ``"record_limit"``, which needs Apache Kafka 4.2, they never acquire more records than

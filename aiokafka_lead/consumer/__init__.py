@@ -49,8 +49,8 @@ class Consumer(ConsumerBase[K, V]):
 
     With ``group_id``, the consumer is a member of that group, and the group distributes the partitions of the topics
     among its members. Without a group, it reads all partitions of the topics, including partitions that are added
-    later. `assign` selects partitions by hand instead; with ``group_id``, reading still begins at the offsets that the
-    group has committed. `ConsumerOptions` describes the options.
+    later. `assign` selects partitions by hand instead. The consumer is then not a member, but with ``group_id`` it
+    still begins at the group's committed offsets. `ConsumerOptions` describes the options.
 
     Keys and values are bytes, unless ``key_deserializer`` and ``value_deserializer`` convert them. A missing key or
     value is None and is not deserialized. A deserializer takes the bytes, and optionally a `SerializationContext`; it
@@ -61,15 +61,15 @@ class Consumer(ConsumerBase[K, V]):
     records.
 
     A member joins its group in the background, after `start` or `subscribe`, and a background task sends its
-    heartbeats. In a rebalance, the member gives up partitions as soon as the application has requested more records or
-    has committed the records it holds, and after ``rebalance_timeout_ms`` at the latest. Meanwhile it reads the
-    partitions that it keeps.
+    heartbeats. In a rebalance, the member gives up a partition when the application requests more records or commits
+    the records it holds, and after ``rebalance_timeout_ms`` at the latest. Meanwhile, it reads the partitions that it
+    keeps.
 
     If the application does not request records for ``max_poll_interval_ms``, the member logs a warning and leaves the
-    group, without committing the records that the application holds. The next read joins the group again. An error that
-    prevents membership, such as `GroupAuthorizationFailedError`, `FencedInstanceIdError` or
-    `InconsistentGroupProtocolError`, is raised by `start` or by the next read. Later reads try to join again, unless
-    the member was fenced.
+    group without committing the records that the application holds. The next read joins the group again. `start` or the
+    next read raises any error that prevents membership, such as `GroupAuthorizationFailedError`,
+    `FencedInstanceIdError` or `InconsistentGroupProtocolError`. Later reads try to join again, unless the member was
+    fenced.
 
     A consumer belongs to the event loop that started it. Only one task at a time may wait for records; a second read
     that would have to wait raises `IllegalStateError`. All times are in milliseconds.
@@ -83,9 +83,11 @@ class Consumer(ConsumerBase[K, V]):
         With ``wait``, the call returns when each partition to read has a position, so "latest" means the end of the log
         at that time. A member of a group waits for its first assignment (which may be empty), for
         ``on_partitions_assigned``, and for the positions. The call does not wait for topics and partitions that do not
-        exist. If the positions are still unknown after ``timeout_ms`` (default: ``request_timeout_ms``), for example
-        because a rebalance is slow or a partition has no leader, the call logs a warning with the missing positions and
-        returns. The consumer then looks them up in the background.
+        exist.
+
+        The positions may still be unknown after ``timeout_ms`` (default: ``request_timeout_ms``), for example because a
+        rebalance is slow or a partition has no leader. The call then logs a warning with the missing positions and
+        returns, and the consumer looks up the positions in the background.
 
         Without ``wait``, the call returns immediately, and the consumer keeps trying to connect in the background.
         Reads wait for the connection.
@@ -99,12 +101,12 @@ class Consumer(ConsumerBase[K, V]):
     async def wait_ready(self, timeout_ms: float | None = None) -> None:
         """Wait until the consumer has an assignment and all its positions, as `start` does.
 
-        Use it after ``start(wait=False)``, `subscribe` or `assign`, or after a `start` that returned without all
-        positions. It does not wait for a partition whose reads raise an error.
+        Call this method after ``start(wait=False)``, `subscribe` or `assign`, or after a `start` that returned without
+        all positions. It does not wait for a partition whose reads raise an error.
 
-        Raises `RequestTimedOutError` after ``timeout_ms`` (default: ``default_api_timeout_ms``); the message names the
+        Raises `RequestTimedOutError` after ``timeout_ms`` (default: ``default_api_timeout_ms``). The message names the
         missing partitions or the current step of the group. Raises the error with which the consumer or its membership
-        has failed. Raises `IllegalStateError` in a callback of a rebalance listener, because the assignment is complete
+        has failed, and `IllegalStateError` in a callback of a rebalance listener, because the assignment is complete
         only after that callback.
         """
         given = TIMEOUT("timeout_ms", timeout_ms)
@@ -115,10 +117,10 @@ class Consumer(ConsumerBase[K, V]):
 
         The call takes at most ``timeout_ms`` (default: 10000), even if no broker answers.
 
-        With ``group_id`` and ``enable_auto_commit``, it commits the records that the application has finished. The last
-        record, batch or result of `getmany` counts as finished only if an ``async with`` block ends without an error. A
-        member then calls ``on_partitions_revoked`` and leaves its group. A static member (``group_instance_id``,
-        KIP-345) stays in the group until its session expires.
+        With ``group_id`` and ``enable_auto_commit``, the call commits the records that the application has finished.
+        The last record, batch or result of `getmany` counts as finished only if an ``async with`` block ends without an
+        error. A member then calls ``on_partitions_revoked`` and leaves its group. A static member
+        (``group_instance_id``, KIP-345) stays in the group until its session expires.
 
         Iterations over the consumer end, and other waiting calls raise `ClientClosedError`. The method may be called
         repeatedly. If a handler of `run` calls it, it returns immediately, and `run` returns when the consumer has
@@ -137,17 +139,17 @@ class Consumer(ConsumerBase[K, V]):
 
         - ``topics``: names of topics.
         - ``pattern``: a regular expression, as str or compiled, instead of ``topics``. It also selects topics that are
-          created later. Under ``group_protocol="consumer"``, the broker matches it, in RE2 syntax (KIP-848). If that is
-          impossible, the client matches it.
+          created later. Under ``group_protocol="consumer"``, the broker matches it, in RE2 syntax (KIP-848). If the
+          broker cannot match it, the client does.
         - ``listener``: a `RebalanceListener`, or an object with some of its methods. Only members of a group may have a
           listener.
 
-        If ``auto_offset_reset`` is "latest", partitions that appear later are read from their beginning, so that no
-        record is missed. In a group, this requires that the member joined before the partition appeared and that the
-        partition has no committed offset.
+        With ``auto_offset_reset="latest"``, partitions that appear later are read from their beginning, so that no
+        record is missed. In a group, a partition is read from its beginning only if the member had joined before the
+        partition appeared and the partition has no committed offset.
 
-        The consumer gives up topics that are no longer in the subscription without waiting until their records are
-        handled: see `unsubscribe`.
+        The consumer gives up topics that are no longer subscribed even if the application still holds some of their
+        records (see `unsubscribe`).
 
         Raises `ConfigError` unless exactly one of ``topics`` and ``pattern`` is given, and for a listener without
         ``group_id``.
@@ -174,11 +176,11 @@ class Consumer(ConsumerBase[K, V]):
         self._engine.subscription_changed()
 
     def unsubscribe(self) -> None:
-        """Stop reading; a member gives up its partitions and leaves the group, in the background.
+        """Stop reading. A member of a group gives up its partitions and leaves the group in the background.
 
-        Outside `run`, the consumer does not wait until the application has handled the records that it holds. Commit
-        these records first, or they are delivered again. `run` returns as if the consumer were stopped. Any other
-        waiting read raises `IllegalStateError`.
+        `run` waits for its handlers and returns, as if the consumer were stopped. Any other waiting read raises
+        `IllegalStateError`. Outside `run`, the consumer does not wait until the application has handled the records
+        that it holds. Commit these records first, or they are delivered again.
         """
         self._client.check_loop()
         self._engine.subscription.clear()
@@ -205,8 +207,8 @@ class Consumer(ConsumerBase[K, V]):
     def pause(self, *partitions: TopicPartition) -> None:
         """Stop fetching and returning records of these partitions until `resume`.
 
-        Records that were already fetched are kept and returned after `resume`. Raises `IllegalStateError` for a
-        partition that is not assigned.
+        Fetched records are kept, and returned after `resume`. Raises `IllegalStateError` for a partition that is not
+        assigned.
         """
         self._client.check_loop()
         for state in self._states(partitions):
@@ -270,8 +272,8 @@ class Consumer(ConsumerBase[K, V]):
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         """Return a dict from partition to its next records, in the order of their offsets.
 
-        If records have already been fetched, the call returns them immediately. Otherwise it waits for the first
-        records, at most ``timeout_ms`` (default: 0); if none arrive, the dict is empty.
+        Returns fetched records immediately. If there are none, the call waits for records, at most ``timeout_ms``
+        (default: 0). The dict is empty if none arrive in time.
 
         The dict has at most ``max_records`` records in total (default: ``max_poll_records``), and only records of
         ``partitions`` if any are given. If both limits are None, a call decodes records for a few milliseconds at most.
@@ -292,23 +294,22 @@ class Consumer(ConsumerBase[K, V]):
         return taken
 
     def batches(self) -> AsyncIterator[RecordBatch[K, V]]:
-        """Iterate over batches of records of one partition, until the consumer is stopped.
+        """Iterate over batches, each with records of one partition, until the consumer is stopped.
 
             async for batch in consumer.batches():
                 await store(batch.values)
                 await batch.commit()
 
         A `RecordBatch` has columns, such as ``values`` and ``offsets``. Buffered batches of a partition's log are
-        joined until they have ``max_poll_records`` records (500 if that is None), because few large batches cost less
-        than many small ones. A larger batch of the log is not split. The position moves past a batch when the batch is
-        returned.
+        joined up to ``max_poll_records`` records (500 if that is None), because few large batches cost less than many
+        small ones. A larger batch of the log is not split. The position moves past a batch when the batch is returned.
 
-        With ``group_id``, a rebalance that takes the partition away waits until `RecordBatch.commit` is called or the
-        next batch is requested, but at most ``rebalance_timeout_ms``. If the task is cancelled while it works on a
-        batch, the batch is not committed and is returned again.
+        With ``group_id``, a rebalance that takes the partition away waits at most ``rebalance_timeout_ms`` until the
+        application calls `RecordBatch.commit` or requests the next batch. If the task is cancelled while it works on a
+        batch, the batch is not committed, and is returned again.
 
-        Write ``async for batch in consumer.batches()``, and do not keep another reference to the iterator. Otherwise
-        the consumer cannot recognize that a timeout inside the task, such as `asyncio.timeout`, has ended the loop.
+        Write ``async for batch in consumer.batches()`` without keeping a reference to the iterator. With a reference,
+        the consumer cannot detect that a timeout inside the task, such as `asyncio.timeout`, has ended the loop.
         """
         self._client.check()
         membership = self._engine.membership
@@ -339,23 +340,23 @@ class Consumer(ConsumerBase[K, V]):
 
         A record is done when its handler has returned or its dead letter is acknowledged. With ``group_id``, offsets
         are committed every ``auto_commit_interval_ms`` and at the end, up to the first unfinished record of each
-        partition. Each record is therefore handled at least once. If a handler raises, it is called again after a
-        backoff. Meanwhile only those records wait that must come after its record according to ``order``. If other code
-        than `run` cancels a handler's task, the handler has also failed. Records are deserialized just before they are
-        handled.
+        partition, so each record is handled at least once. Records are deserialized just before they are handled.
+
+        If a handler raises, it is called again after a backoff. Meanwhile, only records that must follow its record
+        according to ``order`` wait. If code other than `run` cancels a handler's task, the handler has also failed.
 
         When the consumer is stopped, `run` waits for running handlers, commits and returns. The last quarter of the
         timeout of `stop`, at most 2 s, is reserved for the commit. In a handler, `stop` returns immediately. `run` also
-        ends after `unsubscribe`. In a group it then waits for running handlers as long as a rebalance would; without a
-        group it waits until they have returned. When `run` is cancelled, it cancels the handlers, and all unfinished
+        ends after `unsubscribe`: in a group, it waits for running handlers as long as a rebalance would; without a
+        group, it waits until they have returned. When `run` is cancelled, it cancels the handlers, and all unfinished
         records are delivered again, even to a task that continues to read from this consumer.
 
         Raises `HandlerError` for a record whose ``retries`` are exhausted, if there is no ``dead_letter_topic`` or the
-        dead letter was refused. Raises `ConfigTypeError` for a handler that has an unknown parameter or is not async;
-        the latter may become apparent only after the first call. Also raises any error that prevents reading.
+        dead letter was refused. Raises `ConfigTypeError` for a handler that has an unknown parameter or is not async; a
+        handler that is not async may be detected only at its first call. Also raises any error that prevents reading.
 
-        To read and write exactly once, pass ``exactly_once``, a started `Producer` with a ``transactional_id``, or a
-        `TransactionPipeline`:
+        To read and write exactly once, pass a started `Producer` with a ``transactional_id``, or a
+        `TransactionPipeline`, as ``exactly_once``:
 
             async def handle(record, txn): await txn.send("out", record.value)
 
@@ -363,13 +364,14 @@ class Consumer(ConsumerBase[K, V]):
 
         The records that handlers send with ``txn``, the dead letters, and the offsets of the input are then committed
         in one transaction (KIP-447). A transaction takes up to ``max_transaction_records`` records, for up to
-        ``max_transaction_ms``, and is committed when all their handlers have returned. If a handler fails after it has
-        sent a record, or if the transaction is aborted for another reason, all records of the transaction are handled
-        again. Other side effects of handlers may therefore happen more than once. A rebalance waits for the commit as
-        long as for handlers, and then the transaction is aborted. From this call on, the consumer reads with
-        ``isolation_level="read_committed"``. `run` then also raises `ProducerFencedError` when another producer has
-        taken over the transactional id, and after ``transaction_retries`` consecutive aborts the reason for the last
-        one.
+        ``max_transaction_ms``, and is committed when all their handlers have returned. From this call on, the consumer
+        reads with ``isolation_level="read_committed"``.
+
+        If a handler fails after it has sent a record, or the transaction is aborted for another reason, all records of
+        the transaction are handled again. Other side effects of handlers may therefore happen more than once. A
+        rebalance waits for the commit as long as it would wait for handlers; then the transaction is aborted. `run`
+        raises `ProducerFencedError` if another producer has taken over the transactional id. After
+        ``transaction_retries`` consecutive aborts, it raises the reason for the last abort.
         """
         from .._runs import run_consumer
 
@@ -408,13 +410,14 @@ class Consumer(ConsumerBase[K, V]):
         await self._seek_by(LATEST, partitions, timeout_ms)
 
     async def position(self, partition: TopicPartition, *, timeout_ms: float | None = None) -> int:
-        """Return the offset of the next record to read, and wait until it is known.
+        """Return the offset of the next record to read.
 
-        Raises `NoOffsetForPartitionError` if the partition has no committed offset and ``auto_offset_reset`` is "none".
-        Raises `IllegalStateError` if the partition is not assigned, and `UnknownTopicOrPartitionError` if several
-        responses of the cluster agree that the topic does not have the partition. After ``timeout_ms`` (default:
-        ``default_api_timeout_ms``), raises `UnknownTopicOrPartitionError` if the topic is missing, and
-        `RequestTimedOutError` otherwise.
+        The call waits until the offset is known, for at most ``timeout_ms`` (default: ``default_api_timeout_ms``).
+
+        Raises `IllegalStateError` if the partition is not assigned, and `NoOffsetForPartitionError` if it has no
+        committed offset and ``auto_offset_reset`` is "none". Raises `UnknownTopicOrPartitionError` if several metadata
+        responses show the topic without this partition, or if the topic is still missing after ``timeout_ms``. Raises
+        `RequestTimedOutError` if the offset is unknown after ``timeout_ms`` for any other reason.
         """
         tp = topic_partition("partition", partition)
         timeout_ms = self._usable(timeout_ms)
@@ -436,8 +439,8 @@ class Consumer(ConsumerBase[K, V]):
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
         """Return the last stable offset as of the last fetch, or None before the first fetch.
 
-        This is the first offset of the oldest open transaction. Without an open transaction, it is the high watermark.
-        Raises `IllegalStateError` if the partition is not assigned.
+        The last stable offset is the first offset of the oldest open transaction, or the high watermark if no
+        transaction is open. Raises `IllegalStateError` if the partition is not assigned.
         """
         return self._engine.reading.positions.require(topic_partition("partition", partition)).last_stable_offset
 
@@ -483,7 +486,7 @@ class Consumer(ConsumerBase[K, V]):
         return result
 
     async def topics(self, *, timeout_ms: float | None = None) -> frozenset[str]:
-        """Return the names of all topics that this user is allowed to describe.
+        """Return the names of all topics that this user may describe.
 
         Raises `RequestTimedOutError` after ``timeout_ms`` (default: ``request_timeout_ms``).
         """
@@ -494,8 +497,8 @@ class Consumer(ConsumerBase[K, V]):
     async def partitions_for_topic(self, topic: str, *, timeout_ms: float | None = None) -> frozenset[int]:
         """Return the numbers of the topic's partitions.
 
-        The topic may be about to be created, so the call waits for it. Raises `UnknownTopicOrPartitionError` if the
-        topic is still missing after ``timeout_ms`` (default: ``default_api_timeout_ms``).
+        The call waits for a topic that does not exist yet. Raises `UnknownTopicOrPartitionError` if the topic is still
+        missing after ``timeout_ms`` (default: ``default_api_timeout_ms``).
         """
         topic = topic_name("topic", topic)
         timeout_ms = self._usable(timeout_ms)
@@ -512,16 +515,17 @@ class Consumer(ConsumerBase[K, V]):
             await consumer.commit()
             await consumer.commit({TopicPartition("events", 0): record.offset + 1})
 
-        Each offset names the next record to read: an int, a pair of offset and metadata, or an `OffsetAndMetadata`.
-        Without ``offsets``, the call commits the positions of all assigned partitions; in `run`, the offsets of
-        finished records. A rebalance no longer waits for records before a committed offset. If a rebalance is in
-        progress, the call waits for it and then commits.
+        Each value is the offset of the next record to read: an int, a pair of offset and metadata, or an
+        `OffsetAndMetadata`. Without ``offsets``, the call commits the positions of all assigned partitions or, in
+        `run`, the offsets of finished records. If a rebalance is in progress, the call waits for it and then commits.
+        Later rebalances do not wait for records before a committed offset.
 
-        Raises `CommitFailedError` if the consumer no longer owns the partitions. Without ``offsets``, it first stores
-        the offsets of the partitions that the consumer still owns, and raises the error only if other partitions were
-        taken away after their records had been returned. Raises the broker's error for a partition whose offset it has
-        refused, `IllegalStateError` without a ``group_id``, and `RequestTimedOutError` after ``timeout_ms`` (default:
-        ``default_api_timeout_ms``).
+        Raises `CommitFailedError` if the consumer no longer owns the partitions. Without ``offsets``, the call first
+        stores the offsets of the partitions that the consumer still owns. It then raises `CommitFailedError` only if
+        other partitions were taken away after their records had been returned.
+
+        Also raises the broker's error for a partition whose offset was refused, `IllegalStateError` without a
+        ``group_id``, and `RequestTimedOutError` after ``timeout_ms`` (default: ``default_api_timeout_ms``).
         """
         given = None if offsets is None else arguments.OFFSETS("offsets", offsets)
         timeout_ms = self._usable(timeout_ms)
@@ -530,7 +534,7 @@ class Consumer(ConsumerBase[K, V]):
     async def committed(
         self, partition: TopicPartition, *, timeout_ms: float | None = None
     ) -> OffsetAndMetadata | None:
-        """Return the offset that ``group_id`` has committed for the partition, or None.
+        """Return the offset that ``group_id`` has committed for the partition, or None if it has committed none.
 
         Raises `IllegalStateError` without a ``group_id``, `RequestTimedOutError` after ``timeout_ms`` (default:
         ``default_api_timeout_ms``), and the broker's error if it refuses the request.
@@ -572,8 +576,7 @@ class Consumer(ConsumerBase[K, V]):
     def lag(self) -> ConsumerLag:
         """Return how many offsets this consumer is behind, by partition and in total.
 
-        The lag is counted from the position; in `run`, it is counted from the first unfinished record. The call sends
-        no requests.
+        The lag is counted from the position or, in `run`, from the first unfinished record. The call sends no requests.
         """
         return self._engine.health.lag()
 

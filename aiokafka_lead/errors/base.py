@@ -29,7 +29,7 @@ class KafkaError(Exception):
     - ``broker``: the broker that was tried, as ``"1 (host:9092)"``, or None.
     - ``api``: the name of the request that got no response, or None.
     - ``collateral``: True for a record that was not written because brokers refused other records of its batch. The
-      errors of those records have the reason.
+      errors of the refused records contain the reason.
     """
 
     code: ClassVar[int] = -1

@@ -149,7 +149,7 @@ class SslAuthenticationError(KafkaError):
 class TokenProviderError(KafkaError):
     """The provider returned no usable token: it failed, timed out, or returned another type.
 
-    The client will call it again.
+    The client will call the provider again.
     """
 
     retriable = True
@@ -209,7 +209,7 @@ class RebalanceListenerError(KafkaError):
 
 
 class TransactionAbortedError(KafkaError):
-    """The transaction was aborted, or can only be aborted: it had no effect and may be repeated.
+    """The transaction was aborted, or can only be aborted. It has no effect and may be repeated.
 
     The cause is the error that led to the abort.
     """
@@ -228,10 +228,10 @@ class TransactionTimedOutError(TransactionAbortedError, RequestTimedOutError):
 class CommitOutcomeUnknownError(KafkaError):
     """The outcome of the transaction is unknown: ``max_block_ms`` passed without an answer from the coordinator.
 
-    The client continues to ask the coordinator. Call ``commit_transaction()`` again to wait for the answer; it then
-    returns, or raises `TransactionAbortedError`. ``begin_transaction()`` also waits for the answer. If the answer was
-    lost and the coordinator has forgotten the transaction, the outcome stays "unknown", and ``commit_transaction()``
-    raises `IllegalStateError`.
+    The client continues to ask the coordinator. To wait for the answer, call ``commit_transaction()`` again. It returns
+    if the transaction was committed, and raises `TransactionAbortedError` if it was aborted. ``begin_transaction()``
+    also waits for the answer. If the coordinator has forgotten the transaction, the outcome stays "unknown", and
+    ``commit_transaction()`` raises `IllegalStateError`.
     """
 
     retriable = True
@@ -253,14 +253,14 @@ class HandlerError(KafkaError):
 class PermanentError(Exception):
     """Raised by a handler if no retry can help. The record is sent to the dead-letter topic immediately.
 
-    The dead letter names the cause of this error, if it has one::
+    If this error has a cause, the dead letter names the cause::
 
         raise PermanentError("no such customer") from error
     """
 
 
 class DropRecordError(Exception):
-    """Raised by a handler to drop its record, which is then finished without a retry or a dead letter.
+    """Raised by a handler to drop its record. The record is finished without a retry or a dead letter.
 
-    A share group does not deliver it again.
+    A share group does not deliver the record again.
     """

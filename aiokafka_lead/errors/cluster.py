@@ -275,7 +275,7 @@ class NewLeaderElectedError(BrokerError):
 
 
 class MismatchedEndpointTypeError(BrokerError):
-    """The request went to the wrong kind of endpoint: a broker's instead of a controller's, or the reverse."""
+    """The request went to a broker's endpoint instead of a controller's, or the reverse."""
 
     code = 114
 

@@ -86,7 +86,7 @@ class LeaderNotAvailableError(InvalidMetadataError):
 
 
 class NotLeaderOrFollowerError(InvalidMetadataError):
-    """The broker is not the leader of this partition, nor a replica of it if any replica may serve the request."""
+    """The broker is not the leader of this partition, or not a replica if any replica may serve the request."""
 
     code = 6
 

@@ -187,7 +187,7 @@ class InvalidSchemaError(SchemaRegistryError, ValueError):
 class SchemaRulesError(SchemaRegistryError):
     """The schema has rules that this client cannot apply, for example field encryption.
 
-    The records are valid, so `run` lets them wait, as it does while a registry refuses the client.
+    The records are valid, so `run` keeps them waiting, as it does while a registry refuses the client.
     """
 
 

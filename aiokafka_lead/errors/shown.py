@@ -37,10 +37,10 @@ def shown(text: str | bytes, characters: int = SHOWN_CHARACTERS) -> str:
 
 
 def shown_cause(cause: BaseException, form: Callable[[BaseException], str] = repr) -> str:
-    """Return the ``repr`` of an application's error, or its type if ``repr`` fails, for example on deep nesting.
+    """Return an application's error as text, by default its ``repr``.
 
-    For a UnicodeError, ``repr`` is not used, because it has all the content that could not be decoded, which must not
-    be logged.
+    The ``repr`` of a UnicodeError shows all the content that cannot be decoded and must not be logged. It is replaced
+    by the type and the message. If ``form`` fails, for example on deep nesting, return only the type.
     """
     try:
         if isinstance(cause, UnicodeError):

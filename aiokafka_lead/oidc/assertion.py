@@ -19,9 +19,9 @@ from ..errors import ConfigError, TokenProviderError
 class TokenFile:
     """Token provider that reads a file, for example of a Kubernetes service account.
 
-    The file is read again for new connections, at most once per second. With ``jwt`` (default: False), the token is a
-    JWT; it is then kept until shortly before it expires (claim ``exp``). ``extensions`` are SASL extensions that are
-    sent to brokers with the token (KIP-342).
+    The file is read again for new connections, at most once per second. With ``jwt=True``, the token must be a JWT, and
+    is kept until shortly before it expires (claim ``exp``). ``extensions`` are SASL extensions that are sent to brokers
+    with the token (KIP-342).
     """
 
     def __init__(

@@ -34,9 +34,8 @@ _NAME = "aiokafka_lead"
 def instrument(*, tracer_provider: TracerProvider | None = None, meter_provider: MeterProvider | None = None) -> None:
     """Trace and measure every producer and consumer that is started after this call.
 
-    Without arguments, the global providers are used; set them before this call. The variable
-    ``OTEL_SEMCONV_STABILITY_OPT_IN`` is read now, and selects the names of attributes. A second call replaces the
-    first.
+    Without arguments, the call uses the global providers, so set them first. It also reads the variable
+    ``OTEL_SEMCONV_STABILITY_OPT_IN``, which selects the names of attributes. A second call replaces the first.
     """
     uninstrument()
     words = Vocabulary(Wording.from_environment())

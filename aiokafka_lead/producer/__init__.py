@@ -95,9 +95,9 @@ class Producer(Facade, Generic[K, V]):
         ``timeout_ms`` (default: ``max_block_ms``).
 
         Without ``wait``, the call returns immediately, and the producer keeps trying to connect in the background, so
-        an application can start while Kafka is down. Until the producer is connected, `send` waits. It raises the
-        connection error after ``max_block_ms``, or immediately if waiting cannot help. Earlier producers are then
-        fenced by the first transaction.
+        an application can start while Kafka is down. `send` waits for the connection, and raises the connection error
+        after ``max_block_ms``, or immediately if waiting cannot help. The first transaction then fences earlier
+        producers.
 
         Raises `KafkaConnectionError`, with the reason for each bootstrap server, if no server can be used in time.
         Raises authentication and TLS errors unchanged.
@@ -132,7 +132,7 @@ class Producer(Facade, Generic[K, V]):
         *,
         timeout_ms: float | None = None,
     ) -> Delivery:
-        """Accept a record and return its `Delivery`; await that for the acknowledgement.
+        """Accept a record and return its `Delivery`. Await the delivery for the acknowledgement.
 
             delivery = await producer.send("events", b"value", key=b"key", headers=[("trace", b"1")])
             metadata = await delivery  # a RecordMetadata, with the partition and the offset
@@ -141,9 +141,9 @@ class Producer(Facade, Generic[K, V]):
         by default from the key. ``timestamp_ms`` is in milliseconds since the epoch (default: the current time).
         ``headers`` are pairs of a str and bytes.
 
-        If metadata or space in ``buffer_memory`` is missing, the call waits at most ``timeout_ms`` (default:
-        ``max_block_ms``), not counting the time of serializers. It then raises `BufferFull`, or the errors of
-        `partitions_for`. A call that raises an error or is cancelled has not accepted the record.
+        The call waits for metadata and for space in ``buffer_memory``, at most ``timeout_ms`` (default:
+        ``max_block_ms``), not counting the time of serializers. After that time it raises the errors of
+        `partitions_for`, or `BufferFull`. A call that raises an error or is cancelled has not accepted the record.
 
         Raises `MessageTooLargeError` for a record larger than ``max_request_size``, `RecordSerializationError` if a
         serializer raised an error, and `ConfigError` (a ValueError) or `ConfigTypeError` (a TypeError) for invalid
@@ -193,8 +193,8 @@ class Producer(Facade, Generic[K, V]):
         `IllegalStateError` if a serializer is a coroutine function. A record for an unknown topic is kept until the
         topic is known, but at most ``max_block_ms``; after that time its delivery raises the errors of `send`.
 
-        The producer cannot send anything while a loop calls this method without an ``await``, so await something
-        regularly.
+        A loop that calls this method must await regularly, because the producer can send records only while the loop
+        awaits.
         """
         append = self._append  # CPython 3.11 specializes this attribute access only apart from the call (PEP 659)
         delivery = append(topic, value, key, partition, timestamp_ms, headers)
@@ -213,7 +213,7 @@ class Producer(Facade, Generic[K, V]):
         *,
         timeout_ms: float | None = None,
     ) -> DeliveryBatch:
-        """Accept many records and return a `DeliveryBatch`; await that for their outcomes.
+        """Accept many records and return a `DeliveryBatch`. Await the batch for their outcomes.
 
             outcomes = await (await producer.send_many("events", [b"a", b"b"], keys=[b"1", b"2"]))
 
@@ -246,12 +246,11 @@ class Producer(Facade, Generic[K, V]):
                 await txn.send_offsets(consumer)
 
         The transaction is committed at the end of the block. If the block raises an error or is cancelled, the
-        transaction is aborted, which takes a few seconds at most, and the error propagates.
+        transaction is aborted within a few seconds, and the error propagates.
 
         Entering the block raises the errors of `begin_transaction`; leaving it raises the errors of
-        `commit_transaction`. If the block raises a `KafkaTimeoutError`, it becomes the cause of a
-        `TransactionTimedOutError`. A loop that repeats aborted transactions therefore only has to catch
-        `TransactionAbortedError`.
+        `commit_transaction`. A `KafkaTimeoutError` in the block becomes the cause of a `TransactionTimedOutError`, a
+        subclass of `TransactionAbortedError`. To repeat aborted transactions, catch only `TransactionAbortedError`.
         """
         from .transaction import Transaction  # imported here and below, because most producers have no transactions
 
@@ -263,9 +262,9 @@ class Producer(Facade, Generic[K, V]):
         The call waits at most ``timeout_ms`` (default: ``max_block_ms``) for the end of the previous transaction and
         for a producer id. After that time it raises `TransactionTimedOutError`.
 
-        Raises `ProducerFencedError` once another producer uses the transactional id. If the outcome of the previous
-        transaction is still unknown, raises `CommitOutcomeUnknownError`; if it turns out that the transaction was
-        aborted, raises `TransactionAbortedError`.
+        Raises `ProducerFencedError` if another producer uses the transactional id, `CommitOutcomeUnknownError` if the
+        outcome of the previous transaction is still unknown, and `TransactionAbortedError` if it has meanwhile become
+        known that the previous transaction was aborted.
         """
         await self._own_transactions().begin(timeout_s(timeout_ms))
 
@@ -275,13 +274,14 @@ class Producer(Facade, Generic[K, V]):
         The call sends pending records, waits until they are acknowledged, and then waits for the transaction
         coordinator. All this takes at most ``timeout_ms`` (default: ``max_block_ms``).
 
-        Raises `TransactionAbortedError` after it has aborted the transaction, because a record has failed (even if its
-        delivery was not awaited) or was not acknowledged in time. The transaction may then be repeated. Raises
-        `CommitOutcomeUnknownError` if the coordinator does not answer in time; call this method again to find out.
-        Raises `ProducerFencedError` if another producer has taken over the transactional id.
+        If a record has failed, even one whose delivery was not awaited, or is not acknowledged in time, the call aborts
+        the transaction and raises `TransactionAbortedError`. The transaction may then be repeated.
 
-        If the call is cancelled while records are in flight, the transaction is aborted. If it is cancelled later, the
-        cancellation is raised once the outcome is known.
+        Raises `CommitOutcomeUnknownError` if the coordinator does not answer in time; call this method again to learn
+        the outcome. Raises `ProducerFencedError` if another producer has taken over the transactional id.
+
+        A cancellation while records are in flight aborts the transaction. A later cancellation is raised once the
+        outcome is known.
         """
         await self._own_transactions().commit(timeout_s(timeout_ms))
 
@@ -303,9 +303,9 @@ class Producer(Facade, Generic[K, V]):
     ) -> None:
         """Commit these offsets of a consumer group as part of the open transaction (KIP-98, KIP-447).
 
-        Each offset names the next record to read. ``group_metadata`` is the result of `Consumer.group_metadata`; with
-        it, the broker refuses offsets of a member that was removed from the group. For a consumer that uses
-        `Consumer.assign`, it is the name of the group.
+        Each value is the offset of the next record to read. Pass the result of `Consumer.group_metadata` as
+        ``group_metadata``, so that the broker refuses offsets of a member that was removed from the group. For a
+        consumer that uses `Consumer.assign`, pass the name of the group.
 
         Raises `CommitFailedError` for a removed member, `TransactionTimedOutError` after ``timeout_ms`` (default:
         ``max_block_ms``), or another `KafkaError`. After an error or a cancellation, the transaction can only be

@@ -48,10 +48,10 @@ class TransactionPipeline(Generic[K, V]):
     Leaving a block waits until all records of the transaction are stored, but it does not wait for the commit.
     Transactions are committed in order, so readers see them in order.
 
-    If a transaction is not committed, all later transactions are aborted. The error is raised once: by a call of the
-    open transaction, or by the next `transaction`, `settle` or `stop`. Before the error is raised, consumers whose
-    offsets were part of the aborted transactions have returned to the committed offsets, and they read these records
-    again. If the input is not from a consumer, ``txn.outcome`` shows for each transaction whether to repeat it.
+    If a transaction is not committed, all later transactions are aborted. The error is raised once, by a call of the
+    open transaction or by the next `transaction`, `settle` or `stop`. By then, the consumers whose offsets were part of
+    the aborted transactions have returned to the committed offsets, and read these records again. For other input,
+    ``txn.outcome`` shows which transactions to repeat.
 
     A pipeline belongs to the event loop that started it. Only one block may be open at a time. All times are in
     milliseconds.
@@ -103,10 +103,12 @@ class TransactionPipeline(Generic[K, V]):
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Wait for the commits in flight, abort an open transaction, and close every connection.
 
-        The call takes at most ``timeout_ms``. Without ``timeout_ms``, the limit for commits is ``max_block_ms``. Raises
-        the error of a transaction that was not committed, unless it was raised before, and `CommitOutcomeUnknownError`
-        if a commit was not certain in time. The connections are closed even if the call raises an error. If it is
-        cancelled, it closes them without waiting for commits. The method may be called repeatedly.
+        The call takes at most ``timeout_ms``. Without ``timeout_ms``, the limit for commits is ``max_block_ms``. The
+        connections are closed even if the call raises an error. A cancelled call closes them without waiting for
+        commits. The method may be called repeatedly.
+
+        Raises the error of a transaction that was not committed, unless it was raised before, and
+        `CommitOutcomeUnknownError` if a commit was not certain in time.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
         failure = self._pipeline.take_failure()

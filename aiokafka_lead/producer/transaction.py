@@ -51,7 +51,8 @@ class Transaction(Generic[K, V]):
     def outcome(self) -> Literal["committed", "aborted", "unknown"] | None:
         """Outcome of the transaction, or None before it is known.
 
-        "unknown" means that it will never be known. The outcome is set even if the end of the block was cancelled.
+        "unknown" means that the outcome will never be known. The outcome is set even if the end of the block was
+        cancelled.
         """
         if self._fate is None or self._fate.outcome is None:
             return None
@@ -191,9 +192,9 @@ class Transaction(Generic[K, V]):
         A rebalance waits for the end of the transaction before it takes the partitions away. If this transaction or a
         later transaction of the producer is not committed, the consumer returns to the committed offsets.
 
-        Raises `CommitFailedError`, and aborts this transaction, if the consumer has lost some of these partitions, or
-        if the consumer returns records again because an earlier transaction was aborted. Raises `IllegalStateError` for
-        a consumer with ``enable_auto_commit=True``, which would also commit records of aborted transactions. Raises
+        If the consumer has lost some of these partitions, or returns records again after an earlier aborted
+        transaction, the call aborts this transaction and raises `CommitFailedError`. Raises `IllegalStateError` for a
+        consumer with ``enable_auto_commit=True``, which would also commit records of aborted transactions. Raises
         `TransactionTimedOutError` after ``timeout_ms`` (default: ``max_block_ms``).
         """
         within_s = timeout_s(timeout_ms)

@@ -46,17 +46,18 @@ class ShareConsumer(Facade, Generic[K, V]):
                 await handle(record)  # the next iteration accepts the record
 
     Several members may take records from the same partition. A group may therefore have more members than partitions,
-    and a slow record does not delay later records. A record is locked for its member, by default for 30 s, until the
-    member acknowledges it. If the lock expires first, the record is delivered again, up to the group's limit of
-    deliveries (5 by default). Records are not delivered in order, and there are no offsets to commit. A group begins at
-    the end of its topics, unless its setting ``share.auto.offset.reset`` differs. `ShareConsumerOptions` describes the
-    options.
+    and a slow record does not delay later records. Records are not delivered in order, and there are no offsets to
+    commit. A group begins at the end of its topics, unless its setting ``share.auto.offset.reset`` differs.
+    `ShareConsumerOptions` describes the options.
+
+    A record is locked for its member until the member acknowledges it, by default for at most 30 s. If the lock expires
+    first, the record is delivered again, up to the group's limit of deliveries (5 by default).
 
     `acknowledge` accepts, releases or rejects a record, or renews its lock. With
-    ``share_acknowledgement_mode="implicit"``, the default, other records are accepted when the application requests
-    more records or calls `commit`. They are released when the consumer stops or an error ends the ``async with`` block.
-    With "explicit", every record needs a call of `acknowledge`. Acknowledgements are sent in the background. To get
-    their outcomes, await the result of `acknowledge`, or `commit`.
+    ``share_acknowledgement_mode="implicit"``, the default, all other returned records are accepted when the application
+    requests more records or calls `commit`, and released when the consumer stops or an error ends the ``async with``
+    block. With "explicit", every record needs a call of `acknowledge`. Acknowledgements are sent in the background. To
+    get their outcomes, await the result of `acknowledge`, or `commit`.
 
     A share consumer belongs to the event loop that started it. One task at a time may read; any task of the loop may
     acknowledge records. All times are in milliseconds.
@@ -130,10 +131,10 @@ class ShareConsumer(Facade, Generic[K, V]):
         """Connect to the cluster and join the group.
 
         With ``wait``, the call returns when the group has assigned partitions, if its topics have any, and the leader
-        of each has answered a fetch. A group that begins at the end (``share.auto.offset.reset``, by default "latest")
-        therefore gets every record that is written after this call. Meanwhile the consumer acquires at most one record
-        from each leader. After ``timeout_ms`` (default: ``request_timeout_ms``), the call logs a warning that names the
-        missing step and returns, and the consumer continues in the background.
+        of each partition has answered a fetch. A group that begins at the end (``share.auto.offset.reset``, by default
+        "latest") therefore gets every record that is written after this call. Until the call returns, the consumer
+        acquires at most one record from each leader. After ``timeout_ms`` (default: ``request_timeout_ms``), the call
+        logs a warning that names the missing step and returns, and the consumer continues in the background.
 
         Without ``wait``, the call returns immediately, and the consumer keeps trying to connect in the background.
         Reads wait for the connection.
@@ -215,9 +216,9 @@ class ShareConsumer(Facade, Generic[K, V]):
     ) -> dict[TopicPartition, list[ShareRecord[K, V]]]:
         """Return a dict from partition to its next records.
 
-        If records have already been acquired, the call returns them immediately. Otherwise it waits for the first
-        records, at most ``timeout_ms`` (default: 0); if none arrive, the dict is empty. The dict has at most
-        ``max_records`` records in total (default: ``max_poll_records``).
+        Returns acquired records immediately. If there are none, the call waits for records, at most ``timeout_ms``
+        (default: 0). The dict is empty if none arrive in time. It has at most ``max_records`` records in total
+        (default: ``max_poll_records``).
 
         Raises `IllegalStateError` if another task is waiting for records, `ClientClosedError` when the consumer is
         stopped, and any error that prevents reading.
@@ -257,10 +258,9 @@ class ShareConsumer(Facade, Generic[K, V]):
         the record is held for a backoff and then released to any member of the group. After ``retries``, it is sent to
         ``dead_letter_topic`` and rejected.
 
-        While a handler runs, the lock of its record is renewed, if the brokers support that. If the lock is lost
-        nevertheless, because a connection or a leader was lost, the record is delivered again and a warning is logged.
-        Records are acquired ahead only if they will be handled before their locks expire. Deserializers run in the task
-        of the handler.
+        While a handler runs, the lock of its record is renewed, if the brokers support renewal. If the lock is lost
+        with a connection or a leader, the record is delivered again, and a warning is logged. Records are acquired in
+        advance only if their handlers can finish before the locks expire. Deserializers run in the task of the handler.
 
         When the consumer is stopped, records that wait for a handler are released, and `run` waits for running handlers
         and returns. The last quarter of the timeout of `stop`, at most 2 s, is reserved for the remaining steps. In a
@@ -304,22 +304,22 @@ class ShareConsumer(Facade, Generic[K, V]):
             jobs.acknowledge(record, AcknowledgeType.RELEASE)
             await jobs.acknowledge(record)  # accepts it, and waits for the broker
 
-        The acknowledgement is sent soon, together with other acknowledgements. A record may be acknowledged only once,
-        except with ``RENEW``, which restarts the lock in both acknowledgement modes. After ``RENEW`` the record must
-        still be acknowledged by another call.
+        The acknowledgement is sent soon, together with other acknowledgements. A record may be accepted, released or
+        rejected only once. ``RENEW`` restarts the lock, in both acknowledgement modes. It may be repeated, and the
+        record must still be acknowledged by another call.
 
         Raises `IllegalStateError` for a record that was acknowledged before or belongs to another consumer. ``RENEW``
-        raises `UnsupportedVersionError` before Apache Kafka 4.2. If the lock of the record was lost, this call does not
-        raise an error, but awaiting the result does.
+        raises `UnsupportedVersionError` before Apache Kafka 4.2. If the lock of the record was lost, awaiting the
+        result raises an error, but the call itself does not.
         """
         return self._acknowledge(record, kind)
 
     async def commit(self, *, timeout_ms: float | None = None) -> dict[TopicPartition, KafkaError | None]:
-        """Send all acknowledgements, wait for their outcomes, and return these by partition.
+        """Send all acknowledgements, wait for their outcomes, and return a dict from partition to outcome.
 
-        In implicit mode, this also accepts returned records without an acknowledgement. The value for a partition is
-        None if all acknowledgements since the last commit were accepted, and otherwise the last error. A record whose
-        acknowledgement was refused is delivered again. The call takes at most ``timeout_ms`` (default:
+        An outcome is None if brokers accepted all acknowledgements since the last commit, and otherwise the last error.
+        A record whose acknowledgement was refused is delivered again. In implicit mode, the call also accepts the
+        returned records that have no acknowledgement. It takes at most ``timeout_ms`` (default:
         ``default_api_timeout_ms``).
         """
         given = TIMEOUT("timeout_ms", timeout_ms)
@@ -328,7 +328,7 @@ class ShareConsumer(Facade, Generic[K, V]):
     # --- state -------------------------------------------------------------------------------------------------------
 
     def metrics(self) -> ShareConsumerMetrics:
-        """Return counters by topic, and the number of records that wait for the application.
+        """Return counters by topic, and the number of acquired records that are not yet returned to the application.
 
         The call sends no requests.
         """

@@ -6,8 +6,8 @@
             await producer.send_and_wait("events", b"hello")
         cluster.move_leader("events", 0)
 
-The brokers share only the codec of the protocol with the client. Any other mistake in the client is therefore not
-repeated in the cluster, and tests can find it.
+The brokers share only the codec of the protocol with the client. Tests can therefore find any other mistake in the
+client, because the cluster does not repeat it.
 """
 
 from __future__ import annotations

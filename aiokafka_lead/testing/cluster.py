@@ -68,7 +68,7 @@ class EmbeddedCluster(ClusterControls):
 
     Brokers and their addresses:
 
-    - ``brokers``: the number of brokers, whose ids are then 1, 2 and so on, or a sequence of ids (default: 3).
+    - ``brokers``: the number of brokers, with the ids 1, 2 and so on, or a sequence of ids (default: 3).
     - ``ports``, ``racks``: one item for each broker, in the same order. The default is free ports and no racks.
     - ``advertised_host``: the host that clients connect to, by default ``host``.
     - ``bootstrap_port``: opens `bootstrap_address` on this port (0: any free port). Like a load balancer, it connects
@@ -306,7 +306,8 @@ class EmbeddedCluster(ClusterControls):
     async def stop_broker(self, broker: int, *, drain_ms: float = 0) -> None:
         """Shut a broker down cleanly: its leaders move first, and its connections close ``drain_ms`` later.
 
-        During that time (default: 0) it still answers requests, and names the new leaders.
+        Until the connections close, the broker answers requests and names the new leaders. The default of ``drain_ms``
+        is 0.
         """
         milliseconds()("drain_ms", drain_ms)
         if not self._broker("broker", broker).running:
@@ -318,9 +319,9 @@ class EmbeddedCluster(ClusterControls):
         self._reserve(broker)
 
     async def kill_broker(self, broker: int, *, failover_delay_ms: float | None = None) -> None:
-        """Kill a broker: its connections are reset at once, and its leaders move later.
+        """Kill a broker: its connections are reset immediately, and its leaders move after ``failover_delay_ms``.
 
-        The time until then is ``failover_delay_ms`` (default: the option of the cluster).
+        The default is the cluster's option ``failover_delay_ms``.
         """
         optional(milliseconds())("failover_delay_ms", failover_delay_ms)
         if not self._broker("broker", broker).running:
@@ -376,8 +377,8 @@ class EmbeddedCluster(ClusterControls):
         """Make the address of a broker connect to another broker ``to``, like a misconfigured proxy or DNS name.
 
         ``to`` is a broker of this cluster, or of another ``cluster`` in the same event loop. Connections to ``broker``
-        are reset, and new connections reach ``to``. Call this with ``to=broker`` to end the misrouting, which also
-        resets the misrouted connections.
+        are reset, and new connections reach ``to``. To end the misrouting, call this method with ``to=broker``. This
+        call also resets the misrouted connections.
         """
         server = self._servers[self._broker("broker", broker).node_id]
         there = self if cluster is None else instance(EmbeddedCluster, "an EmbeddedCluster")("cluster", cluster)

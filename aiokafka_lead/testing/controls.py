@@ -174,7 +174,7 @@ class TransactionControls:
     def forget(self, transactional_id: str) -> None:
         """Make the coordinator forget a transactional id.
 
-        If the id has an open transaction, that transaction then hangs (KIP-664).
+        An open transaction of the id then hangs: no coordinator ends it (KIP-664).
         """
         text("transactional_id", transactional_id)
         self._call(lambda: self._engine.transactions.forget(transactional_id))
@@ -307,7 +307,7 @@ class ClusterControls:
         assignments: Sequence[Sequence[int]] | None = None,
         **named_as_by_admin: Unpack[AdminTopicNames],
     ) -> Done:
-        """Create a topic, which exists when the call returns.
+        """Create a topic. It exists when the call returns.
 
         ``assignments`` has the broker ids of each partition, with the leader first. By default, the first broker leads
         partition 0, the second broker leads partition 1, and so on. The names in `aiokafka_lead.admin.NewTopic` are
@@ -384,7 +384,7 @@ class ClusterControls:
         self._partition(topic, partition).log.producers.forget()
 
     def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
-        """Move a partition to these brokers, of which the first is the preferred leader.
+        """Move a partition to these brokers. The first becomes the preferred leader.
 
         The move is immediate, unless `hold_reassignments` is True.
         """
@@ -436,9 +436,9 @@ class ClusterControls:
     def move_leader(self, topic: str, partition: int = 0, to: int | None = None, *, gap_ms: float = 0) -> int:
         """Make another replica the leader, and return its id. The leader epoch increases by one.
 
-        ``to`` is the id of a broker (default: the next in-sync replica). For ``gap_ms``, no broker acts as the leader:
-        the old leader already names the new leader, but the new leader has not learned of the change and still names
-        the old leader.
+        ``to`` is the id of a broker (default: the next in-sync replica). For ``gap_ms``, no broker acts as the leader.
+        During this time the old leader names the new leader, but the new leader has not learned of the change yet and
+        names the old leader.
         """
         target = self._partition(topic, partition)
         optional(integer(0))("to", to)

@@ -200,9 +200,9 @@ class Faults:
           connection, as after a delay in the network.
         - ``drop``: never answer the request, nor any later request of its connection.
         - ``disconnect``: reset the connection.
-        - ``error_code`` (number or error class): answer with this error. If the API answers for several topics or
-          partitions, each of them that the rule names (default: all) gets the error. Otherwise, and with ``whole``, the
-          whole request gets it.
+        - ``error_code`` (number or error class): answer with this error. If the API answers by topic or
+          partition, the topics or partitions that the rule names (default: all) get the error. With ``whole``, and for
+          all other APIs, the whole request gets it.
         - ``garbage``: send these bytes instead of the response, or the result of a function of the response's bytes.
         - ``throttle_time_ms``: report this throttle time, and mute the connection for that time (KIP-219).
         - ``hint``: name this leader instead of the current leader.

@@ -119,7 +119,7 @@ class Store:
     def version(self, name: str, version: str, *, deleted: bool = False) -> tuple[int, int]:
         """Return the number of a version and the id of its schema.
 
-        With ``deleted``, versions that are not deleted permanently are included.
+        With ``deleted``, deleted versions are included, except permanently deleted versions.
         """
         live = list(self._known(name).versions) if deleted else self.subject(name).live()
         if version == "latest":

@@ -59,7 +59,7 @@ class PartitionLog:
     def last_stable_offset(self) -> int:
         """End of the log for read_committed consumers.
 
-        It is the first offset of the oldest open transaction, or the log's end without one.
+        This is the first offset of the oldest open transaction, or the end of the log if no transaction is open.
         """
         return self.end_offset if self.stable_offset is None else self.stable_offset
 

@@ -282,6 +282,26 @@ async def test_tasks_that_read_take_turns_and_end_with_the_consumer(cluster: Emb
         await consumer.getmany()
 
 
+async def test_tasks_read_their_partitions_independently(cluster: EmbeddedCluster) -> None:
+    async with (
+        asyncio.timeout(30),
+        AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer,
+        AIOKafkaConsumer("events", bootstrap_servers=cluster.bootstrap_servers) as consumer,
+    ):
+        waiting = [asyncio.create_task(consumer.getone(SECOND)) for _ in range(2)]
+        await asyncio.sleep(0)
+        for number in range(3):
+            await producer.send_and_wait("events", b"%d" % number, partition=0)
+        assert (await consumer.getone(FIRST)).value == b"0"
+        (records,) = (await consumer.getmany(FIRST, timeout_ms=20_000, max_records=1)).values()
+        assert [record.value for record in records] == [b"1"]
+        assert (await consumer.getone()).value == b"2"
+        assert not any(task.done() for task in waiting)
+        for number in range(2):
+            await producer.send_and_wait("events", b"%d" % number, partition=1)
+        assert [record.value for record in await asyncio.gather(*waiting)] == [b"0", b"1"]
+
+
 async def test_a_loop_leaves_the_records_to_other_calls(cluster: EmbeddedCluster) -> None:
     await filled(cluster, 8)
     async with AIOKafkaConsumer(

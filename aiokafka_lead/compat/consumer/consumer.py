@@ -38,7 +38,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
     """A native `Consumer` with aiokafka's options, defaults and calls. Belongs to one asyncio event loop.
 
     As in aiokafka, records count as done once they are handed out: automatic commits cover them immediately, and a
-    rebalance does not wait for the application. Several tasks may read, and take turns.
+    rebalance does not wait for the application. Several tasks may read, each from other partitions or from all.
     """
 
     _client: AIOKafkaClient
@@ -98,8 +98,6 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         self._create()
         self._telling: asyncio.Task[None] | None = None
         """Calls a listener that was replaced together with unchanged topics."""
-        self._turn = asyncio.Lock()
-        """Lock of the task that waits for records."""
         self._look_at = 0.0
         """Time of the next check for due work, such as a commit."""
         self._wants = asyncio.Event()
@@ -114,6 +112,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         self._native: Consumer[Any, Any] = Consumer(**self._made_with)
         self._native._engine.subscription.waits_for_topics = True
         reader = self._native._engine.reader
+        reader.shared = True
         account = reader.replace_listener(None)
         if account is not None:
             reader.replace_listener(NothingInHand(account))
@@ -294,10 +293,9 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         while True:
             await self._until_something_is_wanted()
             try:
-                async with self._turn:
-                    if partitions:
-                        return await self._native.getone(*partitions)
-                    return await anext(self._in_order)
+                if partitions:
+                    return await self._native.getone(*partitions)
+                return await anext(self._in_order)
             except (ClientClosedError, StopAsyncIteration):
                 raise ConsumerStoppedError from None
             except IllegalStateError:
@@ -318,18 +316,8 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         if max_records is not None and (type(max_records) is not int or max_records < 1):
             raise ValueError("`max_records` must be a positive Integer")
         await self._until_something_is_wanted()
-        until = monotonic() + timeout_ms / 1000
         try:
-            if self._turn.locked():
-                async with asyncio.timeout(timeout_ms / 1000):
-                    await self._turn.acquire()
-            else:
-                await self._turn.acquire()
-        except TimeoutError:
-            return {}
-        try:
-            left_ms = max(0.0, until - monotonic()) * 1000
-            native = await self._native.getmany(*partitions, timeout_ms=left_ms, max_records=max_records)
+            native = await self._native.getmany(*partitions, timeout_ms=max(0, timeout_ms), max_records=max_records)
         except ClientClosedError:
             if self._last is None:  # the start failed
                 raise
@@ -340,8 +328,6 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             return {}  # unsubscribed meanwhile: the next call waits
         except NO_POSITION as error:
             raise with_place(error) from error.__cause__
-        finally:
-            self._turn.release()
         convert = self._convert
         try:
             return {tp: convert.many(records) for tp, records in native.items()}

@@ -27,7 +27,7 @@ from ..._wire.messages.describe_groups import DescribeGroupsRequest
 from ..._wire.messages.list_groups import ListGroupsRequest
 from ...admin import AdminClient
 from ...types import TopicPartition
-from .._life import start_or_renew
+from .._life import Startable
 from .._options import CLIENT, client_options
 from ..client import client_of
 from ..errors import for_code
@@ -52,8 +52,10 @@ from .records_to_delete import RecordsToDelete
 __all__ = ["AIOKafkaAdminClient"]
 
 
-class AIOKafkaAdminClient:
+class AIOKafkaAdminClient(Startable):
     """A native `AdminClient` with aiokafka's methods, which return brokers' responses, with errors as codes."""
+
+    _native: AdminClient
 
     def __init__(
         self,
@@ -80,8 +82,8 @@ class AIOKafkaAdminClient:
         deprecated(loop, api_version)
         self._request_timeout_ms = request_timeout_ms
         self._made_with = (bootstrap_servers, client_options(given))
+        self._starting = asyncio.Lock()
         self._renew()
-        self._started = False
         self._closed = False
 
     def _renew(self) -> None:
@@ -91,10 +93,8 @@ class AIOKafkaAdminClient:
         self._coordinators = Coordinators(self._native._client)
 
     async def start(self) -> None:
-        """Connect to the cluster; may be called again, also after a failure."""
-        if not self._started:
-            await start_or_renew(self._native, self._renew)
-            self._started = True
+        """Connect to the cluster; may be called again, also after a failure or after `close`."""
+        await self._start_native()
 
     async def close(self) -> None:
         """Close every connection; may be called again."""

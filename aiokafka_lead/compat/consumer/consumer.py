@@ -13,7 +13,7 @@ from ..._records import ConsumerRecord as NativeRecord
 from ...consumer import Consumer
 from ...errors import ClientClosedError
 from ...types import TopicPartition
-from .._life import Life, start_or_renew
+from .._life import Life
 from .._options import consumer_options
 from ..abc import ConsumerRebalanceListener
 from ..client import AIOKafkaClient, client_of
@@ -102,8 +102,6 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         """Time of the next check for due work, such as a commit."""
         self._wants = asyncio.Event()
         """Set by changes of the subscription and by `stop`. Reads wait for it while there is nothing to read."""
-        self._begun = False
-        """True once `start` has found the topics."""
         self._closed = False
         if topics:
             self._native.subscribe(_checked_topics(topics))
@@ -129,6 +127,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         """Replace the native consumer by a new consumer with the same subscription."""
         before, paused = self._native._engine.subscription, self._native.paused()
         self._create()
+        self._last = None
         match before.kind:
             case SubscriptionKind.ASSIGNED:
                 self._native.assign(before.assigned)
@@ -150,8 +149,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         """
         self._check_loop()
         assert not self._begun, "Did you call `start` twice?"
-        if not self._native._client.running:
-            await start_or_renew(self._native, self._renew)
+        await self._start_native()
         for topic in self._native._engine.subscription.topics:
             await self._client._wait_on_metadata(topic)
         self._begun = True

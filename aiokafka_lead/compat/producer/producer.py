@@ -12,7 +12,7 @@ from ..._core.producer.delivery import DeliveryBatch
 from ...errors import ClientClosedError, IllegalStateError, ProducerFencedError, TransactionAbortedError
 from ...producer import Producer
 from ...types import Header, TopicPartition
-from .._life import Life, start_or_renew
+from .._life import Life
 from .._options import is_default_partitioner, producer_options
 from ..client import AIOKafkaClient, client_of
 from ..errors import IllegalOperation
@@ -98,10 +98,14 @@ class AIOKafkaProducer(Life):
     # --- its life -----------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect to the cluster. Raises `KafkaConnectionError`. May be called again, also after a failure."""
+        """Connect to the cluster. Raises `KafkaConnectionError`. May be called again, also after a failure.
+
+        Raises `ProducerClosed` after a stop.
+        """
         self._check_loop()
-        if not self._native._client.running:
-            await start_or_renew(self._native, self._renew)
+        await self._start_native()
+        if not self._begun:
+            self._begun = True
             self._sender.started(self._native._client, self._loop)
 
     async def stop(self) -> None:

@@ -177,6 +177,42 @@ async def test_listeners_get_all_partitions_and_no_stop(cluster: EmbeddedCluster
     assert listener.calls == [("revoked", set()), ("assigned", {FIRST, SECOND})]
 
 
+class SlowListener(Listener):
+    """Takes as long as the test wants, and tries to stop its consumer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.goes_on = asyncio.Event()
+        self.consumer: AIOKafkaConsumer | None = None
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:  # type: ignore[override]
+        await self.goes_on.wait()
+        assert self.consumer is not None
+        assert await self.consumer.position(FIRST) == 0
+        await self.consumer.stop()
+
+
+async def test_a_listener_may_take_any_time(cluster: EmbeddedCluster) -> None:
+    """The start does not wait for it, but reads do."""
+    await filled(cluster, 1)
+    listener = SlowListener()
+    listener.consumer = consumer = AIOKafkaConsumer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        group_id="g",
+        auto_offset_reset="earliest",
+        rebalance_timeout_ms=50,
+    )
+    consumer.subscribe(["events"], listener=listener)
+    async with asyncio.timeout(30):
+        await consumer.start()
+        assert consumer.assignment() == {FIRST, SECOND}
+        assert await consumer.getmany(timeout_ms=200) == {}
+        listener.goes_on.set()
+        assert (await consumer.getone()).value == b"0"
+        await consumer.stop()
+    assert not consumer._native._client.running
+
+
 async def filled(cluster: EmbeddedCluster, records: int) -> None:
     async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         for number in range(records):

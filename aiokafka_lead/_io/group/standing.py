@@ -51,6 +51,8 @@ class Standing:
         """Request whose response the rebalancing task awaits, and the scope that ends the wait."""
         self.subscribed = False
         """True if the application is subscribed; set by `GroupTask`."""
+        self.assigned = False
+        """True while the listener handles an assignment, if that need not be awaited; set by `GroupTask`."""
         self._out_for: str | None = None
         """Reason why this consumer has left the group by itself, until it reads again."""
 
@@ -85,7 +87,7 @@ class Standing:
     @property
     def awaits(self) -> str | None:
         """Step for which the first assignment waits; None once there is an assignment, even if empty."""
-        if not self.subscribed or self.member.awaits is None:
+        if not self.subscribed or self.assigned or self.member.awaits is None:
             return None
         what = self.member.awaits if self.joined or self.coordinator is not None else "the look-up of its coordinator"
         return f"the first assignment of its group (pending: {what})"

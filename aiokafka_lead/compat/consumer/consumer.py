@@ -119,6 +119,8 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         self._client = client_of(self._native._client, self._made_with["bootstrap_servers"], self._ssl_context)
         self._subscription = SubscriptionState(self._native)
         """FastStream reads its ``topics``."""
+        if (membership := self._native._engine.membership) is not None:
+            membership.task.listen_apart()
         group_id = self._made_with["group_id"]
         self._coordinator = None if group_id is None else GroupCoordinator(self._native, group_id)
         """FastStream reads its ``member_id``."""
@@ -159,6 +161,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         """Commit (with ``enable_auto_commit``), leave the group, and close every connection."""
         if self._closed:
             return
+        self._native._client.kind.check_stop()  # before any change: a listener cannot stop its consumer
         self._closed = True
         self._last = {tp: self._place(tp) for tp in self._partitions()}
         self._wants.set()

@@ -14,9 +14,11 @@ from aiokafka_lead.compat.errors import (
     ConsumerStoppedError,
     IllegalOperation,
     IllegalStateError,
+    KafkaError,
     MessageSizeTooLargeError,
     OffsetOutOfRangeError,
     ProducerClosed,
+    ProducerFenced,
 )
 from aiokafka_lead.compat.structs import OffsetAndMetadata, RecordMetadata
 from aiokafka_lead.testing import EmbeddedCluster
@@ -480,6 +482,25 @@ async def test_transactions(cluster: EmbeddedCluster) -> None:
         assert await consumer.committed(SECOND) == 7
     async with AIOKafkaProducer(bootstrap_servers=servers) as producer:
         with pytest.raises(IllegalOperation):
+            await producer.begin_transaction()
+
+
+async def fail_while_fenced(options: dict[str, Any], producer: AIOKafkaProducer) -> None:
+    async with producer.transaction():
+        await producer.send_and_wait("events", b"1", partition=0)
+        async with AIOKafkaProducer(**options):
+            pass
+        with pytest.raises(KafkaError):
+            await producer.send_and_wait("events", b"2", partition=0)
+        raise ZeroDivisionError
+
+
+async def test_the_block_of_a_fenced_transaction_raises_its_own_error(cluster: EmbeddedCluster) -> None:
+    options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap_servers, "transactional_id": "tx"}
+    async with asyncio.timeout(30), AIOKafkaProducer(**options) as producer:
+        with pytest.raises(ZeroDivisionError):
+            await fail_while_fenced(options, producer)
+        with pytest.raises(ProducerFenced):
             await producer.begin_transaction()
 
 

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ..._core.producer.delivery import DeliveryBatch
-from ...errors import ClientClosedError, IllegalStateError, ProducerFencedError, TransactionAbortedError
+from ...errors import ClientClosedError, IllegalStateError, TransactionAbortedError
 from ...producer import Producer
 from ...types import Header, TopicPartition
 from .._life import Life
@@ -259,6 +259,12 @@ class AIOKafkaProducer(Life):
         checked = commit_structure_validate(offsets)
         await self._native.send_offsets_to_transaction(native_offsets(checked), group_id)
 
+    async def _leave_transaction(self) -> None:
+        """Abort the open transaction because of an error, which then propagates, also if there is nothing to abort."""
+        transactions = self._native._transactions
+        if transactions is not None:
+            await transactions.leave()
+
     def _ensure_transactional(self) -> None:
         if self._native.transactional_id is None:
             raise IllegalOperation("You need to configure transaction_id to use transactions")
@@ -288,5 +294,5 @@ class TransactionContext:
     ) -> None:
         if error is None:
             await self._producer.commit_transaction()
-        elif not isinstance(error, ProducerFencedError):
-            await self._producer.abort_transaction()
+        else:
+            await self._producer._leave_transaction()

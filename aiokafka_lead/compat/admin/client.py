@@ -26,6 +26,7 @@ from ..._wire.messages.describe_configs import DescribeConfigsRequest, DescribeC
 from ..._wire.messages.describe_groups import DescribeGroupsRequest
 from ..._wire.messages.list_groups import ListGroupsRequest
 from ...admin import AdminClient
+from ...errors import ConfigTypeError
 from ...types import TopicPartition
 from .._life import Startable
 from .._options import CLIENT, client_options
@@ -299,7 +300,9 @@ def _described(resource: ConfigResource) -> DescribeConfigsResource:
 
 
 def _altered(resource: ConfigResource) -> AlterConfigsResource:
-    configs = [AlterableConfig(name=name, value=_text(value)) for name, value in (resource.configs or {}).items()]
+    if resource.configs is None:
+        raise ConfigTypeError(f"pass the configs to set of {resource.name!r}: all others are reset to their defaults")
+    configs = [AlterableConfig(name=name, value=_text(value)) for name, value in resource.configs.items()]
     return AlterConfigsResource(
         resource_type=int(resource.resource_type), resource_name=str(resource.name), configs=configs
     )

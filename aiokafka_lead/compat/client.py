@@ -133,6 +133,7 @@ class AIOKafkaClient(Startable):
 
     async def fetch_all_metadata(self) -> ClusterMetadata:
         """Fetch the metadata of every topic once, without keeping it."""
+        self._native.check()
         answer = await self._native.request_any(MetadataRequest().native())
         topics = [topic_metadata(topic, version=0) for topic in answer.topics if topic.name]
         return ClusterMetadata(self._native, {topic.name: topic for topic in topics})

@@ -278,6 +278,7 @@ async def test_what_a_consumer_knows(cluster: EmbeddedCluster) -> None:
     async with consumer:
         assert consumer.partitions_for_topic("events") == {0, 1}
         assert consumer.partitions_for_topic("none") is None
+        cluster.create_topic("__consumer_offsets")
         assert await consumer.topics() == {"events"}
         assert await consumer.end_offsets([FIRST, SECOND]) == {FIRST: 5, SECOND: 0}
         assert await consumer.seek_to_beginning(FIRST)

@@ -456,6 +456,23 @@ async def test_options_of_a_consumer(cluster: EmbeddedCluster, options: dict[str
         assert reader.subscription() == {"events"}
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("session_timeout_ms", "10000"),
+        ("heartbeat_interval_ms", "3"),
+        ("request_timeout_ms", None),
+        ("fetch_max_wait_ms", None),
+        ("auto_offset_reset", None),
+        ("linger_ms", "5"),
+    ],
+)
+async def test_an_option_of_a_wrong_type_is_named(name: str, value: object) -> None:
+    kind: Any = AIOKafkaProducer if name == "linger_ms" else AIOKafkaConsumer
+    with pytest.raises(TypeError, match=f"{name} must be"):
+        kind(**{name: value})
+
+
 # --- names that libraries use ----------------------------------------------------------------------------------------
 
 

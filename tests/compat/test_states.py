@@ -501,6 +501,7 @@ async def test_the_listener_of_a_subscription(cluster: EmbeddedCluster) -> None:
 def sending(producer: AIOKafkaProducer) -> bool:
     """Return True if a health check takes the producer for running."""
     task = producer._sender.sender_task
+    assert task is producer._sender._sender_task
     return task is not None and not task.done()
 
 

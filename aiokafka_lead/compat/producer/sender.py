@@ -12,15 +12,19 @@ __all__ = ["Sender"]
 class Sender:
     """The state of a producer, in the form of aiokafka's task that sends records: health checks read it."""
 
-    sender_task: asyncio.Future[None] | None = None
-    """None before the start; done once the producer has stopped or failed."""
+    _sender_task: asyncio.Future[None] | None = None
+
+    @property
+    def sender_task(self) -> asyncio.Future[None] | None:
+        """Return None before the start; the result is done once the producer has stopped or failed."""
+        return self._sender_task
 
     def started(self, native: Client, loop: asyncio.AbstractEventLoop) -> None:
         """Show that the producer runs, until `stopped` or a fatal error."""
-        self.sender_task = loop.create_future()
+        self._sender_task = loop.create_future()
         native.on_fatal(lambda _: self.stopped())
 
     def stopped(self) -> None:
         """Show that the producer does not run any more."""
-        if self.sender_task is not None and not self.sender_task.done():
-            self.sender_task.set_result(None)
+        if self._sender_task is not None and not self._sender_task.done():
+            self._sender_task.set_result(None)

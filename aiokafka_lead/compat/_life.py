@@ -1,4 +1,4 @@
-"""Base class of the producer and the consumer, for starting and stopping."""
+"""Lifecycle of the clients."""
 
 from __future__ import annotations
 
@@ -6,34 +6,58 @@ import asyncio
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
+from .._io.client import Client
 from .util import get_running_loop
 
-__all__ = ["Life", "start_or_renew"]
+__all__ = ["Life", "Startable"]
 
 _NOT_KEPT = {"self", "topics", "sasl_plain_password"}
 """Arguments that are not stored, because they are not options, or are secret."""
 
 
-async def start_or_renew(native: Any, renew: Callable[[], None]) -> None:
-    """Start a native client. If the start fails, replace the client, because in aiokafka it can be started again."""
-    try:
-        await native.start()
-    except BaseException:
-        renew()
-        raise
+class Startable:
+    """Starts a native client. As in aiokafka, a start may be tried again after a failure, also after a stop."""
+
+    _native: Any
+    _starting: asyncio.Lock
+    _begun = False
+    """True once `start` has succeeded, of clients that do not start again after a stop."""
+    _closed: bool | None = None
+    """True after the stop; None until the options are checked. FastStream reads it."""
+
+    def _renew(self) -> None:
+        """Replace the native client by a new one."""
+        raise NotImplementedError
+
+    def _connections(self) -> Client:
+        """Return the native client's connections."""
+        return self._native._client  # type: ignore[no-any-return]
+
+    async def _start_native(self) -> None:
+        """Start the native client unless it runs; calls at the same time wait for one start."""
+        async with self._starting:
+            if self._closed and not self._begun:
+                self._renew()
+                self._closed = False
+            if self._begun or self._connections().running:
+                self._connections().check()
+                return
+            try:
+                await self._native.start()
+            except BaseException:
+                self._renew()
+                raise
 
 
-class Life:
-    """Base class with ``async with``, and with a warning for a client that was not stopped."""
+class Life(Startable):
+    """Implements ``async with``, and warns of a client that was not stopped. Belongs to one asyncio event loop."""
 
     _kind: ClassVar[str]
-    """Key of the client in the context that the event loop's exception handler receives."""
-    _closed: bool | None = None
-    """True after `stop`, and None before the options are checked. Read by FastStream."""
+    """Key of the client in the context of the event loop's exception handler."""
     _source_traceback: Any = None
     _loop: asyncio.AbstractEventLoop
     _options_given: Mapping[str, Any] = {}
@@ -42,6 +66,7 @@ class Life:
     def _belongs_to(self, loop: asyncio.AbstractEventLoop, given: Mapping[str, Any]) -> None:
         """Store the event loop and the arguments. Called from ``__init__``."""
         self._loop = loop
+        self._starting = asyncio.Lock()
         self._options_given = {name: value for name, value in given.items() if name not in _NOT_KEPT}
         if loop.get_debug():
             self._source_traceback = traceback.extract_stack(sys._getframe(2))

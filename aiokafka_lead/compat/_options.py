@@ -119,7 +119,8 @@ _RANGES: dict[str, tuple[int, int]] = {
     "max_batch_size": (0, INT32_MAX),
     "max_request_size": _BYTES,
 }
-"""Ranges of native options. aiokafka accepts any numbers."""
+"""Ranges of native options. aiokafka accepts any number."""
+_MAY_BE_NONE = {"connections_max_idle_ms", "rebalance_timeout_ms", "transaction_timeout_ms"}
 _WHOLE = {name for name in _RANGES if name.endswith(("_bytes", "_size"))} | {"transaction_timeout_ms"}
 _FLAGS = ("enable_auto_commit", "check_crcs", "exclude_internal_topics", "enable_idempotence")
 _NAMES = ("client_id", "client_rack", "group_id", "group_instance_id", "transactional_id")
@@ -171,9 +172,12 @@ def plain_values(given: Mapping[str, Any]) -> dict[str, Any]:
     """
     found = {name: value.value if isinstance(value, Enum) else value for name, value in given.items()}
     for name, (low, high) in _RANGES.items():
-        if isinstance(value := found.get(name), int | float):
+        value = found.get(name)
+        if isinstance(value, int | float):
             near = min(max(value, low), high)
             found[name] = int(near) if name in _WHOLE or isinstance(near, bool) else near
+        elif name in found and (value is not None or name not in _MAY_BE_NONE):
+            raise ConfigTypeError(f"{name} must be a number, not {type(value).__name__}")
     found |= {name: bool(found[name]) for name in _FLAGS if name in found}
     found |= {name: str(found[name]) for name in _NAMES if found.get(name) is not None}
     return found | {name: None for name in _MAY_BE_EMPTY if found.get(name) == ""}
@@ -283,7 +287,9 @@ def consumer_options(given: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def _reset_policy(name: str) -> str:
+def _reset_policy(name: Any) -> str:
+    if not isinstance(name, str):
+        raise ConfigTypeError(f"auto_offset_reset must be 'earliest', 'latest' or 'none', not {name!r}")
     if name.lower() in ("earliest", "latest", "none"):
         return name.lower()
     _log.warning("Unrecognized ``auto_offset_reset`` config, using NONE")

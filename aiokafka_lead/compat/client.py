@@ -12,7 +12,7 @@ from .._io.client import Client
 from .._io.deadline import Deadline
 from ..config import ClientConfig
 from ..errors import KafkaConnectionError, KafkaError
-from ._life import start_or_renew
+from ._life import Startable
 from ._options import CLIENT, client_options
 from .cluster import ClusterMetadata
 from .protocol.api import Request, Response
@@ -22,9 +22,10 @@ from .util import deprecated
 __all__ = ["AIOKafkaClient", "client_of"]
 
 
-class AIOKafkaClient:
-    """Low-level client with the methods of aiokafka."""
+class AIOKafkaClient(Startable):
+    """A native client with aiokafka's methods."""
 
+    _native: Client
     _bootstrap_servers: str | list[str]
     """Bootstrap servers as given, which tracers read."""
     _client_id: str
@@ -46,6 +47,7 @@ class AIOKafkaClient:
         if unknown:
             raise TypeError(f"AIOKafkaClient() got an unexpected keyword argument {unknown[0]!r}")
         native = client_options(CLIENT | {"client_id": "aiokafka-0.14.0"} | options)
+        self._starting = asyncio.Lock()
         self._ssl_context = options.get("ssl_context")
         self._adopt(Client(ClientConfig.from_options(bootstrap_servers, native)), bootstrap_servers)
 
@@ -61,11 +63,18 @@ class AIOKafkaClient:
         return f"<AIOKafkaClient client_id={self._client_id}>"
 
     async def bootstrap(self) -> None:
-        """Connect and fetch metadata. Raises `KafkaConnectionError`."""
-        await start_or_renew(self._native, lambda: self._adopt(Client(self._native.config), self._bootstrap_servers))
+        """Connect and fetch metadata. Raises `KafkaConnectionError`. May be called again, also after `close`."""
+        await self._start_native()
+
+    def _connections(self) -> Client:
+        return self._native
+
+    def _renew(self) -> None:
+        self._adopt(Client(self._native.config), self._bootstrap_servers)
 
     async def close(self) -> None:
         """Close every connection."""
+        self._closed = True
         await self._native.stop()
 
     @property
@@ -123,7 +132,8 @@ class AIOKafkaClient:
         return True
 
     async def fetch_all_metadata(self) -> ClusterMetadata:
-        """Fetch the metadata of all topics once, without keeping it up to date."""
+        """Fetch the metadata of every topic once, without keeping it."""
+        self._native.check()
         answer = await self._native.request_any(MetadataRequest().native())
         topics = [topic_metadata(topic, version=0) for topic in answer.topics if topic.name]
         return ClusterMetadata(self._native, {topic.name: topic for topic in topics})
@@ -140,6 +150,7 @@ class AIOKafkaClient:
 def client_of(native: Client, bootstrap_servers: str | list[str], ssl_context: Any) -> AIOKafkaClient:
     """Return an `AIOKafkaClient` for the connections of a producer, a consumer or an admin client."""
     client = AIOKafkaClient.__new__(AIOKafkaClient)
+    client._starting = asyncio.Lock()
     client._ssl_context = ssl_context
     client._adopt(native, bootstrap_servers)
     return client

@@ -107,8 +107,10 @@ class _Finder:
         """Let the import system create an ordinary module."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Copy the contents of the module that implements this module."""
-        home = import_module(_HOMES[module.__name__])
+        """Fill the module with the contents of the module that implements it."""
+        home, structs = import_module(_HOMES[module.__name__]), import_module(f"{_HERE}.structs")
+        # Editors complete imports of structures from any module of aiokafka that uses them.
+        module.__dict__.update({name: getattr(structs, name) for name in structs.__all__})
         module.__dict__.update({name: value for name, value in vars(home).items() if name not in _ITS_OWN})
         self.made[module.__name__] = module
 

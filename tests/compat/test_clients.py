@@ -14,9 +14,11 @@ from aiokafka_lead.compat.errors import (
     ConsumerStoppedError,
     IllegalOperation,
     IllegalStateError,
+    KafkaError,
     MessageSizeTooLargeError,
     OffsetOutOfRangeError,
     ProducerClosed,
+    ProducerFenced,
 )
 from aiokafka_lead.compat.structs import OffsetAndMetadata, RecordMetadata
 from aiokafka_lead.testing import EmbeddedCluster
@@ -177,6 +179,42 @@ async def test_listeners_get_all_partitions_and_no_stop(cluster: EmbeddedCluster
     assert listener.calls == [("revoked", set()), ("assigned", {FIRST, SECOND})]
 
 
+class SlowListener(Listener):
+    """Takes as long as the test wants, and tries to stop its consumer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.goes_on = asyncio.Event()
+        self.consumer: AIOKafkaConsumer | None = None
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:  # type: ignore[override]
+        await self.goes_on.wait()
+        assert self.consumer is not None
+        assert await self.consumer.position(FIRST) == 0
+        await self.consumer.stop()
+
+
+async def test_a_listener_may_take_any_time(cluster: EmbeddedCluster) -> None:
+    """The start does not wait for it, but reads do."""
+    await filled(cluster, 1)
+    listener = SlowListener()
+    listener.consumer = consumer = AIOKafkaConsumer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        group_id="g",
+        auto_offset_reset="earliest",
+        rebalance_timeout_ms=50,
+    )
+    consumer.subscribe(["events"], listener=listener)
+    async with asyncio.timeout(30):
+        await consumer.start()
+        assert consumer.assignment() == {FIRST, SECOND}
+        assert await consumer.getmany(timeout_ms=200) == {}
+        listener.goes_on.set()
+        assert (await consumer.getone()).value == b"0"
+        await consumer.stop()
+    assert not consumer._native._client.running
+
+
 async def filled(cluster: EmbeddedCluster, records: int) -> None:
     async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         for number in range(records):
@@ -240,6 +278,7 @@ async def test_what_a_consumer_knows(cluster: EmbeddedCluster) -> None:
     async with consumer:
         assert consumer.partitions_for_topic("events") == {0, 1}
         assert consumer.partitions_for_topic("none") is None
+        cluster.create_topic("__consumer_offsets")
         assert await consumer.topics() == {"events"}
         assert await consumer.end_offsets([FIRST, SECOND]) == {FIRST: 5, SECOND: 0}
         assert await consumer.seek_to_beginning(FIRST)
@@ -280,6 +319,26 @@ async def test_tasks_that_read_take_turns_and_end_with_the_consumer(cluster: Emb
         await consumer.getone()
     with pytest.raises(ConsumerStoppedError):
         await consumer.getmany()
+
+
+async def test_tasks_read_their_partitions_independently(cluster: EmbeddedCluster) -> None:
+    async with (
+        asyncio.timeout(30),
+        AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer,
+        AIOKafkaConsumer("events", bootstrap_servers=cluster.bootstrap_servers) as consumer,
+    ):
+        waiting = [asyncio.create_task(consumer.getone(SECOND)) for _ in range(2)]
+        await asyncio.sleep(0)
+        for number in range(3):
+            await producer.send_and_wait("events", b"%d" % number, partition=0)
+        assert (await consumer.getone(FIRST)).value == b"0"
+        (records,) = (await consumer.getmany(FIRST, timeout_ms=20_000, max_records=1)).values()
+        assert [record.value for record in records] == [b"1"]
+        assert (await consumer.getone()).value == b"2"
+        assert not any(task.done() for task in waiting)
+        for number in range(2):
+            await producer.send_and_wait("events", b"%d" % number, partition=1)
+        assert [record.value for record in await asyncio.gather(*waiting)] == [b"0", b"1"]
 
 
 async def test_a_loop_leaves_the_records_to_other_calls(cluster: EmbeddedCluster) -> None:
@@ -424,6 +483,25 @@ async def test_transactions(cluster: EmbeddedCluster) -> None:
         assert await consumer.committed(SECOND) == 7
     async with AIOKafkaProducer(bootstrap_servers=servers) as producer:
         with pytest.raises(IllegalOperation):
+            await producer.begin_transaction()
+
+
+async def fail_while_fenced(options: dict[str, Any], producer: AIOKafkaProducer) -> None:
+    async with producer.transaction():
+        await producer.send_and_wait("events", b"1", partition=0)
+        async with AIOKafkaProducer(**options):
+            pass
+        with pytest.raises(KafkaError):
+            await producer.send_and_wait("events", b"2", partition=0)
+        raise ZeroDivisionError
+
+
+async def test_the_block_of_a_fenced_transaction_raises_its_own_error(cluster: EmbeddedCluster) -> None:
+    options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap_servers, "transactional_id": "tx"}
+    async with asyncio.timeout(30), AIOKafkaProducer(**options) as producer:
+        with pytest.raises(ZeroDivisionError):
+            await fail_while_fenced(options, producer)
+        with pytest.raises(ProducerFenced):
             await producer.begin_transaction()
 
 

@@ -25,6 +25,7 @@ from aiokafka_lead.compat.errors import (
     KafkaConnectionError,
     KafkaError,
     NoOffsetForPartitionError,
+    ProducerClosed,
     UnknownTopicOrPartitionError,
 )
 from aiokafka_lead.compat.util import parse_kafka_version
@@ -175,6 +176,59 @@ async def test_a_start_may_be_tried_again_until_the_topic_exists(timeout_ms: int
         with pytest.raises(AssertionError):
             await reader.start()
         await reader.stop()
+
+
+async def test_a_start_may_be_tried_again_after_a_stop() -> None:
+    """Loops that wait for Kafka often stop a client after each start that fails."""
+    with PortPool() as ports:
+        port = ports.take()
+        at: dict[str, Any] = {"bootstrap_servers": f"127.0.0.1:{port}"}
+        producer, client, admin = AIOKafkaProducer(**at), AIOKafkaClient(**at), AIOKafkaAdminClient(**at)
+        reader = AIOKafkaConsumer("events", **at, auto_offset_reset="earliest")
+        lives = [
+            (producer.start, producer.stop),
+            (client.bootstrap, client.close),
+            (admin.start, admin.close),
+            (reader.start, reader.stop),
+        ]
+        for start, stop in lives * 2:
+            with pytest.raises(KafkaConnectionError):
+                await start()
+            await stop()
+        async with EmbeddedCluster(1, ports=[port]) as cluster, asyncio.timeout(30):
+            cluster.create_topic("events", 2)
+            for start, _ in lives:
+                await start()
+            await producer.send_and_wait("events", b"1", partition=0)
+            assert (await reader.getone()).value == b"1"
+            assert await client.force_metadata_update()
+            assert await admin.list_topics() == ["events"]
+            for _, stop in lives:
+                await stop()
+            assert not any(one._native._client.running for one in (producer, reader, admin))
+            with pytest.raises(ProducerClosed):
+                await producer.start()
+            with pytest.raises(AssertionError):
+                await reader.start()
+            async with admin:  # these two may be used again
+                assert await admin.list_topics() == ["events"]
+            await client.bootstrap()
+            assert await client.force_metadata_update()
+            await client.close()
+
+
+async def test_starts_at_the_same_time_are_one(cluster: EmbeddedCluster) -> None:
+    servers = cluster.bootstrap_servers
+    producer, client = AIOKafkaProducer(bootstrap_servers=servers), AIOKafkaClient(bootstrap_servers=servers)
+    admin = AIOKafkaAdminClient(bootstrap_servers=servers)
+    for start in (producer.start, client.bootstrap, admin.start):
+        await asyncio.gather(start(), start())
+        await start()
+    await producer.send_and_wait("events", b"1", partition=0)
+    assert await client.force_metadata_update()
+    assert await admin.list_topics() == ["events"]
+    for stop in (producer.stop, client.close, admin.close):
+        await stop()
 
 
 async def test_choices_of_partitions_exclude_each_other(cluster: EmbeddedCluster) -> None:
@@ -405,6 +459,23 @@ async def test_options_of_a_consumer(cluster: EmbeddedCluster, options: dict[str
         assert reader.subscription() == {"events"}
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("session_timeout_ms", "10000"),
+        ("heartbeat_interval_ms", "3"),
+        ("request_timeout_ms", None),
+        ("fetch_max_wait_ms", None),
+        ("auto_offset_reset", None),
+        ("linger_ms", "5"),
+    ],
+)
+async def test_an_option_of_a_wrong_type_is_named(name: str, value: object) -> None:
+    kind: Any = AIOKafkaProducer if name == "linger_ms" else AIOKafkaConsumer
+    with pytest.raises(TypeError, match=f"{name} must be"):
+        kind(**{name: value})
+
+
 # --- names that libraries use ----------------------------------------------------------------------------------------
 
 
@@ -433,6 +504,7 @@ async def test_the_listener_of_a_subscription(cluster: EmbeddedCluster) -> None:
 def sending(producer: AIOKafkaProducer) -> bool:
     """Return True if a health check takes the producer for running."""
     task = producer._sender.sender_task
+    assert task is producer._sender._sender_task
     return task is not None and not task.done()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Container, Coroutine, Iterator
+from collections.abc import Callable, Container, Coroutine, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
@@ -90,7 +90,8 @@ class Reader(Generic[K, V]):
         self._demand = demand
         self._poll = poll
         self._listener = listener
-        self._waiting = False
+        self._waits: list[Wanted] = []
+        """Partitions for which each waiting task waits."""
         self._waited_s = 0.0
         self._waits_since = 0.0
         self._waited_at = -math.inf
@@ -104,6 +105,8 @@ class Reader(Generic[K, V]):
         """Set when records may have arrived, or when a wait should end for another reason."""
         self.stopped = False
         """True after the consumer was stopped."""
+        self.shared = False
+        """True if several tasks may wait for records at the same time."""
         self.bury: Bury | None = None
         """Awaited before a record that cannot be deserialized is left out.
 
@@ -112,16 +115,16 @@ class Reader(Generic[K, V]):
 
     @property
     def waiting(self) -> bool:
-        """True while a task is waiting for records."""
-        return self._waiting
+        """True while a task waits for records."""
+        return bool(self._waits)
 
     def has_waited_since(self, at: float) -> bool:
-        """Return True if a read was waiting for records at this time (``time.monotonic()``) or later."""
-        return self._waiting or self._waited_at >= at
+        """Return True if a read has waited for records at this time (``time.monotonic()``) or later."""
+        return self.waiting or self._waited_at >= at
 
     def waited_s(self) -> float:
-        """Return the total time in seconds for which reads have waited for records."""
-        return self._waited_s + (time.monotonic() - self._waits_since if self._waiting else 0.0)
+        """Return the total time that reads have waited for records, in seconds."""
+        return self._waited_s + (time.monotonic() - self._waits_since if self._waits else 0.0)
 
     def replace_listener(self, listener: ReadListener | None) -> ReadListener | None:
         """Replace the listener. Return the previous one."""
@@ -351,8 +354,8 @@ class Reader(Generic[K, V]):
         raise ClientClosedError
 
     async def wait(self, wanted: Wanted, deadline: Deadline | None) -> bool:
-        """Wait until records may have arrived. Return False if the deadline has passed."""
-        if self._waiting:
+        """Wait until records may have arrived; return False once the deadline has passed."""
+        if self._waits and not self.shared:
             raise IllegalStateError("another task is waiting for this consumer's records: read from one task at a time")
         now = time.monotonic()
         watch_at = self._watch(now)
@@ -361,21 +364,42 @@ class Reader(Generic[K, V]):
             return False
         commit_at = None if self._listener is None else self._listener.watch(now)
         until = min((at for at in (end_at, watch_at, commit_at) if at is not None), default=None)
-        self._waiting = True
-        self._waits_since = now
+        if not self._waits:
+            self._waits_since = now
+        self._waits.append(wanted)
         self._poll.waits()
-        self._demand(wanted)
+        self._demand(self._wanted())
         try:
             await self.wake.wait(None if until is None else max(0.0, until - now))
         finally:
-            self._waiting = False
+            self._waits.remove(wanted)
             self._gave_way_at = self._waited_at = time.monotonic()
-            self._waited_s += self._gave_way_at - now
             self._poll.progressed(self._gave_way_at)
-            self._demand(())
+            if self._waits:
+                self._poll.waits()
+            else:
+                self._waited_s += self._gave_way_at - self._waits_since
+            self._demand(self._wanted())
         if self.stopped:
             raise ClientClosedError
         return True
+
+    def _wanted(self) -> Wanted:
+        """Return the partitions for which tasks wait: None for all, empty if no task waits."""
+        given = [wanted for wanted in self._waits if wanted is not None]
+        if len(given) < len(self._waits):
+            return None
+        return given[0] if len(given) == 1 else AnyOf(given) if given else ()
+
+
+class AnyOf:
+    """Contains what any of several containers contains."""
+
+    def __init__(self, containers: Sequence[Container[TopicPartition]]) -> None:
+        self._containers = containers
+
+    def __contains__(self, tp: object) -> bool:
+        return any(tp in container for container in self._containers)
 
 
 class Slices(Generic[K, V]):

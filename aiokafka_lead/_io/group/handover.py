@@ -55,9 +55,11 @@ class Handover:
         self._run = run
         self._log = log
         self.listener: object | None = None
-        """The application's listener, as passed to `subscribe`, or None."""
-        self._listen_within_s = listen_within_s
-        """Time limit in seconds for each callback of the listener."""
+        """The application's listener, as given to `subscribe`."""
+        self.listen_within_s = listen_within_s
+        """Time limit of each callback of the listener."""
+        self.on_assigned: Callable[[], None] | None = None
+        """Called before the listener is called with an assignment."""
         self._is_late = is_late
         """Returns True if a partition was created while its topic was already being read."""
         self.hurry_until: float | None = None
@@ -150,6 +152,8 @@ class Handover:
         if self.listener is not None:
             for state in added:
                 self._prefetch.pause(state, Pauser.GROUP)
+            if self.on_assigned is not None:
+                self.on_assigned()
             await self._tell(("on_partitions_assigned",), step.added)
             for state in added:
                 self._prefetch.resume(state, Pauser.GROUP)
@@ -171,7 +175,7 @@ class Handover:
         if callback is None:
             return
         began_at = time.monotonic()
-        with self._telling.within(self._left(self._listen_within_s)) as scope:
+        with self._telling.within(self._left(self.listen_within_s)) as scope:
             self.tells = True
             try:
                 result = callback(partitions)

@@ -50,7 +50,9 @@ class Standing:
         self._asking: tuple[Ask, anyio.CancelScope] | None = None
         """The request for whose response the rebalancing task is waiting, and the scope that ends the wait."""
         self.subscribed = False
-        """True if the application has subscribed. Set by `GroupTask`."""
+        """True if the application is subscribed; set by `GroupTask`."""
+        self.assigned = False
+        """True while the listener handles an assignment, if that need not be awaited; set by `GroupTask`."""
         self._out_for: str | None = None
         """The reason why this consumer has left the group by itself, until the application reads again."""
 
@@ -84,8 +86,8 @@ class Standing:
 
     @property
     def awaits(self) -> str | None:
-        """The step for which the first assignment is waiting. None once there is an assignment, even an empty one."""
-        if not self.subscribed or self.member.awaits is None:
+        """Step for which the first assignment waits; None once there is an assignment, even if empty."""
+        if not self.subscribed or self.assigned or self.member.awaits is None:
             return None
         what = self.member.awaits if self.joined or self.coordinator is not None else "the look-up of its coordinator"
         return f"the first assignment of its group (pending: {what})"

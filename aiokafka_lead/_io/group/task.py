@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from functools import partial
 
@@ -72,6 +73,15 @@ class GroupTask:
             ):
                 self._client.spawn(fn, name=name)
         self._member.subscribe(wanted, time.monotonic())
+        self._standing.notify()
+
+    def listen_apart(self) -> None:
+        """Let the listener's callbacks take any time, except during a stop, and let the consumer's start not wait."""
+        self._handover.listen_within_s = math.inf
+        self._handover.on_assigned = self._assigned
+
+    def _assigned(self) -> None:
+        self._standing.assigned = True
         self._standing.notify()
 
     def unsubscribe(self) -> None:
@@ -177,7 +187,8 @@ class GroupTask:
                 case Assign():
                     await handover.assign(step)
             member.done(step, time.monotonic())
-            self._standing.notify()
+            standing.assigned = False
+            standing.notify()
 
     def _time_rebalance(self, since: float | None) -> float | None:
         """Return the start of the current rebalance, or None. ``since`` is the result of the previous call."""

@@ -26,8 +26,9 @@ from ..._wire.messages.describe_configs import DescribeConfigsRequest, DescribeC
 from ..._wire.messages.describe_groups import DescribeGroupsRequest
 from ..._wire.messages.list_groups import ListGroupsRequest
 from ...admin import AdminClient
+from ...errors import ConfigTypeError
 from ...types import TopicPartition
-from .._life import start_or_renew
+from .._life import Startable
 from .._options import CLIENT, client_options
 from ..client import client_of
 from ..errors import for_code
@@ -52,11 +53,10 @@ from .records_to_delete import RecordsToDelete
 __all__ = ["AIOKafkaAdminClient"]
 
 
-class AIOKafkaAdminClient:
-    """Admin client with the methods of aiokafka.
+class AIOKafkaAdminClient(Startable):
+    """A native `AdminClient` with aiokafka's methods, which return brokers' responses, with errors as codes."""
 
-    They return the responses of brokers, in which errors are codes, and raise `KafkaError` if a request fails.
-    """
+    _native: AdminClient
 
     def __init__(
         self,
@@ -83,8 +83,8 @@ class AIOKafkaAdminClient:
         deprecated(loop, api_version)
         self._request_timeout_ms = request_timeout_ms
         self._made_with = (bootstrap_servers, client_options(given))
+        self._starting = asyncio.Lock()
         self._renew()
-        self._started = False
         self._closed = False
 
     def _renew(self) -> None:
@@ -94,10 +94,8 @@ class AIOKafkaAdminClient:
         self._coordinators = Coordinators(self._native._client)
 
     async def start(self) -> None:
-        """Connect to the cluster. May be called again, also after a failure."""
-        if not self._started:
-            await start_or_renew(self._native, self._renew)
-            self._started = True
+        """Connect to the cluster; may be called again, also after a failure or after `close`."""
+        await self._start_native()
 
     async def close(self) -> None:
         """Close all connections. May be called again."""
@@ -302,7 +300,9 @@ def _described(resource: ConfigResource) -> DescribeConfigsResource:
 
 
 def _altered(resource: ConfigResource) -> AlterConfigsResource:
-    configs = [AlterableConfig(name=name, value=_text(value)) for name, value in (resource.configs or {}).items()]
+    if resource.configs is None:
+        raise ConfigTypeError(f"pass the configs to set of {resource.name!r}: all others are reset to their defaults")
+    configs = [AlterableConfig(name=name, value=_text(value)) for name, value in resource.configs.items()]
     return AlterConfigsResource(
         resource_type=int(resource.resource_type), resource_name=str(resource.name), configs=configs
     )

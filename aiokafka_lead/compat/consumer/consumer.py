@@ -13,7 +13,7 @@ from ..._records import ConsumerRecord as NativeRecord
 from ...consumer import Consumer
 from ...errors import ClientClosedError
 from ...types import TopicPartition
-from .._life import Life, start_or_renew
+from .._life import Life
 from .._options import consumer_options
 from ..abc import ConsumerRebalanceListener
 from ..client import AIOKafkaClient, client_of
@@ -37,8 +37,8 @@ LOOK_EVERY_S = 0.005
 class AIOKafkaConsumer(Life, OffsetCalls):
     """Consumer with the options, defaults and methods of aiokafka. Belongs to one asyncio event loop.
 
-    As in aiokafka, records count as processed as soon as they are returned: automatic commits include them, and a
-    rebalance does not wait for the application. Several tasks may read records, and take turns.
+    As in aiokafka, records count as done once they are handed out: automatic commits cover them immediately, and a
+    rebalance does not wait for the application. Several tasks may read, each from other partitions or from all.
     """
 
     _client: AIOKafkaClient
@@ -97,15 +97,11 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         self._made_with: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, **options}
         self._create()
         self._telling: asyncio.Task[None] | None = None
-        """Task that calls a new rebalance listener, if `subscribe` was called again with the same topics."""
-        self._turn = asyncio.Lock()
-        """Lock for waiting for records, which one task holds at a time."""
+        """Calls a listener that was replaced together with unchanged topics."""
         self._look_at = 0.0
         """Monotonic time of the next check for due work, such as a commit."""
         self._wants = asyncio.Event()
-        """Set when the subscription changes, and by `stop`. Reads wait for it while there is no subscription."""
-        self._begun = False
-        """True once `start` has succeeded."""
+        """Set by changes of the subscription and by `stop`. Reads wait for it while there is nothing to read."""
         self._closed = False
         if topics:
             self._native.subscribe(_checked_topics(topics))
@@ -114,6 +110,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         self._native: Consumer[Any, Any] = Consumer(**self._made_with)
         self._native._engine.subscription.waits_for_topics = True
         reader = self._native._engine.reader
+        reader.shared = True
         account = reader.replace_listener(None)
         if account is not None:
             reader.replace_listener(NothingInHand(account))
@@ -122,6 +119,8 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         self._client = client_of(self._native._client, self._made_with["bootstrap_servers"], self._ssl_context)
         self._subscription = SubscriptionState(self._native)
         """FastStream reads its ``topics``."""
+        if (membership := self._native._engine.membership) is not None:
+            membership.task.listen_apart()
         group_id = self._made_with["group_id"]
         self._coordinator = None if group_id is None else GroupCoordinator(self._native, group_id)
         """FastStream reads its ``member_id``."""
@@ -130,6 +129,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         """Replace the consumer of `aiokafka_lead` with a new one that has the same subscription."""
         before, paused = self._native._engine.subscription, self._native.paused()
         self._create()
+        self._last = None
         match before.kind:
             case SubscriptionKind.ASSIGNED:
                 self._native.assign(before.assigned)
@@ -152,8 +152,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         """
         self._check_loop()
         assert not self._begun, "Did you call `start` twice?"
-        if not self._native._client.running:
-            await start_or_renew(self._native, self._renew)
+        await self._start_native()
         for topic in self._native._engine.subscription.topics:
             await self._client._wait_on_metadata(topic)
         self._begun = True
@@ -163,6 +162,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         """Commit offsets if ``enable_auto_commit`` is set, leave the group, and close all connections."""
         if self._closed:
             return
+        self._native._client.kind.check_stop()  # before any change: a listener cannot stop its consumer
         self._closed = True
         self._last = {tp: self._place(tp) for tp in self._partitions()}
         self._wants.set()
@@ -296,10 +296,9 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         while True:
             await self._until_something_is_wanted()
             try:
-                async with self._turn:
-                    if partitions:
-                        return await self._native.getone(*partitions)
-                    return await anext(self._in_order)
+                if partitions:
+                    return await self._native.getone(*partitions)
+                return await anext(self._in_order)
             except (ClientClosedError, StopAsyncIteration):
                 raise ConsumerStoppedError from None
             except IllegalStateError:
@@ -321,18 +320,8 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         if max_records is not None and (type(max_records) is not int or max_records < 1):
             raise ValueError("`max_records` must be a positive Integer")
         await self._until_something_is_wanted()
-        until = monotonic() + timeout_ms / 1000
         try:
-            if self._turn.locked():
-                async with asyncio.timeout(timeout_ms / 1000):
-                    await self._turn.acquire()
-            else:
-                await self._turn.acquire()
-        except TimeoutError:
-            return {}
-        try:
-            left_ms = max(0.0, until - monotonic()) * 1000
-            native = await self._native.getmany(*partitions, timeout_ms=left_ms, max_records=max_records)
+            native = await self._native.getmany(*partitions, timeout_ms=max(0, timeout_ms), max_records=max_records)
         except ClientClosedError:
             if self._last is None:  # the start failed
                 raise
@@ -343,8 +332,6 @@ class AIOKafkaConsumer(Life, OffsetCalls):
             return {}  # unsubscribed meanwhile, so the next call waits
         except NO_POSITION as error:
             raise with_place(error) from error.__cause__
-        finally:
-            self._turn.release()
         convert = self._convert
         try:
             return {tp: convert.many(records) for tp, records in native.items()}

@@ -137,8 +137,8 @@ class OffsetCalls:
     # --- the cluster's topics and offsets -----------------------------------------------------------------------------
 
     async def topics(self) -> set[str]:
-        """Return the names of all topics in the cluster."""
-        return set(await self._native.topics())
+        """Return the cluster's topics, without internal topics."""
+        return (await self._client.fetch_all_metadata()).topics()
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
         """Return the partitions of a topic, or None if the topic is not in this consumer's metadata."""

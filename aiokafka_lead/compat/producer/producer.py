@@ -9,10 +9,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from ..._core.producer.delivery import DeliveryBatch
-from ...errors import ClientClosedError, IllegalStateError, ProducerFencedError, TransactionAbortedError
+from ...errors import ClientClosedError, IllegalStateError, TransactionAbortedError
 from ...producer import Producer
 from ...types import Header, TopicPartition
-from .._life import Life, start_or_renew
+from .._life import Life
 from .._options import is_default_partitioner, producer_options
 from ..client import AIOKafkaClient, client_of
 from ..errors import IllegalOperation
@@ -98,10 +98,14 @@ class AIOKafkaProducer(Life):
     # --- start and stop -----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect to the cluster. Raises `KafkaConnectionError`. May be called again, also after a failure."""
+        """Connect to the cluster. Raises `KafkaConnectionError`. May be called again, also after a failure.
+
+        Raises `ProducerClosed` after a stop.
+        """
         self._check_loop()
-        if not self._native._client.running:
-            await start_or_renew(self._native, self._renew)
+        await self._start_native()
+        if not self._begun:
+            self._begun = True
             self._sender.started(self._native._client, self._loop)
 
     async def stop(self) -> None:
@@ -262,6 +266,12 @@ class AIOKafkaProducer(Life):
         checked = commit_structure_validate(offsets)
         await self._native.send_offsets_to_transaction(native_offsets(checked), group_id)
 
+    async def _leave_transaction(self) -> None:
+        """Abort the open transaction because of an error, which then propagates, also if there is nothing to abort."""
+        transactions = self._native._transactions
+        if transactions is not None:
+            await transactions.leave()
+
     def _ensure_transactional(self) -> None:
         if self._native.transactional_id is None:
             raise IllegalOperation("You need to configure transaction_id to use transactions")
@@ -291,5 +301,5 @@ class TransactionContext:
     ) -> None:
         if error is None:
             await self._producer.commit_transaction()
-        elif not isinstance(error, ProducerFencedError):
-            await self._producer.abort_transaction()
+        else:
+            await self._producer._leave_transaction()

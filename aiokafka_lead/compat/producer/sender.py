@@ -12,15 +12,19 @@ __all__ = ["Sender"]
 class Sender:
     """State of a producer, in the form of the task that sends records in aiokafka, which health checks read."""
 
-    sender_task: asyncio.Future[None] | None = None
-    """None before the start, and done once the producer has stopped or failed."""
+    _sender_task: asyncio.Future[None] | None = None
+
+    @property
+    def sender_task(self) -> asyncio.Future[None] | None:
+        """Return None before the start; the result is done once the producer has stopped or failed."""
+        return self._sender_task
 
     def started(self, native: Client, loop: asyncio.AbstractEventLoop) -> None:
-        """Set the state to running, until `stopped` is called or the producer fails."""
-        self.sender_task = loop.create_future()
+        """Show that the producer runs, until `stopped` or a fatal error."""
+        self._sender_task = loop.create_future()
         native.on_fatal(lambda _: self.stopped())
 
     def stopped(self) -> None:
-        """Set the state to stopped."""
-        if self.sender_task is not None and not self.sender_task.done():
-            self.sender_task.set_result(None)
+        """Show that the producer does not run any more."""
+        if self._sender_task is not None and not self._sender_task.done():
+            self._sender_task.set_result(None)

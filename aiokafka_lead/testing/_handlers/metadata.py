@@ -35,6 +35,7 @@ from .._state.cluster import MetadataView, check_topic_name
 from .._state.topics import NO_LEADER, TopicView
 
 _TOPIC_IDS_FROM = 10
+_INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
 def metadata(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
@@ -142,7 +143,8 @@ def _topic(context: RequestContext, view: TopicView) -> MetadataResponseTopic:
                 offline_replicas=list(part.offline),
             )
         )
-    return MetadataResponseTopic(name=view.name, topic_id=view.topic_id, partitions=partitions)
+    is_internal = view.name in _INTERNAL_TOPICS
+    return MetadataResponseTopic(name=view.name, topic_id=view.topic_id, is_internal=is_internal, partitions=partitions)
 
 
 def describe_cluster(context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:

@@ -15,7 +15,7 @@ micro-batch that were decided last, with the other transactions of that decision
 3. **Commit** (driver): check with the coordinators that all transactions are open, under the epochs of the attempts
    that Spark counted, with time left; otherwise fail, and no row counts. Write the decision into the ledger *as part of
    the main transaction*, and commit that: from then on the micro-batch counts. Commit the other transactions, and
-   record in the ledger that none is open.
+   record in the ledger that none is open. Abort the transactions of attempts that do not count.
 
 A write of a DataFrame is decided like a micro-batch. With the option ``batchId`` it has a number, which the ledger
 stores: a second write with this number writes nothing.

@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Sequence
 
-from ...._io.transactions.handover import Ended, OpenTransaction, Outcome
+from ...._io.transactions.handover import OpenTransaction, Outcome
 from ....admin import TransactionDescription, TransactionState
 from ....errors import InvalidTransactionTimeoutError, KafkaError, UnsupportedVersionError
 from ....producer import Producer
@@ -56,7 +56,8 @@ def _begin(loop: ClientLoop, settings: ExactlyOnce, streaming: bool) -> Run:
 def commit(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
     """Decide that the shares count, and commit them all. Raises unless all is committed.
 
-    Raises `ExactlyOnceError` or a KafkaError before the decision, and `TransactionsLostError` after it.
+    Raises `ExactlyOnceError` or a KafkaError before the decision, and `TransactionsLostError` after it. Then aborts the
+    transactions of attempts that do not count: readers of committed records would wait for their timeout.
     """
     given = [share for share in shares if share is not None]
     if given and all(share.written_before for share in given):
@@ -77,29 +78,38 @@ def commit(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
         if others:
             _commit_others(loop, settings, decision)
             loop.run(_write_next, settings, producer, decision._replace(others=()))
+    if len(shares) > 1:  # attempts of the first task have the same id
+        try:
+            loop.run(_abort_leftovers, settings)
+        except KafkaError as error:
+            _mention_leftovers(settings, error)
 
 
-def abort(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
-    """Abort the shares' open transactions, unless they are decided, or another run has taken over.
+def abort(settings: ExactlyOnce, shares: Sequence[Share | None], run: Run | None) -> None:
+    """Abort the run's open transactions, those of killed tasks included, unless it is decided or has been replaced.
 
-    Failures are logged. The next begin then aborts the transactions.
+    Without ``run``, the shares name it. Failures are logged. The next begin then aborts the transactions.
     """
-    given = [share for share in shares if share is not None and not share.written_before]
-    opened = [share.opened for share in given if share.opened is not None]
-    if not opened:
+    given = [share for share in shares if share is not None]
+    if not (given or run) or any(share.written_before for share in given):
         return
+    name = given[0].run if run is None else run.name
     loop = client_loop()
     try:
         found = loop.run(read, settings)
-        if found is None or found.run != given[0].run:
+        if found is None or found.run != name:
             return
         # Getting a producer id under the main id again prevents a later decision.
         with loop.started(lambda: settings.producer(settings.main_id), settings.within_ms):
             found = loop.run(read, settings)
-        if found is not None and found.run == given[0].run and not found.decided:
-            _end(loop, settings, opened, commit=False)
+        if found is not None and found.run == name and not found.decided:
+            loop.run(_abort_leftovers, settings)
     except KafkaError as error:
-        _log.warning("transactions of '%s' were not aborted yet: %s", settings.prefix, error)
+        _mention_leftovers(settings, error)
+
+
+def _mention_leftovers(settings: ExactlyOnce, error: KafkaError) -> None:
+    _log.warning("transactions of '%s' were not aborted yet: %s", settings.prefix, error)
 
 
 async def _write_next(settings: ExactlyOnce, producer: Producer, entry: Entry) -> None:
@@ -114,7 +124,8 @@ def _commit_others(loop: ClientLoop, settings: ExactlyOnce, decision: Entry) -> 
     """
     if not decision.others:
         return
-    ended = _end(loop, settings, decision.others, commit=True)
+    with loop.started(settings.commits, settings.within_ms) as commits:
+        ended = loop.run(commits.commit, decision.others, within_ms=settings.within_ms)
     failed = {name: end for name, end in ended.items() if end.outcome is not Outcome.COMMITTED}
     if not failed:
         return
@@ -135,15 +146,8 @@ def _commit_others(loop: ClientLoop, settings: ExactlyOnce, decision: Entry) -> 
     )
 
 
-def _end(
-    loop: ClientLoop, settings: ExactlyOnce, opened: Sequence[OpenTransaction], *, commit: bool
-) -> dict[str, Ended]:
-    with loop.started(settings.ends, settings.within_ms) as ends:
-        return loop.run(ends.end, opened, commit=commit, within_ms=settings.within_ms)
-
-
 async def _abort_leftovers(settings: ExactlyOnce) -> None:
-    """Abort transactions that tasks of earlier runs have left open, even under ids that no task uses any longer."""
+    """Abort transactions that tasks have left open, even under ids that no task uses any longer."""
     async with running(settings.admin, settings.within_ms) as admin:
         try:
             listed = await admin.list_transactions(states=[TransactionState.ONGOING])
@@ -151,7 +155,7 @@ async def _abort_leftovers(settings: ExactlyOnce) -> None:
             raise ExactlyOnceError(f"writing exactly once needs brokers of Kafka 3.0 or newer: {error}") from None
         left = [name for name in listed if settings.is_task_id(name)]
         if left:
-            _log.info("aborting %d transactions that earlier runs have left open: %s", len(left), ", ".join(left))
+            _log.info("aborting %d transactions that tasks have left open: %s", len(left), ", ".join(left))
             await admin.fence_producers(left)
 
 

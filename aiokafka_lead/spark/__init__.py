@@ -23,15 +23,16 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "lag", "refresh", "register"]
 
 _REDACTION = "spark.sql.redaction.options.regex"
-_HIDDEN = r"(?i:ssl\.keystore\.key|proxy\.url)"
+_HIDDEN = r"(?i:ssl\.keystore\.key|ssl\.keydata|passphrase|proxy\.url)"
 """Matches names of options with secrets. By default, Spark hides URLs but no keys."""
 
 
 def register(spark: SparkSession) -> None:
     """Make `FORMAT` known to this session, classic or Spark Connect.
 
-    Also makes Spark hide ``kafka.ssl.keystore.key`` and ``kafka.proxy.url`` in plans, the UI and event logs, as it
-    hides passwords: adds them to the session's ``spark.sql.redaction.options.regex``.
+    Also makes Spark hide ``kafka.ssl.keystore.key``, ``kafka.ssl.keydata``, ``kafka.proxy.url`` and passphrases in
+    plans, the UI and event logs, as it hides passwords: adds them to the session's
+    ``spark.sql.redaction.options.regex``.
 
     If the package comes from a zip of ``--py-files``, this also sets ``PYTHONPATH`` in the session's
     ``SparkContext.environment``: Spark gives the zip to tasks, but not to the driver's process of a streaming query.

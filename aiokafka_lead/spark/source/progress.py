@@ -36,7 +36,7 @@ class CheckpointError(RuntimeError):
 
 def recreation(topic: str) -> str:
     """Return the description of this loss."""
-    return f"topic {topic} was deleted and created again, what was not read of the old one is lost"
+    return f"topic {topic} was deleted and created again, or is in another cluster: what was not read before is lost"
 
 
 def report(losses: Sequence[str], *, fail: bool) -> None:

@@ -166,7 +166,10 @@ def test_rows_are_written_by_the_latest_schema(
         ({"schema.registry.user": "other"}, "401"),
         ({"schema.registry.password": "wrong"}, "401"),
         ({"schema.registry.url": "registry"}, "schema.registry.url"),
-        ({"schema.registry.password": "${file:/none:registry}"}, "option 'schema.registry.password': .* cannot be read"),
+        (
+            {"schema.registry.password": "${file:/none:registry}"},
+            "option 'schema.registry.password': .* cannot be read",
+        ),
         ({"subscribe": "one,two"}, "valueSubject"),
         ({"valueSubject": "none"}, "none"),
         ({"valueSchema": '["int", "string"]'}, "union"),

@@ -86,7 +86,7 @@ def commit(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
 
 
 def abort(settings: ExactlyOnce, shares: Sequence[Share | None], run: Run | None) -> None:
-    """Abort the run's open transactions, those of killed tasks included, unless it is decided or has been replaced.
+    """Abort the run's open transactions, also of killed tasks, unless the run is decided or has been replaced.
 
     Without ``run``, the shares name it. Failures are logged. The next begin then aborts the transactions.
     """

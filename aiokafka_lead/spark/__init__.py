@@ -30,15 +30,16 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "lag", "refresh", "register"]
 
 _REDACTION = "spark.sql.redaction.options.regex"
-_HIDDEN = r"(?i:ssl\.keystore\.key|proxy\.url)"
-"""Matches names of options with secrets that Spark does not redact by default."""
+_HIDDEN = r"(?i:ssl\.keystore\.key|ssl\.keydata|passphrase|proxy\.url)"
+"""Matches names of options with secrets. By default, Spark hides URLs but no keys."""
 
 
 def register(spark: SparkSession) -> None:
     """Register the format in a session, classic or Spark Connect.
 
-    Also adds ``kafka.ssl.keystore.key`` and ``kafka.proxy.url`` to the session's ``spark.sql.redaction.options.regex``,
-    so Spark hides these options in plans, the UI and event logs.
+    Also makes Spark hide ``kafka.ssl.keystore.key``, ``kafka.ssl.keydata``, ``kafka.proxy.url`` and passphrases in
+    plans, the UI and event logs, as it hides passwords: adds them to the session's
+    ``spark.sql.redaction.options.regex``.
 
     If the package comes from a zip of ``--py-files``, this call also adds the zip to ``PYTHONPATH`` in the session's
     ``SparkContext.environment``. Spark passes the zip to tasks, but not to the Python process that plans a streaming

@@ -14,7 +14,7 @@ from pathlib import Path
 from .._options.checks import Secret
 from .secrets import hidden
 
-_NAMES = "config.providers"
+_NAMES = "kafka.config.providers"
 _VARIABLE = re.compile(r"\$\{([^}:]*):(?:([^}]*):)?([^}:]*)\}")
 _END = re.compile(r"\r\n|\r|\n")
 _CONTINUES = re.compile(r"(?<!\\)(?:\\\\)*\\$")
@@ -25,30 +25,30 @@ Lookup = Callable[[str, str], str]
 """Function that returns the text for a path (``""`` if none is given) and a key. Raises KeyError or OSError."""
 
 
-def with_variables(settings: Mapping[str, str]) -> dict[str, str]:
-    """Replace ``${provider:path:key}`` and ``${provider:key}`` of declared providers in the values of settings.
+def with_variables(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options, with each ``${provider:path:key}`` or ``${provider:key}`` of a declared provider replaced.
 
-    Raises ValueError for an unsupported provider class, and for a value that cannot be read. The error names the
-    option, and never contains a value.
+    Their names must be in lower case. Raises ValueError for a provider class other than Java's three, and for a missing
+    value. The error names the option, and never shows a value.
     """
-    names = [name.strip() for name in settings.get(_NAMES, "").split(",")]
-    # Like Java, ignore a provider without a class.
-    providers = {name: _provider(name, settings) for name in names if f"{_NAMES}.{name.lower()}.class" in settings}
+    names = [name.strip() for name in options.get(_NAMES, "").split(",")]
+    # As in Java, a name without a class has no effect.
+    providers = {name: _provider(name, options) for name in names if f"{_NAMES}.{name.lower()}.class" in options}
     return hidden(
         {
             name: value if name.startswith(_NAMES) else _replaced(name, value, providers)
-            for name, value in settings.items()
+            for name, value in options.items()
         }
     )
 
 
-def _provider(name: str, settings: Mapping[str, str]) -> Lookup:
+def _provider(name: str, options: Mapping[str, str]) -> Lookup:
     option = f"{_NAMES}.{name.lower()}"
-    if limits := [entry for entry in settings if entry.startswith(f"{option}.param.")]:
-        raise ValueError(f"option 'kafka.{limits[0]}' is not supported")
-    kind = settings[f"{option}.class"].strip().rpartition(".")[2]
+    if limits := [entry for entry in options if entry.startswith(f"{option}.param.")]:
+        raise ValueError(f"option '{limits[0]}' is not supported")
+    kind = options[f"{option}.class"].strip().rpartition(".")[2]
     if kind not in _LOOKUPS:
-        raise ValueError(f"option 'kafka.{option}.class' must name one of Java's {', '.join(_LOOKUPS)}, not '{kind}'")
+        raise ValueError(f"option '{option}.class' must name one of Java's {', '.join(_LOOKUPS)}, not '{kind}'")
     return _LOOKUPS[kind]
 
 
@@ -65,8 +65,8 @@ def _replaced(name: str, value: str, providers: Mapping[str, Lookup]) -> str:
             why = "it is not valid UTF-8"
         except OSError as error:
             why = str(error.strerror)
-        # Raised outside of the except blocks, because the traceback of the original error contains secrets in a file.
-        raise ValueError(f"option 'kafka.{name}': cannot read {match[0]}: {why}")
+        # Not raised above: the frames of the first error have the contents of a file.
+        raise ValueError(f"option '{name}': {match[0]} cannot be read: {why}")
 
     found = _VARIABLE.sub(find, value)
     return value if found == value else Secret(found)

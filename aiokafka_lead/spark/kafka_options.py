@@ -129,8 +129,8 @@ _OPTION_NAMES = """
     topic transactionalIdPrefix untilOffset valueSchema valueSubject
 """.split()  # noqa: SIM905 (a list would be a page)
 """Options of sources and sinks, and options that Spark itself adds."""
-KEY = f"{PREFIX}ssl.keystore.key"
-"""The only secret that Spark shows by default: its name contains neither "password", "secret", "token" nor "url"."""
+KEYS = (f"{PREFIX}ssl.keystore.key", f"{PREFIX}ssl.keydata")
+"""Secrets that Spark shows by default: their names contain neither "password", "secret", "token" nor "url"."""
 _mentioned: set[str] = set()
 """Ignored options that this process has already logged."""
 
@@ -140,9 +140,8 @@ def kafka_settings(options: Mapping[str, str]) -> dict[str, str]:
 
     Raises ValueError for a variable that cannot be resolved.
     """
-    return with_variables(
-        {name[len(PREFIX) :].lower(): value for name, value in options.items() if name.lower().startswith(PREFIX)}
-    )
+    given = {name.lower(): value for name, value in options.items() if name.lower().startswith(PREFIX)}
+    return {name[len(PREFIX) :]: value for name, value in with_variables(given).items()}
 
 
 def mention_unknown(options: Mapping[str, str]) -> None:
@@ -157,16 +156,17 @@ def mention_unknown(options: Mapping[str, str]) -> None:
 
 
 def mention_key(options: Mapping[str, str]) -> None:
-    """Log a warning, once per process, for a private key in an option, unless a config provider supplies the key."""
-    if "${" in options.get(KEY, "${") or KEY in _mentioned:
-        return
-    _mentioned.add(KEY)
-    _log.warning(
-        "option '%s' is visible in Spark's UI, REST API and event logs. To hide it, call "
-        "aiokafka_lead.spark.register(spark) first. Alternatively, read the key with a config provider "
-        "('${env:NAME}' with kafka.config.providers), or from a file with kafka.ssl.keystore.location",
-        KEY,
-    )
+    """Warn once in this process about a private key that is an option, unless a config provider reads it."""
+    for name in KEYS:
+        if "${" in options.get(name, "${") or name in _mentioned:
+            continue
+        _mentioned.add(name)
+        _log.warning(
+            "option '%s': Spark shows it in its UI, the UI's REST answers and event logs. Call "
+            "aiokafka_lead.spark.register(spark) first, which makes Spark hide it; or have a config provider read it "
+            "('${env:NAME}' with kafka.config.providers), or name a file by kafka.ssl.keystore.location",
+            name,
+        )
 
 
 def refuse_owned(options: Mapping[str, str], owned: Mapping[str, str]) -> None:

@@ -62,7 +62,7 @@ def typed_columns(options: Mapping[str, str]) -> Typed | None:
     subjects = {name: given[f"{name}subject"] for name in schemas if given.get(f"{name}subject")}
     settings = {name: given[name] for name in (_URL, _USER, _PASSWORD, _CAFILE) if name in given}
     providers = f"{PREFIX}config.providers"
-    settings |= {name.removeprefix(PREFIX): value for name, value in given.items() if name.startswith(providers)}
+    settings |= {name: value for name, value in given.items() if name.startswith(providers)}
     return Typed(settings, schemas, subjects)
 
 

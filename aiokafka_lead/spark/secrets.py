@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from .._options.checks import Secret
 
-_NAMES = re.compile(r"pass|secret|token(?!.*url$)|jaas|keystore\.key|access.?key|proxy\.url", re.IGNORECASE)
+_NAMES = re.compile(r"pass|secret|token(?!.*url$)|jaas|keystore\.key|keydata|access.?key|proxy\.url", re.IGNORECASE)
 _URL_WITH_LOGIN = re.compile(r"://[^/\s]*@")
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from aiokafka_lead._io.transactions.handover import OpenTransaction
 from aiokafka_lead.admin import TransactionDescription, TransactionState
-from aiokafka_lead.errors import KafkaError
+from aiokafka_lead.errors import ClusterAuthorizationFailedError, KafkaError
 from aiokafka_lead.spark.client_loop import client_loop
 from aiokafka_lead.spark.sink.exactly_once import driver
 from aiokafka_lead.spark.sink.exactly_once.settings import exactly_once, read
@@ -22,7 +25,7 @@ from aiokafka_lead.spark.sink.exactly_once.task import ExactlyOnceError, Transac
 from aiokafka_lead.testing import EmbeddedCluster
 from aiokafka_lead.testing.thread import ClusterThread
 
-from .exactly_once_support import MicroBatch, counted, decide, settings_of
+from .exactly_once_support import QUERY, ROWS, MicroBatch, counted, decide, in_task, settings_of
 from .support import fill, numbered, source
 
 NewTopic = Callable[..., str]
@@ -123,21 +126,56 @@ def test_prefixes_that_begin_alike(cluster: ClusterThread, new_topic: NewTopic) 
 
 
 def test_a_task_that_is_tried_again(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    """Readers do not wait until the transactions of killed attempts time out."""
     topic = new_topic()
     run = MicroBatch(cluster, topic)
     run.write([b"never"], 0)
     run.write([b"never"], 1)
     run.commit([run.write(A, 0, attempt=1), run.write(B, 1, attempt=1)])
+    assert open_ids(cluster, f"{topic}-1-0", f"{topic}-1-1") == []
+    assert counted(cluster, topic) == sorted([*A, *B])
+
+
+def test_leftovers_that_cannot_be_aborted_yet(
+    cluster: ClusterThread, new_topic: NewTopic, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The micro-batch counts all the same, and the next one aborts them."""
+    topic = new_topic()
+    run = MicroBatch(cluster, topic)
+    run.write([b"never"], 1)
+    messages = [run.write(A, 0), run.write(B, 1, attempt=1)]
+    fault = cluster.faults.add("ListTransactions", error_code=ClusterAuthorizationFailedError)
+    try:
+        run.commit(messages)
+    finally:
+        fault.remove()
+    assert f"transactions of '{topic}' were not aborted yet" in caplog.text
+    assert open_ids(cluster, f"{topic}-1-0") == [f"{topic}-1-0"]
     MicroBatch(cluster, topic, 1).run(C)
     assert counted(cluster, topic) == sorted([*A, *B, *C])
-    assert open_ids(cluster, f"{topic}-1-0", f"{topic}-1-1") == []
 
 
 def test_an_aborted_batch_leaves_nothing(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    """Neither of tasks that have ended, nor of a task that was killed."""
     topic = new_topic()
     run = MicroBatch(cluster, topic)
+    run.write(B, 1)
     run.abort([run.write(A, 0), None, run.write(C, 2)])
-    assert open_ids(cluster, f"{topic}-0-0", f"{topic}-2-0") == []
+    assert open_ids(cluster, *(f"{topic}-{task}-0" for task in range(3))) == []
+    assert counted(cluster, topic) == []
+
+
+def test_a_write_whose_tasks_were_all_killed_leaves_nothing(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    """Of the write of a DataFrame, Spark asks the writer that the tasks had to abort it."""
+    topic = new_topic()
+    options = {"topic": topic, "exactlyOnce": "true", "transactionalIdPrefix": topic}
+    pickled = pickle.dumps(source(cluster, **options).writer(from_arrow_schema(ROWS), overwrite=False))
+    for task in range(2):
+        with in_task(task, 0, QUERY, 0):
+            pickle.loads(pickled).write(iter([pa.record_batch([pa.array(A, pa.binary())], schema=ROWS)]))
+    assert open_ids(cluster, f"{topic}-0-0", f"{topic}-1-0") == [f"{topic}-0-0", f"{topic}-1-0"]
+    pickle.loads(pickled).abort([None, None])
+    assert open_ids(cluster, f"{topic}-0-0", f"{topic}-1-0") == []
     assert counted(cluster, topic) == []
 
 

@@ -239,9 +239,9 @@ def nothing_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("nothing_mentioned")
 def test_a_key_that_spark_shows_is_mentioned(caplog: pytest.LogCaptureFixture) -> None:
-    def plan(kind: type[KafkaDataSource], key: str) -> list[str]:
+    def plan(kind: type[KafkaDataSource], key: str, name: str = "kafka.ssl.keystore.key") -> list[str]:
         caplog.clear()
-        source = kind(CaseInsensitiveDict({**GIVEN, "topic": "t", "kafka.ssl.keystore.key": key}))
+        source = kind(CaseInsensitiveDict({**GIVEN, "topic": "t", name: key}))
         # Certificates are checked later, if the protocol is SSL.
         source.reader(full_schema(GIVEN))
         source.streamWriter(full_schema(GIVEN), overwrite=False)
@@ -252,6 +252,9 @@ def test_a_key_that_spark_shows_is_mentioned(caplog: pytest.LogCaptureFixture) -
     (said,) = plan(KafkaDataSource, "MARKED")
     assert said.startswith("option 'kafka.ssl.keystore.key' is visible in Spark's UI")
     assert "MARKED" not in said
+    with pytest.raises(ValueError, match="PLAINTEXT does not use"):
+        plan(KafkaDataSource, "MARKED", "kafka.ssl.keydata")
+    assert caplog.messages[0].startswith("option 'kafka.ssl.keydata': Spark shows it in its UI")
 
 
 @pytest.mark.usefixtures("nothing_mentioned")

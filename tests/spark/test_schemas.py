@@ -166,6 +166,10 @@ def test_rows_are_written_by_the_latest_schema(
         ({"schema.registry.user": "other"}, "401"),
         ({"schema.registry.password": "wrong"}, "401"),
         ({"schema.registry.url": "registry"}, "schema.registry.url"),
+        (
+            {"schema.registry.password": "${file:/none:registry}"},
+            "option 'schema.registry.password': .* cannot be read",
+        ),
         ({"subscribe": "one,two"}, "valueSubject"),
         ({"valueSubject": "none"}, "none"),
         ({"valueSchema": '["int", "string"]'}, "union"),
@@ -179,6 +183,11 @@ def test_wrong_options_are_named(
     assert SECRET not in str(raised.value)
 
 
+PART: dict[str, Any] = {
+    "type": "record",
+    "name": "Part",
+    "fields": [{"name": "sizes", "type": ["null", {"type": "map", "values": {"type": "map", "values": "int"}}]}],
+}
 EVERY: dict[str, Any] = {
     "type": "record",
     "name": "Every",
@@ -192,6 +201,7 @@ EVERY: dict[str, Any] = {
         {"name": "raw", "type": "bytes"},
         {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}},
         {"name": "list", "type": {"type": "array", "items": ["null", "string"]}},
+        {"name": "parts", "type": {"type": "array", "items": PART}},
     ],
 }
 
@@ -211,6 +221,7 @@ def test_every_kind_of_value_goes_both_ways(
         "raw": b"\x00\xff",
         "kind": "B",
         "list": ["a", None],
+        "parts": [{"sizes": [("a", [("b", 1)]), ("c", [])]}, {"sizes": None}],
     }
     kinds = to_arrow_schema(source(cluster, subscribe=topic, **given).schema(), timezone="UTC").field("value").type
     batch = pa.record_batch({"value": pa.array([row, None], kinds)})

@@ -185,7 +185,11 @@ def test_a_registered_session_hides_private_keys(
 ) -> None:
     topic = new_topic()
     fill(cluster, topic, numbered(3))
-    options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "Kafka.SSL.keystore.key": SECRET}
+    options = {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "Kafka.SSL.keystore.key": SECRET,
+        "kafka.sasl.oauthbearer.assertion.private.key.passphrase": SECRET,
+    }
     session = spark.newSession()
     session.conf.set("spark.sql.ui.explainMode", mode)
     session.conf.set("spark.sql.redaction.options.regex", "^anything$")
@@ -198,7 +202,10 @@ def test_a_registered_session_hides_private_keys(
     session.sql(f"create temporary view by_sql using {FORMAT} options ({given})")
     session.sql("create temporary view by_view as select * from by_sql")
     assert session.table("by_view").unionAll(session.table("by_frame")).count() == 6
-    frame.select("value").write.format(FORMAT).options(**options, topic=topic).mode("append").save()
+    writer = frame.select("value").write.format(FORMAT).options(**options, topic=topic).mode("append")
+    writer.save()
+    with pytest.raises(PySparkException, match=r"PLAINTEXT does not use the kafka\.ssl\.keydata given"):
+        writer.option("kafka.ssl.keydata", SECRET).save()
     shown = [plan for plan in _shown(spark) if topic in plan]
     assert any("Kafka.SSL.keystore.key=****" in plan for plan in shown), shown
     assert not [plan for plan in shown if SECRET in plan]

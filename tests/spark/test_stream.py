@@ -311,6 +311,17 @@ def test_a_restart_from_the_end_plans_nothing(cluster: ClusterThread, new_topic:
     assert not again.plan(), "no micro-batch without records"
 
 
+def test_a_restart_does_not_read_the_last_micro_batch(cluster: ClusterThread, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    fill(cluster, topic, numbered(5))
+    query = Query(stream_reader(cluster, subscribe=topic, startingOffsets="earliest"))
+    assert query.step() == numbered(5)
+    again = query.restarted(stream_reader(cluster, subscribe=topic))
+    end = json.loads(again.planned[-1])
+    assert again.reader.partitions(end, end) == []
+    assert not again.plan()
+
+
 def test_the_initial_offset_stays(cluster: ClusterThread, new_topic: NewTopic) -> None:
     topic = new_topic()
     reader = stream_reader(cluster, subscribe=topic)

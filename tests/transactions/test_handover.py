@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aiokafka_lead import Consumer, Producer, TopicPartition
-from aiokafka_lead._io.transactions.handover import OpenTransaction, Outcome, TransactionEnds, hand_over, resume
+from aiokafka_lead._io.transactions.handover import OpenTransaction, Outcome, TransactionCommits, hand_over, resume
 from aiokafka_lead.errors import IllegalStateError, ProducerFencedError, TransactionAbortedError
 from aiokafka_lead.testing import EmbeddedCluster
 
@@ -27,13 +27,13 @@ async def opened(cluster: EmbeddedCluster, value: bytes = b"x", **options: Any) 
         return await hand_over(producer)
 
 
-async def end(cluster: EmbeddedCluster, *transactions: OpenTransaction, commit: bool = True) -> list[Outcome | None]:
-    ends = TransactionEnds(cluster.bootstrap_servers, retry_backoff_ms=10, retry_backoff_max_ms=40)
-    await ends.start()
+async def commit(cluster: EmbeddedCluster, *transactions: OpenTransaction) -> list[Outcome | None]:
+    commits = TransactionCommits(cluster.bootstrap_servers, retry_backoff_ms=10, retry_backoff_max_ms=40)
+    await commits.start()
     try:
-        found = await ends.end(transactions, commit=commit, within_ms=WITHIN_MS)
+        found = await commits.commit(transactions, within_ms=WITHIN_MS)
     finally:
-        await ends.stop()
+        await commits.stop()
     return [found[transaction.transactional_id].outcome for transaction in transactions]
 
 
@@ -43,34 +43,30 @@ async def test_a_worker_that_has_ended_leaves_its_transaction_open(cluster: Embe
     assert view is not None
     assert (view.state, view.producer_id, view.epoch) == ("Ongoing", transaction.producer_id, transaction.epoch)
     assert len(view.partitions) == 3
-    assert await end(cluster, transaction) == [Outcome.COMMITTED]
+    assert await commit(cluster, transaction) == [Outcome.COMMITTED]
     assert await committed(cluster) == {0: [b"x"], 1: [b"x"], 2: [b"x"]}
 
 
-async def test_an_end_may_be_repeated(cluster: EmbeddedCluster) -> None:
+async def test_a_commit_may_be_repeated(cluster: EmbeddedCluster) -> None:
     several = [await opened(cluster, b"%d" % n, transactional_id=f"worker-{n}") for n in range(3)]
     for _ in range(2):
-        assert await end(cluster, *several) == [Outcome.COMMITTED] * 3
+        assert await commit(cluster, *several) == [Outcome.COMMITTED] * 3
     assert sorted((await committed(cluster))[0], key=str) == [b"0", b"1", b"2"]
-    aborted = await opened(cluster)
-    for _ in range(2):
-        assert await end(cluster, aborted, commit=False) == [Outcome.ABORTED]
-    assert len((await committed(cluster))[0]) == 3
 
 
 async def test_the_last_epoch_ends_with_another_producer_id(cluster: EmbeddedCluster) -> None:
     await opened(cluster)
-    await end(cluster, await opened(cluster))
+    await commit(cluster, await opened(cluster))
     cluster.transactions.use_epochs_up_to(ID, 32_765)
     transaction = await opened(cluster)
     for _ in range(2):
-        assert await end(cluster, transaction) == [Outcome.COMMITTED]
+        assert await commit(cluster, transaction) == [Outcome.COMMITTED]
 
 
 async def test_what_took_too_long_is_not_committed(cluster: EmbeddedCluster) -> None:
     transaction = await opened(cluster)
     cluster.transactions.time_out(ID)
-    (outcome,) = await end(cluster, transaction)
+    (outcome,) = await commit(cluster, transaction)
     assert outcome in (Outcome.ABORTED, Outcome.UNKNOWN), "never COMMITTED"
     assert await committed(cluster) == {0: [], 1: [], 2: []}
 
@@ -78,10 +74,10 @@ async def test_what_took_too_long_is_not_committed(cluster: EmbeddedCluster) -> 
 async def test_a_later_producer_fences_it(cluster: EmbeddedCluster) -> None:
     transaction = await opened(cluster)
     async with transactional(cluster):
-        ends = TransactionEnds(cluster.bootstrap_servers)
-        await ends.start()
-        found = await ends.end([transaction], commit=True, within_ms=WITHIN_MS)
-        await ends.stop()
+        commits = TransactionCommits(cluster.bootstrap_servers)
+        await commits.start()
+        found = await commits.commit([transaction], within_ms=WITHIN_MS)
+        await commits.stop()
     assert found[ID].outcome is not Outcome.COMMITTED
     assert found[ID].error is not None
     assert await committed(cluster) == {0: [], 1: [], 2: []}

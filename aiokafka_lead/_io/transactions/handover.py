@@ -24,10 +24,10 @@ from ..group.coordinators import Coordinators
 from .asking import Asking
 from .manager import Transactional, transactions_of
 
-__all__ = ["Ended", "OpenTransaction", "Outcome", "TransactionEnds", "hand_over", "resume"]
+__all__ = ["Ended", "OpenTransaction", "Outcome", "TransactionCommits", "hand_over", "resume"]
 
-ENDS_AT_ONCE = 100
-"""Number of transactions to end at the same time."""
+COMMITS_AT_ONCE = 100
+"""Number of transactions committed at a time."""
 
 
 async def hand_over(producer: Transactional) -> OpenTransaction:
@@ -54,7 +54,7 @@ def resume(producer: Transactional, opened: OpenTransaction) -> None:
 
 
 class Ended(NamedTuple):
-    """The result of ending a transaction."""
+    """Result of committing a transaction."""
 
     outcome: Outcome | None
     """The outcome. If it is None, the outcome is unknown, and the call should be repeated."""
@@ -62,8 +62,8 @@ class Ended(NamedTuple):
     """The reason for an unexpected outcome, or None."""
 
 
-class TransactionEnds:
-    """A client that ends open transactions of other processes. It is started and stopped like `Client`."""
+class TransactionCommits:
+    """A client that commits open transactions of other processes; started and stopped like `Client`."""
 
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
         """Take the options of an `AdminClient`."""
@@ -78,20 +78,18 @@ class TransactionEnds:
         """Close all connections."""
         await self._client.stop(timeout_ms)
 
-    async def end(self, opened: Iterable[OpenTransaction], *, commit: bool, within_ms: float) -> dict[str, Ended]:
-        """Commit or abort all these transactions.
+    async def commit(self, opened: Iterable[OpenTransaction], *, within_ms: float) -> dict[str, Ended]:
+        """Commit all these transactions; return the results by transactional id. Can be repeated safely.
 
-        Return the results by transactional id. The call can be repeated safely.
-
-        A commit is sent in such a way that it may be a repetition. If the coordinator has not answered in time, the
-        error is `RequestTimedOutError` and the outcome is unknown.
+        If the coordinator has not answered in time, the error is
+        `RequestTimedOutError` and the outcome is unknown.
         """
         ended: dict[str, Ended] = {}
-        at_once = anyio.CapacityLimiter(ENDS_AT_ONCE)
+        at_once = anyio.CapacityLimiter(COMMITS_AT_ONCE)
 
-        async def end_one(transaction: OpenTransaction) -> None:
+        async def commit_one(transaction: OpenTransaction) -> None:
             name = transaction.transactional_id
-            errand = _errand(transaction, commit)
+            errand = _errand(transaction)
             async with at_once:
                 with anyio.move_on_at(deadline):
                     await Asking(self._client, self._coordinators, name).run(errand, _stop_when_known)
@@ -104,20 +102,20 @@ class TransactionEnds:
         async with anyio.create_task_group() as group:
             for transaction in opened:
                 if transaction.begun:
-                    group.start_soon(end_one, transaction)
+                    group.start_soon(commit_one, transaction)
         return ended
 
 
-def _errand(transaction: OpenTransaction, commit: bool) -> Errand:
+def _errand(transaction: OpenTransaction) -> Errand:
     errand = Errand(
         transaction.transactional_id,
         _NO_TIMEOUT,
-        Call.COMMIT if commit else Call.ABORT,
+        Call.COMMIT,
         transaction.producer_id,
         transaction.epoch,
         v2=transaction.version == 2,
     )
-    errand.in_doubt = commit
+    errand.in_doubt = True  # it may be a repetition
     return errand
 
 

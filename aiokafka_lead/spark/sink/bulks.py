@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, pairwise, repeat
 from typing import Any, NamedTuple
 
@@ -201,15 +201,53 @@ def _contents(column: pa.Array, indices: Sequence[int], *, typed: bool = False) 
 
 def _objects(column: pa.Array, indices: Sequence[int]) -> list[Any]:
     column = column.cast(_in_utc(column.type))
+    made = _with_dicts(column.type)
     try:
-        return list(column.to_pylist(maps_as_pydicts="strict"))
-    except (OverflowError, ValueError):
+        return [made(value) for value in column.to_pylist()]
+    except _NOT_WRITTEN:
         for index, value in zip(indices, column, strict=True):
             try:
-                value.as_py(maps_as_pydicts="strict")
-            except (OverflowError, ValueError) as error:  # a time beyond the year 9999, or a duplicate key in a map
-                raise RowError(index, f"a typed column cannot be converted: {error}") from None
+                made(value.as_py())
+            except _NOT_WRITTEN as error:
+                raise RowError(index, f"not written by its schema: {error}") from None
         raise
+
+
+_NOT_WRITTEN = (OverflowError, ValueError)
+"""Errors of a time beyond the year 9999, and of a map with a key twice."""
+
+
+def _with_dicts(kind: pa.DataType) -> Callable[[Any], Any]:
+    """Return a function that makes dicts of the pairs in a value of this type, which are Arrow's maps.
+
+    Arrow itself can do so from 20.0 on, and in lists of structs from 22.0 on.
+    """
+    if pa.types.is_map(kind):
+        item = _with_dicts(kind.item_type)
+
+        def of_pairs(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+            found = {key: item(value) for key, value in pairs}
+            if len(found) < len(pairs):
+                raise ValueError("a map has duplicate keys")
+            return found
+
+        return _or_none(of_pairs)
+    if pa.types.is_list(kind):
+        item = _with_dicts(kind.value_type)
+        return _unchanged if item is _unchanged else _or_none(lambda values: [item(value) for value in values])
+    if pa.types.is_struct(kind):
+        parts = {field.name: part for field in kind if (part := _with_dicts(field.type)) is not _unchanged}
+        fields = parts.items()
+        return _unchanged if not parts else _or_none(lambda v: v | {name: part(v[name]) for name, part in fields})
+    return _unchanged
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+def _or_none(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else function(value)
 
 
 def _in_utc(kind: pa.DataType) -> pa.DataType:

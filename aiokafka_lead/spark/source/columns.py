@@ -78,7 +78,7 @@ class ArrowColumns:
             yield self._joined(arrows, runs)
 
     def _joined(self, arrows: list[pa.RecordBatch], runs: list[Run]) -> pa.RecordBatch:
-        arrow = pa.concat_batches(arrows)
+        (arrow,) = pa.Table.from_batches(arrows).combine_chunks().to_batches()
         made = pa.RecordBatch.from_arrays([_column(field, arrow, runs) for field in self._schema], schema=self._schema)
         if self._bury is None or arrow.column(CORRUPT).null_count == len(arrow):
             return made

@@ -35,8 +35,8 @@ class CheckpointError(RuntimeError):
 
 
 def recreation(topic: str) -> str:
-    """Return the description of the loss if a topic is recreated."""
-    return f"topic {topic} was deleted and created again, so the unread records of the old topic are lost"
+    """Return the description of this loss."""
+    return f"topic {topic} was deleted and created again, or is in another cluster: what was not read before is lost"
 
 
 def report(losses: Sequence[str], *, fail: bool) -> None:

@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Sequence
 
-from ...._io.transactions.handover import Ended, OpenTransaction, Outcome
+from ...._io.transactions.handover import OpenTransaction, Outcome
 from ....admin import TransactionDescription, TransactionState
 from ....errors import InvalidTransactionTimeoutError, KafkaError, UnsupportedVersionError
 from ....producer import Producer
@@ -59,8 +59,8 @@ def _begin(loop: ClientLoop, settings: ExactlyOnce, streaming: bool) -> Run:
 def commit(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
     """Decide the micro-batch or write, and commit the transactions of all tasks.
 
-    Raises `ExactlyOnceError` or a KafkaError if it fails before the decision, so no row is visible. Raises
-    `TransactionsLostError` if a transaction is lost after the decision.
+    Raises `ExactlyOnceError` or a KafkaError before the decision, and `TransactionsLostError` after it. Then aborts the
+    transactions of attempts that do not count: readers of committed records would wait for their timeout.
     """
     given = [share for share in shares if share is not None]
     if given and all(share.written_before for share in given):
@@ -81,33 +81,38 @@ def commit(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
         if others:
             _commit_others(loop, settings, decision)
             loop.run(_write_next, settings, producer, decision._replace(others=()))
+    if len(shares) > 1:  # attempts of the first task have the same id
+        try:
+            loop.run(_abort_leftovers, settings)
+        except KafkaError as error:
+            _mention_leftovers(settings, error)
 
 
-def abort(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
-    """Abort the tasks' open transactions, unless they are decided, or another run has begun.
+def abort(settings: ExactlyOnce, shares: Sequence[Share | None], run: Run | None) -> None:
+    """Abort the run's open transactions, also of killed tasks, unless the run is decided or has been replaced.
 
-    An error is only logged, because the next run aborts the transactions when it begins.
+    Without ``run``, the shares name it. Failures are logged. The next begin then aborts the transactions.
     """
-    given = [share for share in shares if share is not None and not share.written_before]
-    opened = [share.opened for share in given if share.opened is not None]
-    if not opened:
+    given = [share for share in shares if share is not None]
+    if not (given or run) or any(share.written_before for share in given):
         return
+    name = given[0].run if run is None else run.name
     loop = client_loop()
     try:
         found = loop.run(read, settings)
-        if found is None or found.run != given[0].run:
+        if found is None or found.run != name:
             return
         # Getting a new producer id for the main transactional id prevents a decision from now on.
         with loop.started(lambda: settings.producer(settings.main_id), settings.within_ms):
             found = loop.run(read, settings)
-        if found is not None and found.run == given[0].run and not found.decided:
-            _end(loop, settings, opened, commit=False)
+        if found is not None and found.run == name and not found.decided:
+            loop.run(_abort_leftovers, settings)
     except KafkaError as error:
-        _log.warning(
-            "could not abort transactions of transactionalIdPrefix '%s', which the next run will do: %s",
-            settings.prefix,
-            error,
-        )
+        _mention_leftovers(settings, error)
+
+
+def _mention_leftovers(settings: ExactlyOnce, error: KafkaError) -> None:
+    _log.warning("transactions of '%s' were not aborted yet: %s", settings.prefix, error)
 
 
 async def _write_next(settings: ExactlyOnce, producer: Producer, entry: Entry) -> None:
@@ -122,7 +127,8 @@ def _commit_others(loop: ClientLoop, settings: ExactlyOnce, decision: Entry) -> 
     """
     if not decision.others:
         return
-    ended = _end(loop, settings, decision.others, commit=True)
+    with loop.started(settings.commits, settings.within_ms) as commits:
+        ended = loop.run(commits.commit, decision.others, within_ms=settings.within_ms)
     failed = {name: end for name, end in ended.items() if end.outcome is not Outcome.COMMITTED}
     if not failed:
         return
@@ -143,15 +149,8 @@ def _commit_others(loop: ClientLoop, settings: ExactlyOnce, decision: Entry) -> 
     )
 
 
-def _end(
-    loop: ClientLoop, settings: ExactlyOnce, opened: Sequence[OpenTransaction], *, commit: bool
-) -> dict[str, Ended]:
-    with loop.started(settings.ends, settings.within_ms) as ends:
-        return loop.run(ends.end, opened, commit=commit, within_ms=settings.within_ms)
-
-
 async def _abort_leftovers(settings: ExactlyOnce) -> None:
-    """Abort transactions that tasks of earlier runs have left open, also under ids that this run does not use."""
+    """Abort transactions that tasks have left open, even under ids that no task uses any longer."""
     async with running(settings.admin, settings.within_ms) as admin:
         try:
             listed = await admin.list_transactions(states=[TransactionState.ONGOING])
@@ -159,7 +158,7 @@ async def _abort_leftovers(settings: ExactlyOnce) -> None:
             raise ExactlyOnceError(f"exactlyOnce needs brokers with Kafka 3.0 or newer: {error}") from None
         left = [name for name in listed if settings.is_task_id(name)]
         if left:
-            _log.info("aborting %d open transactions of earlier runs: %s", len(left), ", ".join(left))
+            _log.info("aborting %d transactions that tasks have left open: %s", len(left), ", ".join(left))
             await admin.fence_producers(left)
 
 

@@ -25,7 +25,7 @@ from ...kafka_options import boolean, bootstrap_servers, configuration, integer
 from ..producer_options import producer_options
 
 if TYPE_CHECKING:
-    from ...._io.transactions.handover import TransactionEnds
+    from ...._io.transactions.handover import TransactionCommits
     from ....admin import AdminClient
     from ....consumer import Consumer
 
@@ -123,11 +123,11 @@ class ExactlyOnce:
 
         return AdminClient(self._servers, **self._client_options)
 
-    def ends(self) -> TransactionEnds:
-        """Return an object that ends transactions."""
-        from ...._io.transactions.handover import TransactionEnds
+    def commits(self) -> TransactionCommits:
+        """Return a client that commits tasks' open transactions."""
+        from ...._io.transactions.handover import TransactionCommits
 
-        return TransactionEnds(self._servers, **self._client_options)
+        return TransactionCommits(self._servers, **self._client_options)
 
 
 def exactly_once(options: Mapping[str, str], *, streaming: bool) -> ExactlyOnce | None:

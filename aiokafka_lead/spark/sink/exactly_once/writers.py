@@ -1,7 +1,8 @@
 """Writers for the option ``exactlyOnce``.
 
 Spark creates a writer for every micro-batch and every write, and pickles it for the tasks. It creates another writer
-for the commit, which it does not pickle. A run therefore begins when a writer is pickled, before any task starts.
+for the commit of a micro-batch, which it does not pickle. A run therefore begins when its writer is pickled, before any
+task starts.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class _Begun:
     def _abort(self, messages: list[WriterCommitMessage | None]) -> None:
         from .driver import abort
 
-        abort(self._settings, _shares(messages))
+        abort(self._settings, _shares(messages), self._run)
 
 
 class ExactBatchWriter(_Begun, DataSourceArrowWriter):

@@ -52,7 +52,7 @@ class Session:
         """Return a session of the same run on another cluster."""
         other = Session(options, self.out)
         other.options |= {name: self.options[name] for name in _TIMEOUTS if name in self.options}
-        other.brokers, other._failures = self.brokers, self._failures
+        other.brokers, other._failures = self.brokers.beside(), self._failures
         return other
 
     def fail(self, text: str, code: ExitCode = ExitCode.FAILED) -> None:
@@ -128,7 +128,7 @@ class HasClient(Protocol):
 
 
 class BrokerWatch:
-    """Checks the connections of a command's clients. Sends no requests to brokers itself."""
+    """Checks the connections of a command's clients to a cluster. Sends no requests to brokers itself."""
 
     def __init__(self, note: Callable[[str], None], timeout_s: float | None, *, silence_s: float) -> None:
         """Begin without clients. After ``timeout_s`` without any broker, `run` raises `Failed`; never if it is None.
@@ -143,6 +143,13 @@ class BrokerWatch:
         self._told: dict[str, str] = {}
         self._stuck: set[str] = set()
         self._all_away_since: float | None = None
+        self._beside: list[BrokerWatch] = []
+
+    def beside(self) -> BrokerWatch:
+        """Return a watch of another cluster, which runs with this one."""
+        other = BrokerWatch(self._note, self._timeout_s, silence_s=self._silence_s)
+        self._beside.append(other)
+        return other
 
     def add(self, client: HasClient) -> None:
         """Watch this client's connections, too."""
@@ -152,7 +159,8 @@ class BrokerWatch:
         """Watch until cancelled."""
         while True:
             await anyio.sleep(_LOOK_EVERY_S)
-            self._look(time.monotonic())
+            for each in (self, *self._beside):
+                each._look(time.monotonic())
 
     def _look(self, now: float) -> None:
         self._look_at_partitions()

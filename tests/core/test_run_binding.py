@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import sys
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, Literal, NewType, TypedDict
@@ -19,6 +20,7 @@ from aiokafka_lead._core.run.delays import Closed, delays
 from aiokafka_lead._core.run.failures import blamed, described, quotes_input
 from aiokafka_lead._core.run.later import RetryTopics
 from aiokafka_lead._core.run.options import RunConfig
+from aiokafka_lead._options.serialization import inspected
 from aiokafka_lead.errors import ConfigTypeError, DropRecordError, PermanentError, RecordDeserializationError
 from aiokafka_lead.errors.shown import shown_cause
 from aiokafka_lead.types import TimestampType, TopicPartition
@@ -219,6 +221,28 @@ async def test_what_wraps_a_partial_has_the_annotations_of_its_function() -> Non
         return order
 
     assert await got(handle) == Model(cents=3)
+
+
+LATE = """
+async def with_record(record: KafkaRecord):
+    return record
+
+async def with_both(order: Model, record: KafkaRecord):
+    return order
+
+def decode(content: bytes, context: Context):
+    return content
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="annotations are evaluated earlier")
+async def test_annotations_that_only_type_checkers_know() -> None:
+    scope: dict[str, Any] = {"__name__": __name__, "Model": Model}
+    exec(compile(LATE, "late", "exec", dont_inherit=True), scope)
+    given = record()
+    assert await got(scope["with_record"], given) is given
+    assert await got(scope["with_both"]) == Model(cents=3)
+    assert inspected("value_deserializer", scope["decode"]).asks
 
 
 def test_a_model_needs_a_parameter() -> None:

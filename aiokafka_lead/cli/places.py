@@ -74,7 +74,7 @@ def moment_ms(text: str) -> int:
         return max(0, int((time.time() - duration(text).total_seconds()) * 1000))
     try:
         found = _since_1970(text) if text.isdecimal() else _date_ms(text)
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, OSError):  # OSError: a local time before 1970 on Windows
         raise ConfigError(f"{text!r} is no time: write 2h (ago), 2026-11-23T10:00 or milliseconds since 1970") from None
     if found > _LAST_MS:
         raise ConfigError(f"{text!r} is too late: times are milliseconds since 1970, of 64 bits")

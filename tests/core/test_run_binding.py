@@ -15,6 +15,7 @@ import pydantic
 import pytest
 
 from aiokafka_lead import ConsumerRecord, Transaction
+from aiokafka_lead._core.consumer.position import Position
 from aiokafka_lead._core.run.binding import bound, bound_to_batch
 from aiokafka_lead._core.run.delays import Closed, delays
 from aiokafka_lead._core.run.failures import blamed, described, quotes_input
@@ -264,6 +265,20 @@ def test_a_partition_that_is_asked_for_no_more_does_not_open_again_and_again() -
     assert closed.due(TopicPartition("t", 0), [record()], 1.0) == 0
     assert closed.opens_in_s(2.0) == 3.0
     assert closed.opens_in_s(6.0) == float("inf")
+
+
+def test_a_clock_that_is_set_back_keeps_no_partition_closed() -> None:
+    seconds = [100.0]
+    due_ms = 1_000_004_000.0
+    closed = Closed(lambda record, now_ms: due_ms if now_ms > due_ms - 10_000 else 0.0, lambda: seconds[0])
+    tp, position = TopicPartition("t", 0), Position(7)
+    assert closed.due(tp, [record()], 1_000_000.0) == 0
+    seconds[0] += 3.0
+    assert closed.is_closed(tp, position, 5.0)
+    assert closed.opens_in_s(5.0) == 1.0
+    seconds[0] += 1.0
+    assert not closed.is_closed(tp, position, 6.0)
+    assert closed.due(tp, [record()], 6.0) == 1
 
 
 def test_another_group_s_record_in_a_retry_topic_of_the_same_name_is_left_out() -> None:

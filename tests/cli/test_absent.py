@@ -231,7 +231,8 @@ def test_groups_clone_and_alert(cli: CommandLine, cluster: ClusterThread) -> Non
     cli.fine("groups", "clone", "blue", "red", "-y", "--move")
     ran = cli("groups", "clone", "blue", "pink", "-y")
     assert (ran.code, "no group 'blue'" in ran.err or "no offsets" in ran.err) == (1, True)
-    assert cli("groups", "lag", "red", "--fail-above", "2").code == 0
+    assert "red has no offset in clonde" in cli("groups", "clone", "red", "pink", "-t", "clonde", "-y").err
+    assert cli("groups", "lag", "red", "red", "--fail-above", "2").code == 0
     ran = cli("groups", "lag", "red", "green", "--fail-above", "1")
     assert (ran.code, ran.err) == (5, "error: group 'red' is 2 records behind, more than 1\n")
     assert "green" in ran.out

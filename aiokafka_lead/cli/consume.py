@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Protocol
@@ -248,12 +249,13 @@ async def consume(
     selection = _Selection(session, wanted, on_error, key_as == SCHEMA_FORM, value_as == SCHEMA_FORM)
     sink = _sink(session.out, form, key_as, value_as, output)
     try:
-        if group is not None:
-            await _read_as_member(session, topics, group, sink, selection, count, committed)
-        else:
-            place = offset or ("end" if until is None else "beginning")
-            shows = output is not None or session.out.stdout.is_file
-            await _read(session, topics, partition, place, until, sink, selection, count, committed, shows)
+        async with session.out.read() if sink.is_kept else nullcontext():
+            if group is not None:
+                await _read_as_member(session, topics, group, sink, selection, count, committed)
+            else:
+                place = offset or ("end" if until is None else "beginning")
+                shows = output is not None or session.out.stdout.is_file
+                await _read(session, topics, partition, place, until, sink, selection, count, committed, shows)
     finally:
         sink.close()
         selection.close()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from typing import Any
 
+import anyio
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
@@ -18,6 +19,9 @@ from .streams import Stderr, Stdout, visible
 
 _MARK_WIDTH = 8
 """Width of the mark before a text, which is a finding's level."""
+
+_LOOK_EVERY_S = 0.25
+"""Interval of looks for the reader of standard output."""
 
 _ANY_WIDTH = 1_000_000
 """Width if the output is not a terminal: a row has one line, however long."""
@@ -83,6 +87,26 @@ class Output:
             await self.stdout.drain()
         except Failed as failed:
             raise Failed(f"{failed}{self._done and '; it would say: '}{self._done}") from None
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[None]:
+        """End the block with BrokenPipeError once the reader of standard output is gone, even if nothing is written."""
+
+        async def watch() -> None:
+            while not self.stdout.is_abandoned:  # noqa: ASYNC110  # no event loop can wait for that
+                await anyio.sleep(_LOOK_EVERY_S)
+            raise BrokenPipeError
+
+        failure: Exception | None = None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch)
+            try:
+                yield
+            except Exception as error:
+                failure = error  # kept out of the group, which would wrap it
+            tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
 
     def rows(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str], empty: str) -> None:
         """Print a table of results, or a JSON array of objects with all data of the rows."""

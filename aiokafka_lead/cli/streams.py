@@ -55,6 +55,15 @@ class _Descriptor:
         """True if there is no reader to wait for."""
         return S_ISREG(os.fstat(self._number).st_mode)
 
+    @property
+    def is_abandoned(self) -> bool:
+        """True if the reader is gone, which otherwise only the next write would show."""
+        if not hasattr(select, "poll"):  # on Windows
+            return False
+        state = select.poll()
+        state.register(self._number, 0)
+        return any(events & (select.POLLERR | select.POLLHUP) for _, events in state.poll(0))
+
     def put(self, content: bytes | bytearray, written: Callable[[], object]) -> None:
         """Write bytes after all earlier bytes, and then call the function in the thread."""
         if self._jobs is None:
@@ -128,6 +137,11 @@ class Stdout:
     def is_file(self) -> bool:
         """True if the output goes to a file, where intermediate output is not visible to anyone."""
         return self._descriptor is not None and self._descriptor.is_file
+
+    @property
+    def is_abandoned(self) -> bool:
+        """True if the reader is gone."""
+        return self._descriptor is not None and self._descriptor.is_abandoned
 
     def encoded(self, text: str) -> bytes:
         """Return the bytes of a text; characters missing in the encoding become escapes."""

@@ -103,6 +103,15 @@ def test_a_signal_leaves_a_file_that_is_whole_and_no_other(
     assert pyarrow.parquet.read_table(path).num_rows <= 3
 
 
+@pytest.mark.parametrize("options", ["-o beginning", "-g early"])
+def test_a_reader_that_leaves_ends_a_wait_for_records(cli: CommandLine, cluster: ClusterThread, options: str) -> None:
+    if "early" not in cluster.topic_names():
+        cluster.create_topic("early", 1)
+        cli.fine("produce", "early", stdin="1\n2\n")
+    ran = in_shell(cli, f"set -o pipefail; al consume early {options} | head -1")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "1\n", "")
+
+
 def test_a_group_commits_what_is_in_a_file_once_that_is_whole(
     cli: CommandLine, cluster: ClusterThread, tmp_path: Path
 ) -> None:

@@ -35,7 +35,7 @@ def test_a_partition_that_could_not_be_asked_before_has_no_rate(cli: CommandLine
     cluster.create_topic("dodgy", 1)
     cli.fine("produce", "dodgy", stdin="1\n2\n3\n")
     cli.fine("consume", "dodgy", "-g", "dodgy", "-n", "1")
-    # Both looks of the first display: at the ends of topics, and at those of groups.
+    # Both queries of the first display: for topics, and for groups.
     cluster.faults.add("ListOffsets", topic="dodgy", error_code=TopicAuthorizationFailedError, count=2)
     first, last = map(json.loads, cli.fine("top", "--count", "2", "--interval", "1ms", "--json").lines)
     topics = [{topic["topic"]: topic["end_offsets"] for topic in look["topics"]}["dodgy"] for look in (first, last)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from functools import partial
 from types import FunctionType
 from typing import Any
@@ -20,3 +21,15 @@ def function_of(given: Any) -> Any:
         else:
             break
     return given
+
+
+def signature_of(function: Any) -> inspect.Signature:
+    """Return the signature. If an annotation exists for type checkers only, all annotations are text."""
+    try:
+        return inspect.signature(function)
+    except NameError:
+        if sys.version_info >= (3, 14):  # which evaluates annotations only now
+            import annotationlib
+
+            return inspect.signature(function, annotation_format=annotationlib.Format.STRING)
+        raise

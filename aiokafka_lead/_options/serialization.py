@@ -11,7 +11,7 @@ from .._cpython import naming
 from .._values import NamedTuple
 from ..errors import ConfigTypeError
 from ..types import Headers, SerializationContext
-from .callables import function_of
+from .callables import function_of, signature_of
 
 T = TypeVar("T")
 
@@ -96,8 +96,8 @@ def application_function(name: str, value: Any) -> Any:
 
 def _asks(name: str, function: Callable[..., Any]) -> bool:
     try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some builtin functions have no signature
+        signature = signature_of(function)
+    except (TypeError, ValueError):  # some built-in functions have none
         return False
     by_position = [
         parameter

@@ -46,11 +46,11 @@ def register(app: typer.Typer) -> None:
 def _member(kind: type[E], option: str, text: str | None, default: E) -> E:
     if text is None:
         return default
-    try:
-        return kind[text.upper().replace("-", "_")]
-    except KeyError:
-        known = ", ".join(each.name.lower().replace("_", "-") for each in kind if each.name != "UNKNOWN")
-        raise ConfigError(f"{option} must be one of {known}, not {text!r}") from None
+    known = {each.name.lower().replace("_", "-"): each for each in kind if each.name != "UNKNOWN"}
+    found = known.get(text.lower().replace("_", "-"))
+    if found is None:
+        raise ConfigError(f"{option} is one of {', '.join(known)}, not {text!r}")
+    return found
 
 
 def _filter(
@@ -114,7 +114,7 @@ async def add_rule(
     rules = [
         AclBinding(
             kind,
-            name or _CLUSTER_NAME,
+            _CLUSTER_NAME if name is None else name,
             principal,
             _member(AclOperation, "--operation", each, AclOperation.ANY),
             AclPermissionType.DENY if deny else AclPermissionType.ALLOW,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Protocol
@@ -12,12 +13,13 @@ import anyio
 import anyio.to_thread
 import typer
 
+from .._options.checks import INT32_MAX
 from .._records.record import ConsumerRecord
 from ..consumer import Consumer
-from ..errors import CommitFailedError, ConfigError
+from ..errors import CommitFailedError, ConfigError, KafkaError
 from ..errors.shown import some_of
 from ..types import TopicPartition
-from .failures import Failed
+from .failures import ExitCode, Failed, exit_code
 from .matching import HeaderMatch, KeyMatch, MatchBytes, ValueMatch, Wanted, Where, matching
 from .names import described_topics
 from .output import Output
@@ -268,12 +270,13 @@ async def consume(
     selection = _Selection(session, wanted, on_error, key_as == SCHEMA_FORM, value_as == SCHEMA_FORM)
     sink = _sink(session.out, form, key_as, value_as, output)
     try:
-        if group is not None:
-            await _read_as_member(session, topics, group, sink, selection, count, committed)
-        else:
-            place = offset or ("end" if until is None else "beginning")
-            shows = output is not None or session.out.stdout.is_file
-            await _read(session, topics, partition, place, until, sink, selection, count, committed, shows)
+        async with session.out.read() if sink.is_kept else nullcontext():
+            if group is not None:
+                await _read_as_member(session, topics, group, sink, selection, count, committed)
+            else:
+                place = offset or ("end" if until is None else "beginning")
+                shows = output is not None or session.out.stdout.is_file
+                await _read(session, topics, partition, place, until, sink, selection, count, committed, shows)
     finally:
         sink.close()
         selection.close()
@@ -292,17 +295,20 @@ async def _read_as_member(
         there = list(await described_topics(session, admin, topics))
     reset = session.options.get("auto_offset_reset", "earliest")
     names = {"group_id": group, "enable_auto_commit": False, "auto_offset_reset": reset}
-    done: dict[TopicPartition, int] = {}
     async with session.consumer(*there, **names, **isolation(committed=committed)) as consumer:
+        done = _Done(session, consumer)
         left = count
         held: list[Record] = []
         try:
             while left is None or left > 0:
                 if not held:
-                    found = await consumer.getmany(timeout_ms=1000, max_records=left)
+                    most = None if left is None else min(left, INT32_MAX)
+                    found = await consumer.getmany(timeout_ms=1000, max_records=most)
                     held = [record for records in found.values() for record in records]
                 records, held = held[:left], held[left:] if left is not None else []
                 if not records:
+                    if done.late:
+                        await done.commit(positions=True, last=False)
                     continue
                 whole = False
                 try:
@@ -311,19 +317,23 @@ async def _read_as_member(
                         if (shown := selection.of(record)) is not None:
                             sink.write(shown)
                             left = None if left is None else left - 1
-                        done[TopicPartition(record.topic, record.partition)] = record.offset + 1
+                        done.add(record)
                     whole = True
                 finally:
                     held += await _flushed(consumer, sink)
                     if sink.is_kept:
-                        # If no fetched record is unprinted, commit all positions, also for partitions without records.
-                        await _commit(session, consumer, None if whole and not held else done)
-                        done = {}
+                        # With no record in hand, positions cover everything, including partitions without records.
+                        await done.commit(positions=whole and not held, last=left == 0 or not whole)
+                    else:
+                        done.forget_lost()
         finally:
             if not sink.is_kept:  # complete the file before committing, also if a signal ends the command
                 sink.close()
-                with anyio.move_on_after(_LAST_COMMIT_S, shield=True):
-                    await _commit(session, consumer, done)
+                with anyio.move_on_after(_LAST_COMMIT_S, shield=True) as scope:
+                    await done.commit()
+                if scope.cancelled_caught:
+                    text = f"the file is complete, but its offsets are not committed: no answer in {_LAST_COMMIT_S:g} s"
+                    raise Failed(text, ExitCode.UNREACHABLE)
 
 
 async def _flushed(consumer: Consumer[Any, Any], sink: Sink) -> list[Record]:
@@ -354,16 +364,58 @@ async def _flushed(consumer: Consumer[Any, Any], sink: Sink) -> list[Record]:
     return held
 
 
-async def _commit(session: Session, consumer: Consumer[Any, Any], done: dict[TopicPartition, int] | None) -> None:
-    """Commit these offsets, or all positions if None."""
-    if done == {}:
-        return
-    try:
-        await consumer.commit(done)
-    except CommitFailedError as error:
-        session.out.note(
-            f"offsets of printed records were not committed, so another member may read these records again: {error}"
-        )
+class _Done:
+    """Offsets after the written records, in the partitions that the member still has.
+
+    After a partition was taken away, its offset must not be committed: another member may be ahead, even if the
+    partition comes back.
+    """
+
+    def __init__(self, session: Session, consumer: Consumer[Any, Any]) -> None:
+        self._note = session.out.note
+        self._consumer = consumer
+        self._offsets: dict[TopicPartition, int] = {}
+        self._lost: set[TopicPartition] = set()
+        self.late = False
+        """True if brokers were away at the last commit."""
+
+    def add(self, record: Record) -> None:
+        """Add a written record."""
+        self._offsets[TopicPartition(record.topic, record.partition)] = record.offset + 1
+
+    def forget_lost(self) -> bool:
+        """Forget partitions that were taken away; return True if there are any."""
+        lost = self._offsets.keys() - self._consumer.assignment()
+        for where in lost:
+            del self._offsets[where]
+        self._lost |= lost
+        return bool(lost)
+
+    async def commit(self, *, positions: bool = False, last: bool = True) -> None:
+        """Commit the offsets, or all ``positions`` of the consumer. Report partitions that were taken away.
+
+        Unless this is the ``last`` commit, brokers that are away do not matter: the next includes these offsets.
+        """
+        self.forget_lost()
+        why = ""
+        while positions or self._offsets:
+            try:
+                await self._consumer.commit(None if positions else self._offsets)
+            except CommitFailedError as error:
+                if not positions and self.forget_lost():
+                    continue  # commit the others
+                why = str(error)
+            except KafkaError as error:
+                if last or exit_code(error) is not ExitCode.UNREACHABLE:
+                    raise
+                self.late = True
+                return
+            break
+        if self._lost and not positions:
+            why = why or f"{some_of(sorted(map(str, self._lost)))} are not assigned to this member any more"
+        if why:
+            self._note(f"printed, but not committed, so that another member may have it again: {why}")
+        self._offsets, self._lost, self.late = {}, set(), False
 
 
 async def _read(

@@ -194,17 +194,23 @@ async def doctor(
     seconds = span("--watch", watch)
     config = session.config()
     findings = Findings()
-    reached = await _bootstrap(session, config, findings) if await _proxy(config, findings) else None
-    if reached is not None:
-        async with session.admin(bootstrap_servers=reached) as admin:
-            await _cluster(session, admin, findings, seconds)
-    if session.out.as_json:
-        session.out.json([finding.row() for finding in findings])
-    else:
-        for finding in findings:
-            _print(session, finding)
+    try:
+        reached = await _bootstrap(session, config, findings) if await _proxy(config, findings) else None
+        if reached is not None:
+            async with session.admin(bootstrap_servers=reached) as admin:
+                await _cluster(session, admin, findings, seconds)
+    finally:  # also if the cluster ends the checks, or a signal: the findings so far say why, or at least how far
+        _show(session, findings)
     if findings.failed:
         raise Failed
+
+
+def _show(session: Session, findings: Findings) -> None:
+    if session.out.as_json:
+        session.out.json([finding.row() for finding in findings])
+        return
+    for finding in findings:
+        _print(session, finding)
 
 
 def _print(session: Session, finding: Finding) -> None:

@@ -336,7 +336,8 @@ async def clone(
                 raise ConfigError(f"{name} is a share group, which has no committed offsets to clone")
         offsets = _of_topics(await admin.list_consumer_group_offsets(group), topic)
         if not offsets:
-            raise await missing_group(session, admin, group, f"{group} has no offsets")
+            none = f"{group} has no offset in {', '.join(topic)}" if topic else f"{group} has no offsets"
+            raise await missing_group(session, admin, group, none)
         _report_absent(session, group, offsets, topic or ())
         before = _of_topics(await admin.list_consumer_group_offsets(new), topic)
         rows = [

@@ -79,7 +79,11 @@ async def lag_of_groups(
     """
     listing, unasked = await listed_groups(session, admin)
     listed = {group.group_id: group for group in listing}
-    names = sorted(name for name, group in listed.items() if _has_lag(group)) if groups is None else list(groups)
+    names = (
+        sorted(name for name, group in listed.items() if _has_lag(group))
+        if groups is None
+        else [*dict.fromkeys(groups)]
+    )
     shares = [name for name in names if name in listed and listed[name].type is GroupType.SHARE]
     places = _Places(session.options["request_timeout_ms"])
     if groups is None and unasked is not None:

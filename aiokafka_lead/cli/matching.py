@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from operator import eq, ge, gt, le, lt, ne
 from typing import Annotated, Any
 
@@ -211,7 +211,10 @@ def _comparison(operator: str, text: str) -> Callable[[Any], bool]:
 
     def agrees(found: Any) -> bool:
         if _is_number(wanted) and _is_number(number := _json(found, found) if isinstance(found, str) else found):
-            return compare(number, wanted)  # Avro's decimals and Protobuf's long integers are strings in JSON
+            try:
+                return compare(number, wanted)  # decimals of Avro and long integers of Protobuf are text in JSON
+            except InvalidOperation:  # NaN is neither less nor greater than a Decimal
+                return False
         if operator in ("==", "!="):
             # A value that looks like a number may be meant as a string, for example an id that is a key.
             comparable = found is None or wanted is None or type(found) is type(wanted)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from typing import Any
 
+import anyio
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
@@ -18,6 +19,9 @@ from .streams import Stderr, Stdout, visible
 
 _MARK_WIDTH = 8
 """Number of columns for the mark of `Output.marked`."""
+
+_LOOK_EVERY_S = 0.25
+"""Interval of looks for the reader of standard output."""
 
 _ANY_WIDTH = 1_000_000
 """Console width if the output is not a terminal, so that Rich never breaks a row."""
@@ -83,6 +87,26 @@ class Output:
             await self.stdout.drain()
         except Failed as failed:
             raise Failed(f"{failed}{self._done and '; the result was: '}{self._done}") from None
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[None]:
+        """End the block with BrokenPipeError once the reader of standard output is gone, even if nothing is written."""
+
+        async def watch() -> None:
+            while not self.stdout.is_abandoned:  # noqa: ASYNC110  # no event loop can wait for that
+                await anyio.sleep(_LOOK_EVERY_S)
+            raise BrokenPipeError
+
+        failure: Exception | None = None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch)
+            try:
+                yield
+            except Exception as error:
+                failure = error  # kept out of the group, which would wrap it
+            tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
 
     def rows(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str], empty: str) -> None:
         """Print a table with these columns, or a JSON array of the whole rows.
@@ -196,5 +220,7 @@ class Output:
 
 
 def _console(stream: Any) -> Console:
-    terminal = stream.isatty()  # left to itself, Rich obeys FORCE_COLOR and writes control sequences into a file
-    return Console(file=stream, force_terminal=terminal, highlight=False, width=None if terminal else _ANY_WIDTH)
+    terminal = stream.isatty()  # otherwise Rich obeys FORCE_COLOR, and redraws lines of a file
+    width = None if terminal else _ANY_WIDTH
+    # Emoji would replace parts of addresses, such as ":a:" and ":1234:".
+    return Console(file=stream, force_terminal=terminal, highlight=False, emoji=False, width=width)

@@ -6,6 +6,7 @@ import base64
 import json
 import sys
 from collections.abc import Container
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -32,8 +33,8 @@ _FORMS = ("text", "json", "hex", "base64")
 def record_of(line: bytes, number: int, by_schema: Container[str] = ()) -> dict[str, Any]:
     """Return the keyword arguments of `Producer.send` for a line of JSON. Raises `Failed`, which names the line.
 
-    ``by_schema`` contains ``"key"`` or ``"value"`` if that part is encoded with a schema. Its bytes are then always
-    JSON: a string keeps its quotes.
+    ``by_schema`` contains "key" or "value" if that part is written with a schema. Its bytes are then JSON, also for a
+    string: a `_JsonOrText` if the string contains JSON.
     """
     try:
         text = line.decode("utf-8-sig")
@@ -50,8 +51,10 @@ def record_of(line: bytes, number: int, by_schema: Container[str] = ()) -> dict[
     try:
         for name in ("key", "value"):
             content = _content(found, name, text)
-            if name in by_schema and isinstance(found.get(name), str) and not _is_json(content):
-                content = member_of(text, name).encode()
+            is_text = isinstance(found.get(name), str) and found.get(f"{name}_as") not in ("hex", "base64")
+            if name in by_schema and is_text:
+                quoted = member_of(text, name).encode()
+                content = _JsonOrText(content, quoted) if content is not None and _is_json(content) else quoted
             if content is not None:
                 record[name] = content
         record["headers"] = _headers(record.get("headers", []))
@@ -86,9 +89,21 @@ def _content(found: dict[str, Any], name: str, text: str) -> bytes | None:
     return value.encode() if isinstance(value, str) else member_of(text, name).encode()
 
 
-def _is_json(content: bytes | None) -> bool:
+class _JsonOrText(bytes):
+    """JSON from a string that may also be a value itself, such as ``"42"`` for a schema of text."""
+
+    quoted: bytes
+    """The string in JSON."""
+
+    def __new__(cls, content: bytes, quoted: bytes) -> _JsonOrText:
+        made = super().__new__(cls, content)
+        made.quoted = quoted
+        return made
+
+
+def _is_json(content: bytes) -> bool:
     try:
-        read_json((content or b"").decode())
+        read_json(content.decode())
     except ValueError:
         return False
     return True
@@ -254,7 +269,10 @@ async def _by_schema(schema: FromJson, content: bytes | None, topic: str, part: 
     try:
         return await schema.encode(content, topic, is_key=part == "key")
     except SchemaContentError as error:
-        raise Failed(f"line {number}: the {part} does not match its schema: {error}") from None
+        if isinstance(content, _JsonOrText):
+            with suppress(SchemaContentError):
+                return await schema.encode(content.quoted, topic, is_key=part == "key")
+        raise Failed(f"line {number}: the {part} does not fit its schema: {error}") from None
     except SchemaNotFoundError as error:
         error.add_note("pass --register to register the schema of the file")
         raise

@@ -57,7 +57,7 @@ class Session:
         """Return a session of the same command for another cluster."""
         other = Session(options, self.out)
         other.options |= {name: self.options[name] for name in _TIMEOUTS if name in self.options}
-        other.brokers, other._failures = self.brokers, self._failures
+        other.brokers, other._failures = self.brokers.beside(), self._failures
         return other
 
     def fail(self, text: str, code: ExitCode = ExitCode.FAILED) -> None:
@@ -135,7 +135,7 @@ class HasClient(Protocol):
 
 
 class BrokerWatch:
-    """Reports unreachable brokers from the state of the clients' connections, without requests of its own."""
+    """Checks the connections of a command's clients to a cluster. Sends no requests to brokers itself."""
 
     def __init__(self, note: Callable[[str], None], timeout_s: float | None, *, silence_s: float) -> None:
         """Create a watch without clients.
@@ -151,6 +151,13 @@ class BrokerWatch:
         self._told: dict[str, str] = {}
         self._stuck: set[str] = set()
         self._all_away_since: float | None = None
+        self._beside: list[BrokerWatch] = []
+
+    def beside(self) -> BrokerWatch:
+        """Return a watch of another cluster, which runs with this one."""
+        other = BrokerWatch(self._note, self._timeout_s, silence_s=self._silence_s)
+        self._beside.append(other)
+        return other
 
     def add(self, client: HasClient) -> None:
         """Watch the connections of this client."""
@@ -160,7 +167,8 @@ class BrokerWatch:
         """Watch until cancelled. Raises `Failed` after the timeout without any reachable broker."""
         while True:
             await anyio.sleep(_LOOK_EVERY_S)
-            self._look(time.monotonic())
+            for each in (self, *self._beside):
+                each._look(time.monotonic())
 
     def _look(self, now: float) -> None:
         self._look_at_partitions()

@@ -55,6 +55,15 @@ class _Descriptor:
         """True for a regular file, which has no slow reader."""
         return S_ISREG(os.fstat(self._number).st_mode)
 
+    @property
+    def is_abandoned(self) -> bool:
+        """True if the reader is gone, which otherwise only the next write would show."""
+        if not hasattr(select, "poll"):  # on Windows
+            return False
+        state = select.poll()
+        state.register(self._number, 0)
+        return any(events & (select.POLLERR | select.POLLHUP) for _, events in state.poll(0))
+
     def put(self, content: bytes | bytearray, written: Callable[[], object]) -> None:
         """Queue bytes for writing. ``written`` is called in the thread once they are written."""
         if self._jobs is None:
@@ -128,6 +137,11 @@ class Stdout:
     def is_file(self) -> bool:
         """True if the output goes to a regular file."""
         return self._descriptor is not None and self._descriptor.is_file
+
+    @property
+    def is_abandoned(self) -> bool:
+        """True if the reader is gone."""
+        return self._descriptor is not None and self._descriptor.is_abandoned
 
     def encoded(self, text: str) -> bytes:
         """Encode a text. Characters that the encoding cannot represent become escapes."""

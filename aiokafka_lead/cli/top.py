@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated, Any
 
 import anyio
@@ -38,6 +39,14 @@ class Look:
     topics: dict[str, TopicDescription]
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     lags: dict[str, int] = field(default_factory=dict)
+    doubtful: set[str] = field(default_factory=set)
+    """Groups with partitions whose end is unknown, so that their lag is larger."""
+
+    @cached_property
+    def partitions(self) -> set[TopicPartition]:
+        """All partitions, including those whose end is unknown."""
+        topics = self.topics.values()
+        return {TopicPartition(topic.name, each.partition) for topic in topics for each in topic.partitions}
 
 
 async def top(
@@ -83,6 +92,8 @@ async def _look(session: Session, admin: AdminClient) -> Look:
     lags, _ = await lag_of_groups(session, admin)
     for each in lags:
         look.lags[each.group] = look.lags.get(each.group, 0) + (each.lag or 0)
+        if each.failure is not None:
+            look.doubtful.add(each.group)
     return look
 
 
@@ -97,6 +108,15 @@ def _moved(before: Look, now: Look) -> int:
         for topic in now.topics.values()
         for partition in topic.partitions
     )
+
+
+def _written(before: Look, now: Look, where: TopicPartition) -> int:
+    """Return the number of records written to a partition between two looks; 0 if either end is unknown."""
+    end = now.ends.get(where, 0)
+    first = before.ends.get(where)
+    if first is None:
+        first = end if where in before.partitions else 0
+    return max(0, end - first)
 
 
 def _rows(before: Look | None, now: Look, moves: int) -> dict[str, Any]:
@@ -119,14 +139,14 @@ def _rows(before: Look | None, now: Look, moves: int) -> dict[str, Any]:
         where = [TopicPartition(name, partition.partition) for partition in topic.partitions]
         rate = None
         if before is not None and seconds > 0:
-            rate = sum(max(0, now.ends.get(each, 0) - before.ends.get(each, 0)) for each in where) / seconds
+            rate = sum(_written(before, now, each) for each in where) / seconds
         records = sum(now.ends.get(each, 0) for each in where)
         topics.append({"topic": name, "partitions": len(where), "end_offsets": records, "per_second": rate})
     topics.sort(key=lambda row: (-(row["per_second"] or 0.0), row["topic"]))
     groups: list[dict[str, Any]] = []
     for group, behind in now.lags.items():
         change = None
-        if before is not None and seconds > 0 and group in before.lags:
+        if before is not None and seconds > 0 and group in before.lags and group not in before.doubtful | now.doubtful:
             change = (behind - before.lags[group]) / seconds
         groups.append({"group": group, "lag": behind, "lag_per_second": change})
     groups.sort(key=lambda row: (-row["lag"], row["group"]))

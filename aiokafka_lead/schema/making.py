@@ -7,6 +7,7 @@ import datetime
 import decimal
 import importlib
 import inspect
+import sys
 import types
 import typing
 import uuid
@@ -140,7 +141,7 @@ class _Makers:
             return {name: content if each is None else each(content) for name, content, each in found}
 
         self._classes[kind] = make
-        makes.update(self._makes(kind, {name: name for name in kind.__annotations__}))
+        makes.update(self._makes(kind, {name: name for name in kind.__required_keys__ | kind.__optional_keys__}))
         return make
 
     def _fields(self, kind: Any, hint: Any) -> Make:
@@ -167,8 +168,9 @@ class _Makers:
         return make
 
     def _items(self, kind: Any, inner: tuple[Any, ...]) -> Make | None:
-        hints = [each for each in inner if each is not Ellipsis]
-        each = self.of(hints[0]) if len(hints) == 1 else None
+        if issubclass(kind, tuple) and inner[-1:] != (Ellipsis,):
+            return _tuple_of(kind, [self.of(each) for each in inner])
+        each = self.of(inner[0]) if len(inner) == 1 or inner[1:] == (Ellipsis,) else None
         if each is None and kind is list:
             return None
         make_each: Make = each or (lambda value: value)
@@ -179,6 +181,19 @@ class _Makers:
         if each is None:
             return None
         return lambda value: {name: each(content) for name, content in value.items()}
+
+
+def _tuple_of(kind: Any, makes: list[Make | None]) -> Make:
+    """Return a function that creates a tuple with a type for each item."""
+
+    def make(value: Any) -> Any:
+        if not isinstance(value, (list, tuple)):
+            return value
+        if len(value) != len(makes):
+            raise ValueError(f"there are {len(value)} items, not {len(makes)}")
+        return kind(item if each is None else each(item) for each, item in zip(makes, value, strict=True))
+
+    return make
 
 
 def _hints(hint: Any) -> dict[str, Any]:
@@ -205,13 +220,22 @@ def _annotations(kind: type) -> dict[str, Any]:
     except NameError:  # for example a class in a function, or an import under TYPE_CHECKING
         found: dict[str, Any] = {}
     for owner in reversed(kind.__mro__):
-        for name, hint in vars(owner).get("__annotations__", {}).items():
+        for name, hint in _own_annotations(owner).items():
             holder = type("Holder", (), {"__annotations__": {name: hint}, "__module__": owner.__module__})
             try:
                 found |= typing.get_type_hints(holder, include_extras=True)
             except NameError:
                 found.pop(name, None)
     return found
+
+
+def _own_annotations(kind: type) -> dict[str, Any]:
+    """Return the annotations in a class's body, not all of which can be evaluated."""
+    if sys.version_info >= (3, 14):
+        import annotationlib
+
+        return annotationlib.get_annotations(kind, format=annotationlib.Format.FORWARDREF)
+    return dict(vars(kind).get("__annotations__", {}))
 
 
 def _one_of(hints: tuple[Any, ...], makers: _Makers) -> Make | None:

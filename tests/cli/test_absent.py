@@ -60,6 +60,21 @@ def test_a_cluster_that_goes_away_is_named(cli: CommandLine, command: str) -> No
         assert b"no broker could be reached for 6 s" in process.stderr.read()
 
 
+def test_one_of_two_clusters_that_goes_away_is_named(cli: CommandLine, cluster: ClusterThread) -> None:
+    cluster.create_topic("moved", 1)
+    with ClusterThread(EmbeddedCluster(1)) as source:
+        source.create_topic("moving", 1)
+        servers = source.bootstrap_servers
+        cli.fine("produce", "moving", "-b", servers, stdin="1\n")
+        source.faults.add("Fetch", drop=True)
+        to = ("--to-bootstrap-servers", cluster.bootstrap_servers)
+        with begun(cli, "copy", "moving", "moved", "-b", servers, *to, "--timeout", "1s") as process:
+            wait_for(lambda: source.requests.count("Fetch"))
+            source.kill_broker(1)
+            _, said = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, f"no broker could be reached for 1 s: {servers}" in said.decode()) == (3, True), said
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -237,7 +252,8 @@ def test_groups_clone_and_alert(cli: CommandLine, cluster: ClusterThread) -> Non
     cli.fine("groups", "clone", "blue", "red", "-y", "--move")
     ran = cli("groups", "clone", "blue", "pink", "-y")
     assert (ran.code, "no group 'blue'" in ran.err or "no offsets" in ran.err) == (1, True)
-    assert cli("groups", "lag", "red", "--fail-above", "2").code == 0
+    assert "red has no offset in clonde" in cli("groups", "clone", "red", "pink", "-t", "clonde", "-y").err
+    assert cli("groups", "lag", "red", "red", "--fail-above", "2").code == 0
     ran = cli("groups", "lag", "red", "green", "--fail-above", "1")
     assert (ran.code, ran.err) == (5, "error: group 'red' is 2 records behind, more than 1\n")
     assert "green" in ran.out

@@ -154,6 +154,14 @@ def test_a_dead_broker(doctor: Doctor) -> None:
     assert errors["broker 2 has replicas, but is not in the cluster"] == "start broker 2, or reassign its partitions"
 
 
+def test_what_was_found_is_shown_although_the_checks_end_early(doctor: Doctor, cli: CommandLine) -> None:
+    with ClusterThread(EmbeddedCluster(1)) as cluster:
+        cluster.faults.add("Metadata", when=lambda record: record.request.topics is None, drop=True)
+        ran = cli("doctor", "-b", cluster.bootstrap_servers, "--timeout", "1s", "--json")
+    assert ran.code == 3, ran.err
+    assert any(each["what"].startswith("features:") for each in ran.json), ran.out
+
+
 def test_an_expired_certificate_and_an_unknown_authority(doctor: Doctor, ca: trustme.CA) -> None:
     options = ("security_protocol=SSL", f"ssl_cafile={doctor.authority}")
     with ClusterThread(EmbeddedCluster(1, ssl_context=context(ca, expired=True))) as cluster:

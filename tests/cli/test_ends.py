@@ -103,6 +103,15 @@ def test_a_signal_leaves_a_file_that_is_whole_and_no_other(
     assert pyarrow.parquet.read_table(path).num_rows <= 3
 
 
+@pytest.mark.parametrize("options", ["-o beginning", "-g early"])
+def test_a_reader_that_leaves_ends_a_wait_for_records(cli: CommandLine, cluster: ClusterThread, options: str) -> None:
+    if "early" not in cluster.topic_names():
+        cluster.create_topic("early", 1)
+        cli.fine("produce", "early", stdin="1\n2\n")
+    ran = in_shell(cli, f"set -o pipefail; al consume early {options} | head -1")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "1\n", "")
+
+
 def test_a_group_commits_what_is_in_a_file_once_that_is_whole(
     cli: CommandLine, cluster: ClusterThread, tmp_path: Path
 ) -> None:
@@ -118,6 +127,71 @@ def test_a_group_commits_what_is_in_a_file_once_that_is_whole(
     cli.fine("consume", "filed", "-g", "filed", "-n", "2", "-O", str(path))
     assert cli.fine("groups", "lag", "filed", "--json").json[0]["committed"] == 2
     assert pyarrow.parquet.read_table(path).num_rows == 2
+
+
+def test_a_group_commits_the_partitions_that_are_left_to_a_member_with_a_file(
+    cli: CommandLine, cluster: ClusterThread, tmp_path: Path
+) -> None:
+    """Their records would be in the next file again."""
+    cluster.create_topic("shared", 2)
+    for partition, lines in enumerate(("1\n2\n", "3\n")):
+        cli.fine("produce", "shared", "--partition", str(partition), stdin=lines)
+
+    def read_by_first() -> bool:
+        asked = {
+            part.partition: part.fetch_offset
+            for request in cluster.requests.select("Fetch", client_id="first")
+            for topic in request.request.topics
+            if topic.topic_id == cluster.topic_id("shared")
+            for part in topic.partitions
+        }
+        return asked == {0: 2, 1: 1}
+
+    def left_to_first() -> list[str]:
+        members = cli.fine("groups", "describe", "shared", "--json").json
+        return [where for row in members if row["client"] == "first" and len(members) == 2 for where in row["has"]]
+
+    def member(name: str) -> tuple[str, ...]:
+        also = ("-X", f"client_id={name}", "-X", "heartbeat_interval_ms=100", "-O", str(tmp_path / f"{name}.parquet"))
+        return ("consume", "shared", "-g", "shared", *also)
+
+    with begun(cli, *member("first"), "-n", "4") as first:
+        wait_for(read_by_first)
+        with begun(cli, *member("second")):
+            wait_for(lambda: len(left_to_first()) == 1)
+            kept = int(left_to_first()[0].rpartition("-")[2])
+            cli.fine("produce", "shared", "--partition", str(kept), stdin="4\n")
+            _, said = first.communicate(timeout=PATIENCE_S)
+    assert (first.returncode, b"not committed" in said) == (0, True), said
+    committed = {row["partition"]: row["committed"] for row in cli.fine("groups", "lag", "shared", "--json").json}
+    assert committed[kept] == cluster.end_offset("shared", kept)
+
+
+def test_a_member_waits_for_brokers_that_take_no_commit(cli: CommandLine) -> None:
+    with ClusterThread(EmbeddedCluster(1)) as cluster:
+        cluster.create_topic("late", 1)
+        servers = ("-b", cluster.bootstrap_servers)
+        limits = ("-X", "default_api_timeout_ms=1000", "-X", "request_timeout_ms=1000")
+        cluster.faults.add("OffsetCommit", drop=True)
+        cli.fine("produce", "late", *servers, stdin="1\n")
+        with begun(cli, "consume", "late", "-g", "late", *servers, *limits) as process:
+            cluster.wait_for_requests("OffsetCommit", count=2)  # another follows without another record
+            cluster.faults.clear()
+            wait_for(lambda: [row["lag"] for row in cli.fine("groups", "lag", "late", *servers, "--json").json] == [0])
+            process.terminate()
+            assert process.wait(PATIENCE_S) == 143
+
+
+def test_a_file_that_is_whole_without_a_commit_is_a_failure(cli: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "out.parquet"
+    with ClusterThread(EmbeddedCluster(1)) as cluster:
+        cluster.create_topic("unsaid", 1)
+        servers = ("-b", cluster.bootstrap_servers)
+        cli.fine("produce", "unsaid", *servers, stdin="1\n")
+        cluster.faults.add("OffsetCommit", drop=True)
+        ran = cli("consume", "unsaid", "-g", "unsaid", "-n", "1", "-O", str(path), *servers)
+    assert (ran.code, "its offsets are not committed" in ran.err) == (3, True), ran.err
+    assert pyarrow.parquet.read_table(path).num_rows == 1
 
 
 @pytest.mark.parametrize(("number", "code"), crossed(SIGNALS[:2]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,7 +44,7 @@ def test_expressions_are_of_text_unless_bytes_are_wanted(
     assert cli.fine("consume", "words", *ALL, *options).lines == expected
 
 
-ORDER = {"amount": 10.5, "big": 2**60, "name": "ann", "items": [{"id": 7}], "a.b": True, "none": None}
+ORDER = {"amount": 10.5, "big": 2**60, "name": "ann", "items": [{"id": 7}], "a.b": True, "none": None, "nan": math.nan}
 RECORD: ConsumerRecord[Any, Any] = ConsumerRecord(
     "t",
     3,
@@ -72,6 +73,9 @@ RECORD: ConsumerRecord[Any, Any] = ConsumerRecord(
         ("value.beyond != 0", True),
         ("value.price > 12", True),
         ("value.price == 12.5", True),
+        ("value.nan > 0.5", False),
+        ("value.nan <= 0.5", False),
+        ("value.nan != 0.5", True),
         ("value.price == 12.51", False),
         ('value.price == "12.50"', True),
         ("value.price < ten", True),

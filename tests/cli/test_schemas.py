@@ -337,3 +337,17 @@ def test_strings_nulls_and_tombstones_by_a_schema(
         value and value[5:] for value in [record.value for record in cluster.records("words-back")]
     ]
     assert there[3] is None
+
+
+def test_a_string_of_digits_is_a_key_like_any_other(with_registry: CommandLine, cluster: ClusterThread) -> None:
+    cli = with_registry
+    cluster.create_topic("digits", 1)
+    path = Path(str(cli.environment["AIOKAFKA_LEAD_CONFIG"])).with_name("text.avsc")
+    path.write_text('"string"')
+    schema = ("--input-json", "--key-schema", str(path), "--register")
+    keys = ["ada", "42", "true", '{"a": 1}', '"quoted"']
+    cli.fine("produce", "digits", *schema, stdin="\n".join(json.dumps({"key": key, "value": "v"}) for key in keys))
+    shown = cli.fine("consume", "digits", *ALL, "--json", "--key-as", "schema").lines
+    assert [json.loads(line)["key"] for line in shown] == [*keys[:4], "quoted"]
+    ran = cli("produce", "digits", *schema, stdin='{"key": "3432", "key_as": "hex"}')
+    assert (ran.code, "line 1: the key does not fit its schema" in ran.err) == (1, True), ran.err

@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from aiokafka_lead import Consumer
+from aiokafka_lead.errors import TopicAuthorizationFailedError
 from aiokafka_lead.testing import ClusterThread
 
 from ..suites import crossed
@@ -28,6 +29,19 @@ def test_top(cli: CommandLine, cluster: ClusterThread) -> None:
     text = cli.fine("top", "--count", "1").out
     assert "leader moves seen: 0" in text
     assert "busy" in text
+
+
+def test_a_partition_that_could_not_be_asked_before_has_no_rate(cli: CommandLine, cluster: ClusterThread) -> None:
+    cluster.create_topic("dodgy", 1)
+    cli.fine("produce", "dodgy", stdin="1\n2\n3\n")
+    cli.fine("consume", "dodgy", "-g", "dodgy", "-n", "1")
+    # Both queries of the first display: for topics, and for groups.
+    cluster.faults.add("ListOffsets", topic="dodgy", error_code=TopicAuthorizationFailedError, count=2)
+    first, last = map(json.loads, cli.fine("top", "--count", "2", "--interval", "1ms", "--json").lines)
+    topics = [{topic["topic"]: topic["end_offsets"] for topic in look["topics"]}["dodgy"] for look in (first, last)]
+    assert topics == [0, 3]
+    assert {topic["topic"]: topic["per_second"] for topic in last["topics"]}["dodgy"] == 0
+    assert {group["group"]: group["lag_per_second"] for group in last["groups"]}["dodgy"] is None
 
 
 @pytest.mark.parametrize(
@@ -144,6 +158,18 @@ def test_acls(cli: CommandLine) -> None:
     assert cli("acls", "add", "-u", "bob", "-r", "topic", "-n", "x", "-o", "read").code == 2
     ran = cli("acls", "add", "-u", "User:bob", "-r", "planet", "-n", "x", "-o", "read")
     assert (ran.code, "--resource is one of" in ran.err) == (2, True)
+    assert cli("acls", "list", "-r", "unknown").code == 2
+    ran = cli("acls", "add", "-u", "User:bob", "-r", "topic", "-n", "", "-o", "read")  # a variable that is not set
+    assert (ran.code, "must not be empty" in ran.err) == (2, True), ran.err
+
+
+def test_addresses_are_shown_as_they_are(cli: CommandLine) -> None:
+    """Rich has emoji of names such as ":a:", ":x:" and ":100:"."""
+    address = "2001:db8:a:b::5"
+    rule = ("-u", "User:x:y", "-r", "topic", "-n", "by-address", "-o", "read")
+    assert address in cli.fine("acls", "add", *rule, "--host", address).out
+    assert "User:x:y" in cli.fine("acls", "remove", "-n", "by-address", "-y").out
+    assert "'a:100:b'" in cli("groups", "reset", "any", "--to", "a:100:b").err
 
 
 def test_bench_leaves_nothing_behind(cli: CommandLine, cluster: ClusterThread) -> None:

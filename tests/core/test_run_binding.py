@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import sys
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, Literal, NewType, TypedDict
@@ -14,11 +15,13 @@ import pydantic
 import pytest
 
 from aiokafka_lead import ConsumerRecord, Transaction
+from aiokafka_lead._core.consumer.position import Position
 from aiokafka_lead._core.run.binding import bound, bound_to_batch
 from aiokafka_lead._core.run.delays import Closed, delays
 from aiokafka_lead._core.run.failures import blamed, described, quotes_input
 from aiokafka_lead._core.run.later import RetryTopics
 from aiokafka_lead._core.run.options import RunConfig
+from aiokafka_lead._options.serialization import inspected
 from aiokafka_lead.errors import ConfigTypeError, DropRecordError, PermanentError, RecordDeserializationError
 from aiokafka_lead.errors.shown import shown_cause
 from aiokafka_lead.types import TimestampType, TopicPartition
@@ -221,6 +224,28 @@ async def test_what_wraps_a_partial_has_the_annotations_of_its_function() -> Non
     assert await got(handle) == Model(cents=3)
 
 
+LATE = """
+async def with_record(record: KafkaRecord):
+    return record
+
+async def with_both(order: Model, record: KafkaRecord):
+    return order
+
+def decode(content: bytes, context: Context):
+    return content
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="annotations are evaluated earlier")
+async def test_annotations_that_only_type_checkers_know() -> None:
+    scope: dict[str, Any] = {"__name__": __name__, "Model": Model}
+    exec(compile(LATE, "late", "exec", dont_inherit=True), scope)
+    given = record()
+    assert await got(scope["with_record"], given) is given
+    assert await got(scope["with_both"]) == Model(cents=3)
+    assert inspected("value_deserializer", scope["decode"]).asks
+
+
 def test_a_model_needs_a_parameter() -> None:
     async def handle(*given: Any) -> None: ...
 
@@ -240,6 +265,20 @@ def test_a_partition_that_is_asked_for_no_more_does_not_open_again_and_again() -
     assert closed.due(TopicPartition("t", 0), [record()], 1.0) == 0
     assert closed.opens_in_s(2.0) == 3.0
     assert closed.opens_in_s(6.0) == float("inf")
+
+
+def test_a_clock_that_is_set_back_keeps_no_partition_closed() -> None:
+    seconds = [100.0]
+    due_ms = 1_000_004_000.0
+    closed = Closed(lambda record, now_ms: due_ms if now_ms > due_ms - 10_000 else 0.0, lambda: seconds[0])
+    tp, position = TopicPartition("t", 0), Position(7)
+    assert closed.due(tp, [record()], 1_000_000.0) == 0
+    seconds[0] += 3.0
+    assert closed.is_closed(tp, position, 5.0)
+    assert closed.opens_in_s(5.0) == 1.0
+    seconds[0] += 1.0
+    assert not closed.is_closed(tp, position, 6.0)
+    assert closed.due(tp, [record()], 6.0) == 1
 
 
 def test_another_group_s_record_in_a_retry_topic_of_the_same_name_is_left_out() -> None:

@@ -7,6 +7,7 @@ import datetime
 import decimal
 import enum
 import json
+import sys
 import uuid
 from typing import Any, Generic, NewType, NotRequired, TypedDict, TypeVar
 
@@ -17,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 from aiokafka_lead.errors import ConfigTypeError, SchemaContentError
 from aiokafka_lead.schema import Schema, SchemaReference, SchemaRegistry
+from aiokafka_lead.schema.making import making
 from aiokafka_lead.testing import EmbeddedSchemaRegistry
 
 from . import messages
@@ -262,6 +264,41 @@ async def test_types_within_generic_classes_and_typed_dicts(schema_registry: Emb
     value = Shelf(Box(LINES[0], LINES), {"line": LINES[1], "name": Name(UUID)})
     content = await serializer.encode(value, "orders")
     assert await registry.deserializer(Shelf).decode(content) == value
+
+
+@dataclasses.dataclass
+class Dated:
+    pair: tuple[Line, datetime.date]
+
+
+def test_tuples_with_a_type_for_each_item() -> None:
+    made = making(Dated)({"pair": [{"sku": "a", "price": "1.5"}, "2025-03-01"]})
+    assert made == Dated((Line("a", decimal.Decimal("1.5")), datetime.date(2025, 3, 1)))
+    with pytest.raises(SchemaContentError) as caught:
+        making(Dated)({"pair": [{"sku": "a", "price": "1.5"}]})
+    assert "there are 1 items, not 2" in str(caught.value)
+
+
+LATE = """
+@dataclass
+class A:
+    line: Line
+    other: Unknown
+
+class B(TypedDict):
+    line: Line
+    other: Unknown
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="annotations are evaluated earlier")
+def test_types_beside_one_that_only_type_checkers_know() -> None:
+    scope: dict[str, Any] = {"__name__": __name__, "Line": Line, "dataclass": dataclasses.dataclass}
+    exec(compile(LATE, "late", "exec", dont_inherit=True), scope | {"TypedDict": TypedDict}, scope)
+    given = {"line": {"sku": "a", "price": "1.5"}, "other": {}}
+    line = Line("a", decimal.Decimal("1.5"))
+    assert making(scope["A"])(given) == scope["A"](line, {})
+    assert making(scope["B"])(given) == {"line": line, "other": {}}
 
 
 @dataclasses.dataclass

@@ -9,7 +9,7 @@ import typing
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from ..._options.callables import function_of
+from ..._options.callables import function_of, signature_of
 from ..._records.record import AnyRecord
 from ...errors import ConfigTypeError, RecordDeserializationError
 from .failures import reason_of
@@ -129,7 +129,7 @@ def _parameters(handler: Handler, *, transactional: bool, model: Any) -> list[in
     has a different name gets the value if no other parameter gets the record or its value.
     """
     try:
-        found = list(inspect.signature(handler).parameters.values())
+        found = list(signature_of(handler).parameters.values())
     except (TypeError, ValueError):
         return None
     if any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in found):
@@ -183,7 +183,7 @@ def _with_annotation(parameter: inspect.Parameter, function: Any) -> inspect.Par
 def _check_call(handler: Handler, arguments: int) -> None:
     """Raise `ConfigTypeError` if the handler cannot be called with this number of arguments."""
     try:
-        inspect.signature(handler).bind(*range(arguments))
+        signature_of(handler).bind(*range(arguments))
     except ValueError:
         pass  # a builtin function without a signature
     except TypeError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -42,35 +43,44 @@ def delays(name: str, value: Any) -> tuple[Delay, ...]:
     return tuple(found)
 
 
+_Times = tuple[float, float]
+"""A time in Unix seconds, and in seconds of a monotonic clock."""
+
+
 class Closed:
     """Partitions of retry topics whose next record is not due yet. Times are Unix seconds."""
 
-    def __init__(self, due_ms: Callable[[Any, float], float]) -> None:
-        """Start with all partitions open.
+    def __init__(self, due_ms: Callable[[Any, float], float], clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin with all open. ``due_ms`` returns a record's due time, given the present time; both in milliseconds.
 
-        ``due_ms`` returns the time at which a record is due, given the current time. Both are in milliseconds.
+        ``clock`` is monotonic: a wall clock that is set back would keep partitions closed for that much longer.
         """
         self._due_ms = due_ms
-        self._until: dict[TopicPartition, tuple[int, float]] = {}
-        """The offset of a record that is not due, and the time until which it is not examined."""
+        self._clock = clock
+        self._until: dict[TopicPartition, tuple[int, _Times]] = {}
+        """Offset of a record that is not due, and the time until which it is not examined."""
 
     def is_closed(self, tp: TopicPartition, position: Position | None, now: float) -> bool:
         """Return True if no record of the partition is due from this position on."""
         # Records before that offset did not fit into the limits, or are delivered again after an abort.
-        offset, until = self._until.get(tp, (0, 0.0))
-        return until > now and position is not None and position.offset >= offset
+        offset, until = self._until.get(tp, (0, (0.0, 0.0)))
+        return self._left_s(until, now) > 0 and position is not None and position.offset >= offset
 
     def due(self, tp: TopicPartition, records: Sequence[Any], now: float) -> int:
         """Return the number of the partition's next records that are due. If not all are due, close the partition."""
         for index, record in enumerate(records):
             due_at = self._due_ms(record, now * 1000) / 1000
             if due_at > now:
-                self._until[tp] = record.offset, max(due_at, now + TOGETHER_S)
+                left_s = max(due_at - now, TOGETHER_S)
+                self._until[tp] = record.offset, (now + left_s, self._clock() + left_s)
                 return index
         return len(records)
 
     def opens_in_s(self, now: float) -> float:
-        """Return the seconds until the next partition opens. Infinity if all are open."""
-        # Also forget partitions that were revoked or paused, because no later record opens them.
-        self._until = {tp: closed for tp, closed in self._until.items() if closed[1] > now}
-        return min((until for _, until in self._until.values()), default=math.inf) - now
+        """Return the seconds until the next partition opens; infinite if all are open."""
+        # Also drop partitions that were revoked or paused, which no later record opens.
+        self._until = {tp: closed for tp, closed in self._until.items() if self._left_s(closed[1], now) > 0}
+        return min((self._left_s(until, now) for _, until in self._until.values()), default=math.inf)
+
+    def _left_s(self, until: _Times, now: float) -> float:
+        return min(until[0] - now, until[1] - self._clock())

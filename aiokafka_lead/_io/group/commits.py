@@ -247,7 +247,7 @@ class Commits:
         If a rebalance prevents the commit, it is retried later if the member still owns the partitions. Otherwise,
         raises `CommitFailedError`. Also raises the errors of `GroupOffsets.commit`.
         """
-        began = time.time_ns()
+        began, began_at = time.time_ns(), time.monotonic()
         failure: BaseException | None = None
         self._in_flight += 1
         try:
@@ -255,7 +255,7 @@ class Commits:
             if missing:
                 failure = gone(missing)
             elif offsets:
-                self._reading.counters.commit_latency.add((time.time_ns() - began) / 1e9)
+                self._reading.counters.commit_latency.add(time.monotonic() - began_at)
             return missing
         except BaseException as error:
             failure = error

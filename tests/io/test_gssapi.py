@@ -159,7 +159,7 @@ async def test_the_domain_name_stands_in_for_the_host(realm: Realm) -> None:
     [
         (b"\x02\x01\x00\x00", b"", "requires a security layer"),
         (b"\x01\x00", b"", "2 bytes long, not 4"),
-        (OFFER, b"more", "goes on after the end"),
+        (OFFER, b"more", "continued after the end"),
     ],
 )
 async def test_brokers_that_want_something_else(realm: Realm, offer: bytes, last: bytes, says: str) -> None:

@@ -615,7 +615,7 @@ async def _async_subject(*_: Any) -> str:
     [
         (lambda: SchemaRegistry(""), "urls"),
         (lambda: SchemaRegistry("registry:8081"), "urls must begin with http:// or https://"),
-        (lambda: SchemaRegistry("http://a:b@registry"), "credentials"),
+        (lambda: SchemaRegistry("http://a:b@registry"), "user name or password"),
         (lambda: SchemaRegistry(7), "urls"),  # type: ignore[arg-type]
         (lambda: SchemaRegistry("http://registry", basic_auth=("a", SECRET)), "https://"),
         (lambda: SchemaRegistry("https://registry", basic_auth=SECRET), "basic_auth"),  # type: ignore[arg-type]

@@ -97,7 +97,7 @@ def test_an_option_that_a_client_does_not_have_may_be_a_secret(options: Any) -> 
 
 
 def test_the_address_of_a_token_endpoint() -> None:
-    with pytest.raises(ConfigError, match="credentials") as caught:
+    with pytest.raises(ConfigError, match="user name or password") as caught:
         ClientCredentials(f"https://id:{SECRET}@idp.example.org/token", "id", SECRET)
     assert SECRET not in collected(caught.value)
 

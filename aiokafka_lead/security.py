@@ -293,7 +293,7 @@ class SecurityConfig(KerberosConfig, OAuthConfig):
                     raise ConfigError(f"{name} is required for sasl_mechanism {self.sasl_mechanism}")
         elif self.sasl_mechanism is not None or self.sasl_plain_password is not None:
             raise ConfigError(
-                f"sasl_* options need security_protocol SASL_SSL or SASL_PLAINTEXT, not {self.security_protocol}"
+                f"security_protocol must be SASL_SSL or SASL_PLAINTEXT for sasl_* options, not {self.security_protocol}"
             )
         if self.sasl_delegation_token and not str(self.sasl_mechanism).startswith("SCRAM-"):
             raise ConfigError(f"sasl_delegation_token needs SCRAM, not sasl_mechanism {self.sasl_mechanism}")

@@ -56,9 +56,17 @@ def test_bootstrap_servers_that_name_no_server(given: Any) -> None:
 @pytest.mark.parametrize("client", [Producer, Consumer, ShareConsumer, AdminClient, Client])
 def test_a_dict_of_options_as_other_clients_take_it(client: Any) -> None:
     secret = "MARKED"
-    with pytest.raises(ConfigTypeError, match=r"arguments here: bootstrap_servers=\.\.\., sasl_password") as caught:
+    with pytest.raises(ConfigTypeError, match=r"keyword arguments: bootstrap_servers=\.\.\., sasl_password") as caught:
         client({"bootstrap.servers": "localhost:9092", "sasl.password": secret})
     assert secret not in everything(caught.value)
+
+
+def test_servers_and_options_in_the_wrong_place_are_named() -> None:
+    with pytest.raises(ConfigTypeError, match="'localhost:9092' was passed as a topic"):
+        Consumer("localhost:9092")
+    with pytest.raises(ConfigTypeError, match=r"keyword arguments: bootstrap_servers=\.\.\., client_id=\.\.\."):
+        options: dict[str, Any] = {"bootstrap.servers": "localhost:9092", "client.id": "x"}
+        Producer(**options)
 
 
 @pytest.mark.parametrize("given", [None, 9092, b"a:1", [b"a:1"], [("a", 1)]])

@@ -234,7 +234,10 @@ def configured(
         no_options("topics", topic)
     if client is None:
         if bootstrap_servers is None:
-            raise ConfigTypeError("pass bootstrap_servers, or a Client to share its connections")
+            no_options("options", {name: None for name in options if "." in name} or None)
+            address = next((topic for topic in topics if ":" in str(topic)), None)
+            hint = "" if address is None else f"; {address!r} was passed as a topic"
+            raise ConfigTypeError(f"pass bootstrap_servers, or a Client to share its connections{hint}")
         return kind.from_options(bootstrap_servers, options, **more), None
     parent = getattr(client, "_client", None)
     if not isinstance(parent, Client) or type(parent.config) is not ClientConfig:

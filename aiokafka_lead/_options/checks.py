@@ -247,7 +247,8 @@ def no_options(name: str, value: Any) -> None:
     """Refuse a dict of options, which confluent-kafka accepts. The error shows the keyword arguments to use instead."""
     if isinstance(value, Mapping):
         names = ", ".join(f"{str(key).replace('.', '_')}=..." for key in value)
-        raise ConfigTypeError(f"{name} must be str, not a dict; its options are keyword arguments here: {names}")
+        text = "options are written with underscores" if name == "options" else f"{name} must be str, not a dict"
+        raise ConfigTypeError(f"{text}; pass keyword arguments: {names}")
 
 
 def servers(name: str, value: Any) -> tuple[tuple[str, int], ...]:

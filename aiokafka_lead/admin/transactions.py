@@ -204,7 +204,7 @@ class TransactionCalls(AdminArea):
             await self._abort_at(where, offset, deadline)
             return
         if number is None or epoch is None:
-            raise ConfigError("either start_offset, or both producer_id and producer_epoch, must be given")
+            raise ConfigError("start_offset, or both producer_id and producer_epoch, must be given")
         await self._abort(where, number, epoch, coordinator, deadline)
 
     async def fence_producers(

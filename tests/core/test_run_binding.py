@@ -428,9 +428,9 @@ async def nothing_taken() -> None: ...
 async def too_much(record: Record, more: Any) -> None: ...
 
 
-@pytest.mark.parametrize("handler", [nothing_taken, too_much])
-def test_a_handler_that_cannot_be_called_is_refused_at_the_start(handler: Any) -> None:
-    with pytest.raises(ConfigTypeError, match="cannot be called with a record"):
+@pytest.mark.parametrize(("handler", "hint"), [(nothing_taken, ""), (too_much, "only with exactly_once")])
+def test_a_handler_that_cannot_be_called_is_refused_at_the_start(handler: Any, hint: str) -> None:
+    with pytest.raises(ConfigTypeError, match=f"cannot be called with a record.*{hint}"):
         bound(handler, transactional=False)
 
 

@@ -244,7 +244,7 @@ FAILURES: dict[str, tuple[Callable[[], Any], type[KafkaError], str]] = {
     "an empty one": (lambda: "", SaslAuthenticationFailedError, "must not be empty"),
     "injection": (lambda: f"{GOOD}\x01\x01", SaslAuthenticationFailedError, "letters, digits"),
     "too large": (lambda: "x" * 600_000, SaslAuthenticationFailedError, "larger than brokers accept"),
-    "over": (lambda: Token(GOOD, time.time() - 5), TokenProviderError, r"ended \d+\.\d s ago"),
+    "over": (lambda: Token(GOOD, time.time() - 5), TokenProviderError, r"expired \d+\.\d s ago"),
     "milliseconds": (lambda: Token(GOOD, time.time() * 1000), SaslAuthenticationFailedError, "milliseconds"),
 }
 

@@ -188,7 +188,16 @@ def _check_call(handler: Handler, arguments: int) -> None:
         pass  # a builtin function without a signature
     except TypeError as error:
         given = "a record and a transaction" if arguments > 1 else "a record"
-        raise ConfigTypeError(f"handler {name_of(handler)} cannot be called with {given}: {error}") from None
+        hint = "" if arguments > 1 or not _accepts(handler, 2) else "; a transaction is passed only with exactly_once"
+        raise ConfigTypeError(f"handler {name_of(handler)} cannot be called with {given}: {error}{hint}") from None
+
+
+def _accepts(handler: Handler, arguments: int) -> bool:
+    try:
+        signature_of(handler).bind(*range(arguments))
+    except TypeError:
+        return False
+    return True
 
 
 def _evaluated(parameter: inspect.Parameter, function: Any) -> Any:

@@ -64,8 +64,8 @@ def test_a_dict_of_options_as_other_clients_take_it(client: Any) -> None:
 def test_servers_and_options_in_the_wrong_place_are_named() -> None:
     with pytest.raises(ConfigTypeError, match="'localhost:9092' was passed as a topic"):
         Consumer("localhost:9092")
+    options: dict[str, Any] = {"bootstrap.servers": "localhost:9092", "client.id": "x"}
     with pytest.raises(ConfigTypeError, match=r"keyword arguments: bootstrap_servers=\.\.\., client_id=\.\.\."):
-        options: dict[str, Any] = {"bootstrap.servers": "localhost:9092", "client.id": "x"}
         Producer(**options)
 
 

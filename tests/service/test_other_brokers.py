@@ -47,6 +47,7 @@ async def test_records_groups_and_transactions_with_the_requests_of_warpstream(w
         for number in range(30):
             await producer.send("in", b"%d" % number, partition=number % 3)
     reading: dict[str, Any] = {"group_id": "g", "group_protocol": "auto", "auto_offset_reset": "earliest"}
+    reading["enable_auto_commit"] = False
     async with (
         Consumer("in", bootstrap_servers=servers, **reading) as consumer,
         Producer(servers, transactional_id="t") as producer,

@@ -246,7 +246,7 @@ async def test_a_problem_names_its_row(client: Client, engine: AsyncEngine, outb
     ((number,),) = await rows(engine, outbox, "id")
 
     async def is_named() -> bool:
-        return f"row {number}, a record for topic '{TOPIC}': headers must be" in str(relay.health().problems)
+        return f"row {number}, a record for topic '{TOPIC}': the column headers must be" in str(relay.health().problems)
 
     async with relaying(outbox, engine, client) as relay:
         await until(is_named)

@@ -413,6 +413,6 @@ async def test_what_cannot_be_right_raises_at_once(cluster: EmbeddedCluster) -> 
     with pytest.raises(IllegalStateError, match="lifespan"):
         await dependency()
     async with running(FastAPI(lifespan=kafka.lifespan)):
-        with pytest.raises(IllegalStateError, match="another app"):
+        with pytest.raises(IllegalStateError, match="another running app"):
             async with running(FastAPI(lifespan=kafka.lifespan)):
                 raise AssertionError

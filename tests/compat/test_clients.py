@@ -14,7 +14,6 @@ from aiokafka_lead.compat.errors import (
     ConsumerStoppedError,
     IllegalOperation,
     IllegalStateError,
-    KafkaError,
     MessageSizeTooLargeError,
     OffsetOutOfRangeError,
     ProducerClosed,
@@ -491,7 +490,7 @@ async def fail_while_fenced(options: dict[str, Any], producer: AIOKafkaProducer)
         await producer.send_and_wait("events", b"1", partition=0)
         async with AIOKafkaProducer(**options):
             pass
-        with pytest.raises(KafkaError):
+        with pytest.raises(ProducerFenced):
             await producer.send_and_wait("events", b"2", partition=0)
         raise ZeroDivisionError
 

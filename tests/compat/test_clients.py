@@ -468,6 +468,8 @@ async def test_transactions(cluster: EmbeddedCluster) -> None:
         with pytest.raises(IllegalOperation):
             await producer.send_offsets_to_transaction({SECOND: 9}, "g")
         await producer.begin_transaction()
+        with pytest.raises(MessageSizeTooLargeError):
+            await producer.send("events", bytes(2_000_000), partition=0)
         await producer.send("events", b"last", partition=0)
         await producer.commit_transaction()
     async with AIOKafkaConsumer(

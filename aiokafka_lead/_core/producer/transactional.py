@@ -40,6 +40,7 @@ class TransactionalSequencing(IdempotentSequencing):
         "failed",
         "gap",
         "held",
+        "lenient",
         "on_failure",
         "on_wanted",
         "transaction",
@@ -62,6 +63,8 @@ class TransactionalSequencing(IdempotentSequencing):
         """True if a batch with a sequence was given up: the epoch cannot continue."""
         self.held = False
         """True while partitions wait until the coordinator has finished the previous transaction; see `release`."""
+        self.lenient = False
+        """True if the transaction goes on without a record that a call refused with an error."""
         self.wanted: dict[PartitionQueue, None] = {}
         """Partitions that have to be added to the transaction at the coordinator."""
         self.on_wanted: Callable[[], None] = _ignore

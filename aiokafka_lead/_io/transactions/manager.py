@@ -181,7 +181,8 @@ class Transactions:
 
     def admission(self, number: int) -> Admission:
         """Return the admission for the sends of a transaction."""
-        return Admission(partial(self._check_sends, number), partial(self._on_send_failure, number))
+        check, on_failure = partial(self._check_sends, number), partial(self._on_send_failure, number)
+        return Admission(check, on_failure, lenient=self._sequencing.lenient)
 
     def _check_sends(self, number: int) -> None:
         self._check_usable()

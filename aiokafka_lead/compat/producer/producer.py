@@ -95,6 +95,9 @@ class AIOKafkaProducer(Life):
     def _renew(self) -> None:
         bootstrap_servers, options = self._made_with
         self._native = Producer(bootstrap_servers, **options)
+        sequencing = self._native._engine.accumulator.transactional
+        if sequencing is not None:
+            sequencing.lenient = True
         self._append = self._native._append
         """Accepts records without a coroutine if it need not wait."""
         self.client = client_of(self._native._client, bootstrap_servers, self._ssl_context)

@@ -159,7 +159,8 @@ class Accumulator:
 
     def _too_large(self, what: str, size: int, option: str, limit: int) -> MessageTooLargeError:
         error = MessageTooLargeError(f"the {what} of {size} bytes exceeds {option} ({limit})")
-        self.given_up(error)
+        if self.transactional is None or not self.transactional.lenient:
+            self.given_up(error)
         return error
 
     def append(self, topic: TopicBuffer, record: Record, now: float) -> Delivery | None:

@@ -13,6 +13,7 @@ cdef class TransactionalSequencing(IdempotentSequencing):
     cdef readonly int64_t transaction
     cdef readonly bint v2
     cdef public bint failed
+    cdef public bint lenient
     cdef readonly bint held
     cdef readonly bint written
     cdef readonly bint gap

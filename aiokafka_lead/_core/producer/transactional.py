@@ -42,6 +42,7 @@ class TransactionalSequencing(IdempotentSequencing):
         "failed",
         "gap",
         "held",
+        "lenient",
         "on_failure",
         "on_wanted",
         "transaction",
@@ -64,6 +65,8 @@ class TransactionalSequencing(IdempotentSequencing):
         """True if a batch with a sequence number was given up, so the epoch cannot be used again."""
         self.held = False
         """True while partitions wait until the coordinator has finished the previous transaction; see `release`."""
+        self.lenient = False
+        """True if the transaction goes on without a record that a call refused with an error."""
         self.wanted: dict[PartitionQueue, None] = {}
         """Partitions that the coordinator must add to the transaction."""
         self.on_wanted: Callable[[], None] = _ignore

@@ -51,17 +51,24 @@ class Admission:
     transaction.
     """
 
-    __slots__ = ("_on_failure", "check")
+    __slots__ = ("_on_failure", "check", "lenient")
 
-    def __init__(self, check: Callable[[], None], on_failure: Callable[[KafkaError], None] | None = None) -> None:
-        """Grant the permission while ``check`` raises no error. ``on_failure`` is called with the errors of sends."""
+    def __init__(
+        self,
+        check: Callable[[], None],
+        on_failure: Callable[[KafkaError], None] | None = None,
+        *,
+        lenient: bool = False,
+    ) -> None:
+        """``on_failure`` is called with the errors of sends; if ``lenient``, only of those that accept some records."""
+        self.lenient = lenient
         self.check = check
         """Raises an error if records cannot be accepted now from this task."""
         self._on_failure = on_failure
 
     def failed(self, error: KafkaError) -> None:
-        """Report the error that a send raises, unless it concerns the arguments."""
-        if not isinstance(error, (ConfigError, ConfigTypeError)):
+        """Report the error that a send raises, except errors of arguments."""
+        if not self.lenient and not isinstance(error, (ConfigError, ConfigTypeError)):
             self.incomplete(error)
 
     def incomplete(self, error: KafkaError) -> None:

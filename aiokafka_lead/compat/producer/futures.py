@@ -13,10 +13,12 @@ from typing import Any
 
 from ..._core.producer.delivery import Delivery, DeliveryBatch
 from ..._cpython import awaiting
+from ...errors import InvalidProducerEpochError, KafkaError
 from ...types import TopicPartition
+from ..errors import ProducerFenced
 from ..structs import RecordMetadata
 
-__all__ = ["RecordFuture", "new_batch_future", "new_record_future"]
+__all__ = ["RecordFuture", "fenced", "new_batch_future", "new_record_future"]
 
 Callback = Callable[[Any], object]
 
@@ -91,7 +93,9 @@ class RecordFuture:
             self._check()
             error = self._batch.exception()
             if error is not None:
-                raise error
+                raise fenced(error)
+        if outcome.error is not None:
+            raise fenced(delivery.exception())
         native = delivery._result(outcome)
         if self._noack:
             return None
@@ -104,8 +108,8 @@ class RecordFuture:
     def exception(self) -> BaseException | None:
         """Return the error, or None after a success. Raises `asyncio.InvalidStateError` if the future is not done."""
         self._check("Exception is not set.")
-        error: BaseException | None = self._source().exception()
-        return error
+        error: KafkaError | None = self._source().exception()
+        return None if error is None else fenced(error)
 
     def _check(self, otherwise: str = "Result is not set.") -> None:
         if self._cancelled:
@@ -154,6 +158,12 @@ class RecordFuture:
     def __repr__(self) -> str:
         state = "cancelled" if self._cancelled else "finished" if self.done() else "pending"
         return f"<Future {state} of a record: {self._delivery!r}>"
+
+
+def fenced(error: Any) -> KafkaError:
+    """Return the error of aiokafka's class: `ProducerFenced` if another producer may have taken over the epoch."""
+    own: KafkaError = ProducerFenced(error.message) if isinstance(error, InvalidProducerEpochError) else error
+    return own
 
 
 class _Waiting:

@@ -9,7 +9,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from ..._core.producer.delivery import DeliveryBatch
-from ...errors import ClientClosedError, IllegalStateError, TransactionAbortedError
+from ...errors import (
+    ClientClosedError,
+    IllegalStateError,
+    InvalidProducerEpochError,
+    KafkaError,
+    TransactionAbortedError,
+)
 from ...producer import Producer
 from ...types import Header, TopicPartition
 from .._life import Life
@@ -19,7 +25,7 @@ from ..errors import IllegalOperation
 from ..partitioner import DefaultPartitioner
 from ..structs import RecordMetadata
 from ..util import commit_structure_validate, deprecated, native_offsets
-from .futures import RecordFuture, new_batch_future, new_record_future
+from .futures import RecordFuture, fenced, new_batch_future, new_record_future
 from .message_accumulator import BatchBuilder
 from .sender import Sender
 
@@ -89,6 +95,9 @@ class AIOKafkaProducer(Life):
     def _renew(self) -> None:
         bootstrap_servers, options = self._made_with
         self._native = Producer(bootstrap_servers, **options)
+        sequencing = self._native._engine.accumulator.transactional
+        if sequencing is not None:
+            sequencing.lenient = True
         self._append = self._native._append
         """Native method that accepts records without a coroutine if it need not wait."""
         self.client = client_of(self._native._client, bootstrap_servers, self._ssl_context)
@@ -245,7 +254,8 @@ class AIOKafkaProducer(Life):
         try:
             await self._native.commit_transaction()
         except TransactionAbortedError as error:
-            raise error.__cause__ or error from None
+            cause = error.__cause__
+            raise fenced(cause) if isinstance(cause, KafkaError) else error from None
 
     async def abort_transaction(self) -> None:
         """Abort the transaction and discard its records."""
@@ -264,7 +274,10 @@ class AIOKafkaProducer(Life):
         if not group_id or not isinstance(group_id, str):
             raise ValueError(group_id)
         checked = commit_structure_validate(offsets)
-        await self._native.send_offsets_to_transaction(native_offsets(checked), group_id)
+        try:
+            await self._native.send_offsets_to_transaction(native_offsets(checked), group_id)
+        except InvalidProducerEpochError as error:
+            raise fenced(error) from error
 
     async def _leave_transaction(self) -> None:
         """Abort the open transaction because of an error, which then propagates, also if there is nothing to abort."""

@@ -11,6 +11,7 @@ import typer
 
 from .._core.run.dead_letter import DEAD_LETTER_HEADERS
 from .._core.run.later import RETRY_HEADERS
+from .._options.arguments import topic_name
 from .._records.record import ConsumerRecord
 from ..errors import ConfigError
 from ..types import TopicPartition
@@ -57,6 +58,8 @@ async def replay(
     goes to the origin of the last. Dead letters are not removed: begin the next run at the end of this run, or records
     are written twice.
     """
+    if to is not None:
+        topic_name("--to", to)
     counts: dict[str, int] = {}
     absent: set[str] = set()
     skipped = 0
@@ -76,7 +79,7 @@ async def replay(
                         if not _is_wanted(death, origin, group):
                             skipped += 1
                             continue
-                        target = to or death[_TOPIC]
+                        target = death[_TOPIC] if to is None else to
                         if target == topic:
                             raise Failed(f"{topic}: a letter came from this topic itself; name another with --to")
                         if target not in counts:

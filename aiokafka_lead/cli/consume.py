@@ -274,7 +274,8 @@ async def consume(
             if group is not None:
                 await _read_as_member(session, topics, group, sink, selection, count, committed)
             else:
-                place = offset or ("end" if until is None else "beginning")
+                usual = "end" if until is None else "beginning"
+                place = usual if offset is None else offset
                 shows = output is not None or session.out.stdout.is_file
                 await _read(session, topics, partition, place, until, sink, selection, count, committed, shows)
     finally:

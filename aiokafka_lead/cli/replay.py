@@ -12,6 +12,7 @@ import typer
 
 from .._core.run.dead_letter import DEAD_LETTER_HEADERS
 from .._core.run.later import RETRY_HEADERS
+from .._options.arguments import topic_name
 from .._records.record import ConsumerRecord
 from ..errors import ConfigError
 from ..types import TopicPartition
@@ -70,6 +71,8 @@ async def replay(
     times is written to the topic from which it came last. Dead letters are not deleted. Unless the next run starts at
     the end of this run (--offset), it writes the same records again.
     """
+    if to is not None:
+        topic_name("--to", to)
     counts: dict[str, int] = {}
     absent: set[str] = set()
     skipped = 0
@@ -89,7 +92,7 @@ async def replay(
                         if not _is_wanted(death, origin, group):
                             skipped += 1
                             continue
-                        target = to or death[_TOPIC]
+                        target = death[_TOPIC] if to is None else to
                         if target == topic:
                             raise Failed(f"the origin of a dead letter is {topic} itself; name another topic with --to")
                         if target not in counts:

@@ -95,6 +95,26 @@ def test_variables_that_are_empty_or_misspelt(cli: CommandLine, tmp_path: Path) 
     assert "'AIOKAFKA_LEAD_SASL_PLAIN_USERNAME'" in said
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "topics list -P %",
+        "copy words others --to-profile %",
+        "consume words --until end -o %",
+        "replay words --to %",
+        "acls add -u User:a -o read -r topic -n %",
+    ],
+)
+def test_the_text_of_a_variable_that_is_not_set_is_no_choice(
+    cli: CommandLine, cluster: ClusterThread, command: str
+) -> None:
+    """Otherwise a default would take its place: another cluster, or another topic."""
+    if "words" not in cluster.topic_names():
+        cluster.create_topic("words", 1)
+    ran = cli(*[word.replace("%", "") for word in command.split()])
+    assert (ran.code, "empty" in ran.err or "not ''" in ran.err) == (2, True), ran
+
+
 def test_a_file_that_cannot_be_looked_for_is_none(tmp_path: Path) -> None:
     """Another user's home directory cannot be read. Root can read it, so a name that is too long fails instead."""
     assert options(tmp_path / ("x" * 300), AIOKAFKA_LEAD_BOOTSTRAP_SERVERS="a:1") == {"bootstrap_servers": "a:1"}

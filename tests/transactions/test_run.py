@@ -282,7 +282,10 @@ async def test_what_it_needs(cluster: EmbeddedCluster) -> None:
 async def test_batches_by_hand(cluster: EmbeddedCluster) -> None:
     await fill(cluster)
     copied = aborted = 0
-    async with transactional(cluster) as producer, member(cluster, max_poll_records=10, enable_auto_commit=False) as consumer:
+    async with (
+        transactional(cluster) as producer,
+        member(cluster, max_poll_records=10, enable_auto_commit=False) as consumer,
+    ):
         async for batch in consumer.batches():
             fails = aborted * 2 <= copied
             try:

@@ -10,7 +10,14 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypedDict, TypeV
 
 from .._options.checks import boolean, one_of, text
 from .._options.serialization import Prepared, WithHeaders
-from ..errors import ConfigError, ConfigTypeError, InvalidSchemaError, SchemaNotReadyError, SchemaRegistryError
+from ..errors import (
+    ConfigError,
+    ConfigTypeError,
+    InvalidSchemaError,
+    SchemaNotFoundError,
+    SchemaNotReadyError,
+    SchemaRegistryError,
+)
 from ..types import Header, Headers, SerializationContext
 from .framing import KEY_HEADER, VALUE_HEADER, header_of, prefix_of
 from .resolved import ResolvedSchema
@@ -230,7 +237,11 @@ class SchemaSerializer(Prepared, Generic[T]):
             if self._register:
                 registered = await registry.register(subject, schema, normalize=self._normalize)
             else:
-                registered = await registry.lookup(subject, schema, normalize=self._normalize)
+                try:
+                    registered = await registry.lookup(subject, schema, normalize=self._normalize)
+                except SchemaNotFoundError as error:
+                    hint = f"{error.message}; register the schema for subject {subject!r}, or pass auto_register=True"
+                    raise SchemaNotFoundError(hint, status=error.status, error_code=error.error_code) from error
         resolved = await usable(registry, registered, "WRITE")
         ready = self._ready.get((topic, is_key))
         if ready is not None and ready.registered is registered:

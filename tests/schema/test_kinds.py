@@ -236,7 +236,7 @@ async def test_subjects_and_what_must_be_registered(
         "record": "shop.Order",
         "topic-record": f"{name}-shop.Order",
     }.get(subject, f"{name}+shop.Order")
-    with pytest.raises(SchemaNotFoundError):
+    with pytest.raises(SchemaNotFoundError, match="or pass auto_register=True"):
         await SchemaRegistry(schema_registry.url).avro_serializer(ORDER, subject=subject).encode(order(1), name)
     await registry.register(expected, text(ORDER))
     await registry.register(expected, text(LATER))

@@ -36,7 +36,7 @@ class SchemaReference:
 class Schema:
     """Schema with its text, its type, and its references to registered schemas.
 
-    Raises `ConfigError` or `ConfigTypeError` for another type.
+    Raises `ConfigError` or `ConfigTypeError` for an unknown type of schema or a field of the wrong type.
     """
 
     text: str

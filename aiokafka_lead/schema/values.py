@@ -25,7 +25,7 @@ def is_message_class(kind: Any) -> bool:
 class NamedRecord(dict[str, Any]):
     """Dict with the name of an Avro record, for a value from a union of several records.
 
-    When it is written again, the name selects the same branch of the union.
+    If the value is written again, the name selects the same branch of the union.
     """
 
     __slots__ = ("record_name",)

@@ -55,7 +55,7 @@ class Schema:
 class SchemaRule:
     """Rule of a schema, from Confluent's data contracts, which this client cannot apply.
 
-    Schemas with rules raise `SchemaRulesError`, unless ``ignore_rules`` is set.
+    `SchemaRegistry` raises `SchemaRulesError` for schemas with rules, unless ``ignore_rules`` is set.
     """
 
     name: str

@@ -374,9 +374,10 @@ class FetchPlanner:
         return [state for tp in planned.asked if (state := self._positions.get(tp)) is not None]
 
     def too_large(self, planned: PlannedFetch) -> PartitionState | None:
-        """Record a response that was too large. Return the partition that caused it, once that is certain.
+        """Record that the response to ``planned`` was too large, and return the partition that caused it.
 
-        Merged fetches find that partition themselves, and then answer as if it had been requested alone.
+        Returns None while the cause is uncertain; the partitions are then fetched one by one. Merged fetches do this
+        themselves, and report the cause as the only partition of a failed request.
         """
         if not self._merged:
             culprit = self._nodes[planned.node_id].suspects.accuse(planned.asked)

@@ -106,8 +106,9 @@ class Followers:
     def follows(self, leader_id: int, node_id: int, tp: TopicPartition, now: float, *, known: bool = True) -> bool:
         """Return True if the partition should be read from the follower that its leader has named.
 
-        If the follower is not in the metadata (``known`` is False, see `may_serve`), it is abandoned until the metadata
-        may have caught up.
+        Returns False for a follower that was abandoned before. A follower that is not in the metadata (``known`` is
+        False, see `may_serve`) is abandoned for a short time, in which the metadata may catch up. Meanwhile, fetches
+        from the leader omit the client's rack, so the leader sends records.
         """
         key = (node_id, tp)
         self.named.add(node_id)

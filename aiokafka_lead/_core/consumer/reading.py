@@ -65,9 +65,9 @@ class Reading:
         self.assign(own)
 
     def read_only(self, topics: Container[str] | None) -> None:
-        """Hand out records of these topics only. None removes the restriction.
+        """Hand out records of these topics only, or of all topics if ``topics`` is None.
 
-        The group has yet to revoke the partitions of all other topics.
+        Used while the group has not yet revoked the partitions of topics that are no longer subscribed.
         """
         positions = self.positions
         own = () if topics is None else positions.own(positions.assigned)

@@ -194,7 +194,7 @@ class Brokers:
     def retry_at(self, node_id: int) -> float:
         """Return the end of the node's backoff in monotonic seconds.
 
-        0.0 if there is none, infinity if the node is unknown.
+        Returns 0.0 if the node has no backoff, and infinity if the node is unknown.
         """
         node = self._nodes.get(node_id)
         return math.inf if node is None else self._reachability.retry_at(node.endpoint)
@@ -323,15 +323,14 @@ class Brokers:
         return node is not None and self._reachability.in_doubt(node.endpoint, time.monotonic())
 
     def least_loaded(self, lane: Lane = Lane.CONTROL, avoid: Container[int] = ()) -> int | None:
-        """Return the best broker for a request that any broker can answer.
+        """Return the best broker for a request that any broker can answer, or None.
 
-        None if all are in backoff, or none is known.
-
-        As in Java, it is the ready node with the fewest requests in flight, else a connecting node, else a node to
+        As in Java, this is the ready node with the fewest requests in flight, else a connecting node, else a node to
         which a connection can be opened. Equal nodes are chosen at random, so that clients spread over the brokers.
-        Nodes in doubt come after others, and nodes in ``avoid`` come last, even if they are connected. Unlike in Java,
-        bootstrap servers are not considered, because they may belong to another cluster until they have answered
-        Metadata.
+        Nodes in doubt come after others, and nodes in ``avoid`` come last, even if they are connected.
+
+        Returns None if all nodes are in backoff, or none is known. Unlike in Java, bootstrap servers are not
+        considered, because they may belong to another cluster until they have answered Metadata.
         """
         now = time.monotonic()
         best: int | None = None

@@ -393,7 +393,7 @@ class Reader(Generic[K, V]):
 
 
 class AnyOf:
-    """Contains what any of several containers contains."""
+    """A container of the partitions that at least one of several containers contains."""
 
     def __init__(self, containers: Sequence[Container[TopicPartition]]) -> None:
         self._containers = containers

@@ -159,10 +159,10 @@ def _targets(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[tuple[st
 
 
 def _mixed(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[tuple[str, int | None, Sequence[int]]]:
-    """Yield the same for a batch in which only some rows have a partition.
+    """Yield groups of rows for the producer from a batch in which only some rows have a partition.
 
-    The producer may choose the same partition for rows without one. To keep the order of rows, each run of successive
-    rows with a partition, or without one, is grouped separately.
+    Each run of successive rows with a partition, or without one, becomes its own groups. This keeps the order of rows,
+    because the producer may choose the same partition for rows without one.
     """
     partitions = batch.column(columns.partition).to_pylist()
     topics = batch.column(columns.topic).to_pylist() if isinstance(columns.topic, int) else repeat(columns.topic)

@@ -59,8 +59,12 @@ def _begin(loop: ClientLoop, settings: ExactlyOnce, streaming: bool) -> Run:
 def commit(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
     """Decide the micro-batch or write, and commit the transactions of all tasks.
 
-    Raises `ExactlyOnceError` or a KafkaError before the decision, and `TransactionsLostError` after it. Then aborts the
-    transactions of attempts that do not count: readers of committed records would wait for their timeout.
+    ``shares`` has the open transaction of each task. None stands for a task without a result, after which the commit
+    fails. After the decision, the transactions of attempts that do not count are aborted, because readers of committed
+    records would otherwise wait until these transactions time out.
+
+    Before the decision, raises `ExactlyOnceError` or a KafkaError, and no row becomes visible. After it, raises
+    `TransactionsLostError` if some transactions can no longer be committed.
     """
     given = [share for share in shares if share is not None]
     if given and all(share.written_before for share in given):

@@ -221,7 +221,11 @@ class ClusterCalls(AdminArea):
         await self._calls.settle(wanted, ask, BY_CONTROLLER, deadline)
 
     async def describe_metadata_quorum(self, *, timeout_ms: float | None = None) -> QuorumDescription:
-        """Return the controller quorum: its leader, and the position of each replica (KIP-836, Kafka 3.3)."""
+        """Return the controller quorum: its leader, and the position of each replica (KIP-836, Kafka 3.3).
+
+        Positions are offsets in the metadata log. A replica that lags far behind the leader is not healthy. Raises
+        `UnsupportedVersionError` if the cluster is older than Kafka 3.3 or uses ZooKeeper.
+        """
         deadline = self._calls.deadline(timeout_ms)
         topic = RequestTopicData(topic_name=_METADATA_LOG, partitions=[RequestPartitionData(partition_index=0)])
         response = await self._calls.call(Route.CONTROLLER, DescribeQuorumRequest(topics=[topic]), deadline)

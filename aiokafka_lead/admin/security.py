@@ -282,7 +282,11 @@ class SecurityCalls(AdminArea):
     async def describe_delegation_token(
         self, owners: Iterable[str] | None = None, *, timeout_ms: float | None = None
     ) -> list[DelegationToken]:
-        """Return the tokens of these owners that this user may describe (default: of all owners)."""
+        """Return the tokens of these owners that this user may describe (default: of all owners).
+
+        ``owners`` are principals such as ``"User:alice"``. The list is empty if there are no such tokens. Raises
+        `DelegationTokenAuthDisabledError` if the brokers have no secret key for tokens.
+        """
         named = None
         if owners is not None:
             checked = PRINCIPALS("owners", owners)

@@ -221,7 +221,7 @@ class TransactionCalls(AdminArea):
     ) -> dict[str, FencedProducer]:
         """Fence the producers that use these transactional ids, and abort their open transactions.
 
-        Returns a dict from transactional id to its producer id and new epoch. The next call of a fenced producer raises
+        Returns a dict from transactional id to its producer id and new epoch. The fenced producers then raise
         `ProducerFencedError`. Producers that start after this call are not fenced.
 
         Raises `TransactionalIdAuthorizationFailedError` without permission. The producers of the other ids are fenced

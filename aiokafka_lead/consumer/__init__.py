@@ -547,14 +547,14 @@ class Consumer(ConsumerBase[K, V]):
         `run`, the offsets after the finished records. If a rebalance is in progress, the call waits for it and then
         commits. Later rebalances do not wait for records before a committed offset.
 
-        Raises `CommitFailedError` if the consumer does not own one of the given partitions; no offset is stored then.
-        Without ``offsets``, the call first stores the offsets of the partitions that the consumer still owns, and
-        raises `CommitFailedError` only if other partitions were taken away after their records had been returned.
+        Raises `CommitFailedError` if the consumer does not own one of the given partitions. Without ``offsets``, the
+        call first stores the offsets of the partitions that the consumer still owns, and raises `CommitFailedError`
+        only if other partitions were taken away after their records had been returned.
 
         Raises `UnknownTopicOrPartitionError` for a partition that no longer exists, after the other offsets were
         stored. Also raises another error of the broker for a refused offset, `IllegalStateError` without a
-        ``group_id``, and `RequestTimedOutError` after ``timeout_ms`` (default: ``default_api_timeout_ms``). After one
-        of these errors or a cancellation, some offsets may be stored. It is safe to commit them again.
+        ``group_id``, and `RequestTimedOutError` after ``timeout_ms`` (default: ``default_api_timeout_ms``). After an
+        error or a cancellation, some offsets may be stored, and it is safe to commit them again.
         """
         given = None if offsets is None else arguments.OFFSETS("offsets", offsets)
         timeout_ms = self._usable(timeout_ms)

@@ -30,11 +30,9 @@ __all__ = [
 class PartitionReadError(KafkaError):
     """The consumer cannot read past its position in a partition.
 
-        except PartitionReadError as error:
-            consumer.seek(TopicPartition(error.topic, error.partition), error.offset + 1)
-
-    ``topic``, ``partition`` and ``offset`` name the position, which this error does not change: without a `seek`, the
-    next read raises the error again. Other partitions are not affected.
+    ``topic``, ``partition`` and ``offset`` name the position, which this error does not change: without a call of
+    `Consumer.seek`, the next read of the partition raises the error again. Each subclass says where to continue. Other
+    partitions are not affected.
     """
 
     def __init__(
@@ -117,11 +115,14 @@ class LogTruncationError(FetchOffsetOutOfRangeError):
 class RecordDeserializationError(PartitionReadError):
     """The application's deserializer raised an error, which is the cause (KIP-334).
 
-    ``record`` is the record before deserialization, with its key and value as bytes. ``part`` is the part that failed:
-    "key" or "value".
+        except RecordDeserializationError as error:
+            consumer.seek(TopicPartition(error.topic, error.partition), error.offset + 1)  # skips the record
 
-    If the cause is temporary, for example an unreachable schema registry, read again. To skip the record, seek to
-    ``offset + 1``. The consumer does so by itself with ``on_bad_record="skip"`` or ``"dead_letter"``. A share consumer
+    ``record`` is the record before deserialization, with its key and value as bytes. ``part`` is the part that failed:
+    "key" or "value". If the cause is temporary, for example an unreachable schema registry, read again instead of
+    skipping.
+
+    With ``on_bad_record="skip"`` or ``"dead_letter"``, the consumer skips the record by itself. A share consumer
     releases the record, unless the application acknowledges ``record``.
     """
 

@@ -271,11 +271,12 @@ class Producer(Facade, Generic[K, V]):
         """Begin a transaction, which includes all records sent until it ends.
 
         The call waits at most ``timeout_ms`` (default: ``max_block_ms``) for the end of the previous transaction and
-        for a producer id. After that time it raises `TransactionTimedOutError`.
+        for a producer id. After that time it raises `TransactionTimedOutError`. After this error or a cancellation, no
+        transaction is open, and the call may be repeated.
 
-        Raises `ProducerFencedError` if another producer uses the transactional id, `CommitOutcomeUnknownError` if the
-        outcome of the previous transaction is still unknown, and `TransactionAbortedError` if it has meanwhile become
-        known that the previous transaction was aborted.
+        Raises `ProducerFencedError` if another producer uses the transactional id, `IllegalStateError` if a transaction
+        is already open, `CommitOutcomeUnknownError` if the outcome of the previous transaction is still unknown, and
+        `TransactionAbortedError` if it has meanwhile become known that the previous transaction was aborted.
         """
         await self._own_transactions().begin(timeout_s(timeout_ms))
 

@@ -234,7 +234,10 @@ class SchemaRegistry:
         return texts_of(await self._ask("GET", "subjects", query={"deleted": "true"} if deleted else {}))
 
     async def versions(self, subject: str) -> list[int]:
-        """Return the version numbers of a subject. Raises the errors of `schema`."""
+        """Return the numbers of a subject's versions that are not deleted, in ascending order.
+
+        Raises `SchemaNotFoundError` if the subject does not exist, and the other errors of `schema`.
+        """
         return integers_of(await self._ask("GET", "subjects", _SUBJECT(subject), "versions"))
 
     async def resolved(self, schema: Schema) -> ResolvedSchema:
@@ -272,7 +275,11 @@ class SchemaRegistry:
         return texts_of(content.get("messages") or []) or [f"it is incompatible with version {version} of {subject}"]
 
     async def compatibility(self, subject: str | None = None) -> str:
-        """Return the compatibility level of a subject, or without a subject the global level, which is the default."""
+        """Return the compatibility level of a subject, or the global level if ``subject`` is None.
+
+        The result is for example "BACKWARD". A subject without a level of its own has the global level. Raises the
+        errors of `schema`.
+        """
         where = () if subject is None else (_SUBJECT(subject),)
         query = {} if subject is None else {"defaultToGlobal": "true"}
         content = await self._ask("GET", "config", *where, query=query)
@@ -292,9 +299,9 @@ class SchemaRegistry:
     async def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
         """Delete all versions of a subject, and return their numbers.
 
-        Deleted schemas can still be read by their ids. With ``permanent``, the subject must already be deleted, and
-        cannot be restored afterwards. Raises `SchemaNotFoundError` if the subject does not exist, and the other errors
-        of `schema`.
+        Their schemas can still be read by id. With ``permanent``, the subject must already be deleted; afterwards it
+        cannot be restored, and its schemas may be lost. Raises `SchemaNotFoundError` if the subject does not exist, and
+        the other errors of `schema`.
         """
         content = await self._ask(
             "DELETE", "subjects", _SUBJECT(subject), query={"permanent": "true"} if permanent else {}
@@ -305,9 +312,9 @@ class SchemaRegistry:
     async def delete_version(self, subject: str, version: int, *, permanent: bool = False) -> None:
         """Delete a version of a subject.
 
-        The schema can still be read by its id. With ``permanent``, the version must already be deleted, and cannot be
-        restored afterwards. Raises `SchemaNotFoundError` if the subject or the version does not exist, and the other
-        errors of `schema`.
+        Its schema can still be read by id. With ``permanent``, the version must already be deleted; afterwards it
+        cannot be restored, and its schema may be lost. Raises `SchemaNotFoundError` if the subject or the version does
+        not exist, and the other errors of `schema`.
         """
         query = {"permanent": "true"} if permanent else {}
         await self._ask("DELETE", "subjects", _SUBJECT(subject), "versions", version, query=query)

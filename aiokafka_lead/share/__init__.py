@@ -189,6 +189,7 @@ class ShareConsumer(Facade, Generic[K, V]):
         """Stop taking records and leave the group, in the background.
 
         Acquired records that were not returned yet are released. Records that were returned can still be acknowledged.
+        A read that is waiting raises `IllegalStateError`, and `run` ends.
         """
         self._client.check_loop()
         self._engine.subscribe(())

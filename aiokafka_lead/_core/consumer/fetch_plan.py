@@ -350,9 +350,10 @@ class FetchPlanner:
         return min(share, partitions * limits.max_partition_fetch_bytes)
 
     def make_room(self, wanted: Container[TopicPartition] | None) -> None:
-        """If there is not enough memory, drop data of other partitions than ``wanted``, which a reader is waiting for.
+        """If a request lacks memory, drop data that is not being read.
 
-        None stands for all partitions.
+        ``wanted`` are the partitions for which a reader is waiting, and keep their data; None means that it waits for
+        all partitions. Dropped data is fetched again later.
         """
         if self.starved:
             self.starved = False

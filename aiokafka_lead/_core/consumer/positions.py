@@ -77,10 +77,10 @@ class Positions:
         return state
 
     def accompany(self, companions: Mapping[str, Sequence[str]]) -> None:
-        """From the next `assign` on, read with each partition of a topic the same partition of its companion topics.
+        """Set the companion topics of each topic. The next `assign` applies them.
 
-        The group does not assign companion topics. Whichever assignor it uses, the member that owns a partition reads
-        its companions.
+        A consumer that is assigned a partition of a topic also reads the partition with the same number of each
+        companion topic. The group does not assign companion topics, so this works with every assignor.
         """
         self._companions = companions
         self._accompanying = frozenset(name for names in companions.values() for name in names)

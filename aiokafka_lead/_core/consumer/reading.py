@@ -56,9 +56,9 @@ class Reading:
         return added, removed
 
     def accompany(self, companions: Mapping[str, Sequence[str]]) -> None:
-        """Read, with each partition of a topic, the same partition of the topic's companion topics.
+        """Set the companion topics of each topic; see `Positions.accompany`.
 
-        See `Positions.accompany`.
+        A consumer reads them together with the partitions that it is assigned.
         """
         own = self.positions.own(self.positions.assigned)
         self.positions.accompany(companions)

@@ -85,7 +85,7 @@ class RecordBatch(Generic[K, V]):
         """Commit the offset after this batch. All earlier records of its partition count as processed.
 
         Returns True if the offset was stored. Returns False if the partition does not belong to this consumer any
-        longer, so its new owner gets the records again.
+        longer, so its new owner gets the records again, or if the topic was deleted or recreated.
 
         Raises `IllegalStateError` if the consumer has no ``group_id``, `RequestTimedOutError` after ``timeout_ms``
         (default: ``default_api_timeout_ms``), and the broker's error if it refuses the offset. After one of these

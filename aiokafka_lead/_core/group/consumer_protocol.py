@@ -277,9 +277,10 @@ class ConsumerProtocolMember(HeartbeatMember):
                 self._begin_to_join(now)
 
     def leave(self, reason: str, *, orderly: bool, now: float) -> None:
-        """Leave.
+        """Leave the group, and give up all partitions.
 
-        If ``orderly``, give up all partitions first and then leave the group. Otherwise, in the reverse order.
+        If ``orderly``, first give up the partitions, so their offsets can be committed, and then leave. Otherwise,
+        first leave, and then drop the partitions.
         """
         self._come_back = False
         self._leaving = reason

@@ -285,9 +285,9 @@ class Moved:
         return self._topics
 
     def of(self, topic: str) -> Collection[int]:
-        """Return the topic's partitions that differ.
+        """Return the topic's partitions that differ in any way.
 
-        These are all of them if the topic was created, deleted or recreated.
+        If the topic was created, deleted or recreated, these are all its partitions.
         """
         found = self._found.get(topic)
         if found is None:

@@ -223,10 +223,10 @@ class Brokers:
         )
 
     def unanswered_s(self, node_id: int, now: float) -> float:
-        """Return the seconds since the last request on a connection with unanswered requests. The maximum for the node.
+        """Return the seconds since the last request on a connection to the node with unanswered requests.
 
-        Returns 0 if all requests are answered. The rebalance lane does not count, because group members wait for each
-        other there.
+        If several connections have unanswered requests, returns the longest time, and 0 if none has. The rebalance lane
+        does not count, because group members wait for each other there.
         """
         node = self._nodes.get(node_id)
         links = {} if node is None else node.links
@@ -272,11 +272,11 @@ class Brokers:
                 self._reconnect(node, error)
 
     def leave(self, node_id: int, error: KafkaError, *, silent: bool = False) -> bool:
-        """Reconnect the node, if possible to another address of its host. Return False if that is no better now.
+        """Reconnect the node, if possible to another address of its host. Return True if the new connection may help.
 
-        It is no better if all other addresses were left without a useful response since. Unreachable addresses are
-        tried again by the next request. A ``silent`` address is left in any case, because `patience_s` increases each
-        time.
+        It cannot help if all other addresses were left without a useful response since. Unreachable addresses are tried
+        again by the next request. A ``silent`` address, which has not answered in time, is left in any case, because it
+        gets more time after each turn (`patience_s`).
         """
         node = self._nodes.get(node_id)
         if node is None:

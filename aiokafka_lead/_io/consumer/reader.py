@@ -200,8 +200,9 @@ class Reader(Generic[K, V]):
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         """Return buffered records of these partitions. If there are none, wait for the first ones.
 
-        ``due`` returns the number of a chunk's next records that may be taken. The others stay in the buffer. If it is
-        not all of them, ``wanted`` must no longer contain the partition.
+        ``due`` returns how many of a chunk's next records may be taken; the others stay in the buffer. If ``due``
+        returns fewer than all, it must have removed the partition from ``wanted``, or the call would ask again without
+        end.
         """
         deadline = Deadline(timeout_ms)
         while True:

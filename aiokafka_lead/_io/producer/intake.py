@@ -35,9 +35,10 @@ _NONE_YET = object()
 
 
 def all_bytes(what: str, contents: list[Any]) -> list[bytes | None]:
-    """Return values or keys.
+    """Return values or keys as bytes or None.
 
-    If all are bytes or None, the list is returned unchanged; otherwise all are converted to bytes.
+    A list that contains only these is returned unchanged. Raises `ConfigTypeError` for a content that cannot be
+    converted; ``what`` is its name in the message.
     """
     if all(content is None or type(content) is bytes for content in contents):
         return contents

@@ -348,10 +348,10 @@ class WorkersRun(ABC, Generic[S, R]):
         return SEND_AGAIN_S
 
     def _smaller(self, sending: Sending) -> Sending | None:
-        """Return how to send a record that is too large together with its headers, or None.
+        """Return a smaller form in which to send a record that was too large with its additional headers, or None.
 
-        Without the headers it was not too large. A record that is too large for its retry topic becomes a dead letter,
-        and a dead letter loses the description of its error.
+        A record that is too large for its retry topic becomes a dead letter, and a dead letter loses the description of
+        its error. None means that there is no smaller form.
         """
         if sending.error is None or sending.brief or self._dead_letters is None:
             return None

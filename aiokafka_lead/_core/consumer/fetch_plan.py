@@ -190,9 +190,9 @@ class FetchPlanner:
         return self._nodes[node_id].members.values()
 
     def sent_at(self, node_id: int) -> float | None:
-        """Return the time at which the session's pending request to this broker was sent.
+        """Return the time at which the session's pending request to this broker was sent, or None.
 
-        None if no request is pending.
+        None means that no request is pending.
         """
         node = self._nodes.get(node_id)
         return None if node is None or node.main is None else node.main.sent_at

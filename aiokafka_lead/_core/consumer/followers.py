@@ -62,7 +62,8 @@ class Followers:
     def connecting(self, node_id: int, now: float, *, failed: bool) -> bool:
         """Record that a follower is not connected. Return True if it must be abandoned.
 
-        It must be abandoned at once if the attempt to connect ``failed``.
+        A follower is abandoned at once if the attempt to connect has ``failed``, and otherwise when connecting takes
+        too long.
         """
         since = self._connecting.setdefault(node_id, now)
         return failed or now >= since + CONNECTS_WITHIN_S

@@ -243,10 +243,10 @@ def _frozen(mapping: Mapping[_K, _V] | None) -> MappingProxyType[_K, _V]:
 
 
 class Moved:
-    """The difference between two snapshots.
+    """The difference between two snapshots, which listeners query.
 
-    It is computed on demand, once, and only for the topics that are queried. There may be thousands of other topics,
-    and a client may have hundreds of listeners.
+    The difference of a topic is computed once, when it is first queried, because there may be thousands of other topics
+    and hundreds of listeners.
     """
 
     __slots__ = ("_brokers", "_found", "_led", "_topics", "after", "before", "partitions")

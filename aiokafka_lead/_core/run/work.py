@@ -209,8 +209,8 @@ class Work:
     def room(self) -> int:
         """Return the number of records that may be taken now.
 
-        It is at most half a partition's share, because all of them may belong to one partition. While no record is in
-        hand, it is at least 1, whatever the record weighs. Otherwise, the run would stop.
+        The number is at most half a partition's share, because all of them may belong to one partition. While no record
+        is in hand, it is at least 1, because the run would stop if the next record weighed more than the limit.
         """
         room = min(TAKE_AT_ONCE, self._half_share(), int((self._limit - self.in_hand) / self._mean_weight))
         return room if self.in_hand else max(1, room)
@@ -323,7 +323,8 @@ class Work:
     def _end_turn(self, partition: PartitionWork) -> None:
         """End this partition's turn.
 
-        It gets another turn if it has a record that can be handled before any other is finished.
+        If the partition has a record that can be handled before any other record is finished, it gets another turn
+        after the other partitions.
         """
         self._left = RUN
         self.turns.popleft()

@@ -90,7 +90,7 @@ class Span(NamedTuple):
 class AckBatch(NamedTuple):
     """The acknowledgements of consecutive offsets in the protocol's format.
 
-    They have one type for each offset, or one type for all.
+    There is one type for each offset, or one type for all.
     """
 
     first: int

@@ -183,10 +183,11 @@ class Commits:
     def begin_part(self, part: object, given: Offsets | None) -> Offsets:
         """Return the offsets that a transaction must commit.
 
-        They are ``given``, or the offsets after the records that were handed out. A rebalance does not revoke their
-        partitions until `end_part` is called for the same part. Raises `CommitFailedError` if the consumer does not own
-        one of the partitions, or if the transaction may contain results of records that the consumer has lost or that
-        will be handed out again.
+        These are ``given``, or the offsets after the records that were handed out. A rebalance does not revoke their
+        partitions until `end_part` is called for the same ``part``.
+
+        Raises `CommitFailedError` if the consumer does not own one of the partitions, or if the transaction may contain
+        results of records that the consumer has lost or that will be handed out again.
         """
         if self.standing.wanted:
             self.standing.commits_as()  # without the member's identity, the coordinator would not check the membership

@@ -141,9 +141,10 @@ class Coordinators:
                 await sleep_until(retry_at)
 
     def _retry_at(self, node_id: int | None, error: KafkaError, failures: int) -> float:
-        """Return the time of the next attempt after a failure, of this node if it was found.
+        """Return the time of the next attempt after a failure.
 
-        It is not later than the end of the backoff of the node's connection, because the node may be usable then.
+        ``node_id`` is the coordinator, if it was found. The time is not later than the end of the backoff of its
+        connection, because the node may be usable then.
         """
         now = time.monotonic()
         reconnect_at = 0.0 if node_id is None else self._client.brokers.retry_at(node_id)

@@ -258,7 +258,7 @@ class WorkersRun(ABC, Generic[S, R]):
     def _settle(self, slot: S, record: R, error: BaseException, attempts: int) -> None:
         """Decide about a record whose handler has raised this exception, and carry out the decision.
 
-        It was the ``attempts``-th attempt.
+        ``attempts`` is the number of attempts so far, including this one.
         """
         if isinstance(error, NoAwaitableError):
             self._end(slot, ConfigTypeError(str(error)))

@@ -85,9 +85,8 @@ async def run_exactly_once(
 class ExactlyOnceRun:
     """One call of `Consumer.run`.
 
-    It takes a batch of records, has the records handled, commits the batch, and starts again.
-
-    With a pipeline, it takes the next batch as soon as all records sent for this batch are stored.
+    The run takes a batch of records, has them handled, commits the batch, and starts again. With a pipeline, it takes
+    the next batch as soon as all records sent for this batch are stored.
     """
 
     transactional = True

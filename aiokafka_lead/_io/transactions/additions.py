@@ -128,9 +128,9 @@ _NOT_A_MEMBER = (
 
 
 class Additions:
-    """Adds partitions, groups and offsets.
+    """Adds partitions, groups and offsets to the open transaction.
 
-    Only one request of each kind is in flight. A failure fails the transaction.
+    Only one request of each kind is in flight. If a request fails for good, the transaction can only be aborted.
     """
 
     def __init__(

@@ -107,9 +107,10 @@ def _assign_within_racks(ranges: Sequence[_TopicRange]) -> None:
 
 
 def _assign_together(group: Sequence[_TopicRange]) -> None:
-    """Assign partition n of every topic to the same member.
+    """Assign partition n of every topic in the group to the same member.
 
-    That is the first member below its limit that has a replica of each in its rack, if there is any.
+    This is the first member below its limit that has a replica of each of these partitions in its rack. If there is
+    none, the partitions are left for later.
     """
     takers = list(group[0].racks)
     for partition in range(group[0].count):

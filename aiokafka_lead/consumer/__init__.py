@@ -476,7 +476,7 @@ class Consumer(ConsumerBase[K, V]):
 
         Raises `UnknownTopicOrPartitionError` if several responses of the cluster agree that a partition does not exist,
         and `RequestTimedOutError` if an offset is unknown after ``timeout_ms`` (default: ``default_api_timeout_ms``).
-        After an error, no offsets are returned, also not of other partitions.
+        After an error, the offsets of the other partitions are not returned either.
         """
         return await self._offsets(partitions, EARLIEST_TIMESTAMP, timeout_ms)
 

@@ -19,8 +19,8 @@ def _nothing() -> None:
 class Positions:
     """The partitions that a consumer reads, and the state of each.
 
-    Only the owner of the assignment calls `assign`: `Consumer.assign`, a subscription without a group, or the group's
-    task. No other code adds or removes partitions.
+    `assign` is the only method that adds or removes partitions. It is called by the owner of the assignment, which is
+    `Consumer.assign`, a subscription without a group, or the task of the group.
     """
 
     def __init__(self, on_touch: Callable[[], None] = _nothing, on_settle: Callable[[], None] = _nothing) -> None:

@@ -353,8 +353,8 @@ class Outbox:
     def takes(self, owner: Hashable, way_free: bool, now: float) -> bool:
         """Return True if a request of this owner is accepted.
 
-        If the first connection is not free, the request joins a waiting parcel, follows it, or uses an additional
-        connection as earlier requests of the owner did.
+        ``way_free`` is True if the first connection takes a request. Otherwise, the request joins a waiting parcel,
+        follows it, or uses an additional connection as earlier requests of the owner did.
         """
         if self.holds_back(owner) or not self.is_open(way_free, now):
             return False

@@ -100,18 +100,18 @@ class HandlerSlot:
 class Work:
     """The records in hand of a run, over all partitions. The partitions take turns.
 
-    Limits: all records together weigh about ``max_in_hand`` at most. A record weighs 1, plus 1 for each
-    ``max_in_hand_bytes / max_in_hand`` bytes, so both options are respected. Each partition has a share of this limit.
-    It applies to the partition's records in hand, and to the offsets from its first unfinished record on. A partition
-    that is stuck, or has records that wait for a retry, therefore does not block other partitions.
+    The records in hand together weigh about ``max_in_hand`` at most. A record weighs 1, plus 1 for each
+    ``max_in_hand_bytes / max_in_hand`` bytes, so both options are respected. Each partition has a share of this limit,
+    for its records in hand and for the offsets from its first unfinished record on. A partition that is stuck, or has
+    records that wait for a retry, therefore does not block other partitions.
 
-    Shares: retries, and records of keys that have taken more than their share of time, wait in a separate queue. While
-    both queues have records, each has its part of the handlers (see `Shares`).
+    Retries, and records of keys that have taken more than their share of time, wait in a separate queue. While both
+    queues have records, each has a part of the handlers (see `Shares`).
 
     A handler that never waits is done before the next record is taken. Until then, the last record taken is ``_fresh``,
     and needs almost no bookkeeping. Every method except `take` and `finished` first settles it.
 
-    As a container, it contains the partitions from which records may be taken now.
+    As a container, a `Work` contains the partitions from which records may be taken now.
     """
 
     def __init__(

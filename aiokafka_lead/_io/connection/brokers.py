@@ -144,10 +144,11 @@ class Brokers:
     # --- connections ---
 
     def ready(self, node_id: int, lane: AnyLane = Lane.DATA) -> Connection | None:
-        """Return the node's connection if it is ready, otherwise None. It may be busy; see `Connection.can_send`.
+        """Return the node's connection if it is ready, otherwise None.
 
-        If it is not ready, it is opened now or after the backoff, and listeners are called. Call this method again
-        after each failure, because a link connects again only if that was requested since.
+        A ready connection may be busy; see `Connection.can_send`. If there is none, it is opened now or after the
+        backoff, and listeners are called. Call this method again after each failure, because a link connects again only
+        if that was requested since.
         """
         node = self._nodes.get(node_id)
         if node is None:

@@ -427,9 +427,9 @@ class Slices(Generic[K, V]):
 
 
 class Batches(Generic[K, V]):
-    """Iterates over the batches of a reader.
+    """Asynchronous iterator over the batches of a reader.
 
-    It is not a generator, because trio warns of generators that are not exhausted.
+    This is not a generator, because trio warns of generators that are not exhausted.
     """
 
     def __init__(self, reader: Reader[K, V], leases: Leases | None, look: BatchLoop | None = None) -> None:

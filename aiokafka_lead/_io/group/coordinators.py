@@ -94,9 +94,9 @@ class Coordinators:
         return None if inquiry is None else inquiry.node_id
 
     def doubted_since(self, kind: CoordinatorKind, key: str) -> float | None:
-        """Return the time since which no coordinator has served this key, if that is too long, else None.
+        """Return the time since which no coordinator has served this key, or None.
 
-        The time is in seconds, from ``time.monotonic()``.
+        The time is in seconds, from ``time.monotonic()``. None means that a coordinator has served the key recently.
         """
         inquiry = self._inquiries.get((kind, key))
         return None if inquiry is None else inquiry.doubted_since(time.monotonic())

@@ -99,9 +99,10 @@ class ClassicApi(Protocol):
 
 
 class GroupCoordinator:
-    """Groups by id. A group exists from its first member on, and as long as it has members or offsets.
+    """Groups by id.
 
-    Invariant: no id is in two of ``groups``, ``consumers`` and ``shares``.
+    A group begins to exist with its first member or offset, and exists as long as it has members or offsets. Invariant:
+    no id is in two of ``groups``, ``consumers`` and ``shares``.
     """
 
     def __init__(self, clock: Clock, options: GroupOptions, cluster: ClusterState) -> None:

@@ -176,7 +176,8 @@ class Client(Facade):
     def consumer(self, *topics: str, **options: Any) -> Consumer[Any, Any]:
         """Create a consumer on these connections, without starting it.
 
-        `ConsumerOptions` describes the options. Raises `ConfigError` or `ConfigTypeError` for an invalid option.
+        The consumer subscribes to ``topics``, as `Consumer.subscribe` does. `ConsumerOptions` describes the options.
+        Raises `ConfigError` or `ConfigTypeError` for an invalid option.
         """
         from .consumer import Consumer
 
@@ -218,7 +219,8 @@ class Client(Facade):
     def share_consumer(self, *topics: str, **options: Any) -> ShareConsumer[Any, Any]:
         """Create a share consumer on these connections, without starting it.
 
-        `ShareConsumerOptions` describes the options. Raises `ConfigError` or `ConfigTypeError` for an invalid option.
+        The consumer subscribes to ``topics``, as `ShareConsumer.subscribe` does. `ShareConsumerOptions` describes the
+        options. Raises `ConfigError` or `ConfigTypeError` for an invalid option.
         """
         from .share import ShareConsumer
 

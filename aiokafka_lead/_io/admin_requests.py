@@ -114,9 +114,9 @@ class Requests:
         return to
 
     async def _controller(self, deadline: Deadline) -> int:
-        """Return the controller according to the metadata.
+        """Return the id of the controller according to the metadata.
 
-        While that broker is in doubt (see `Trust`), return another broker in every second attempt. In KRaft, any broker
+        While that broker is in doubt (see `Trust`), every second attempt goes to another broker. In KRaft, any broker
         forwards requests to the controller.
         """
         named = await self._client.controller(deadline.request_ms())

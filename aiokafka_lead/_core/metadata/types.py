@@ -297,8 +297,8 @@ class Moved:
     def led(self, topic: str) -> Collection[int]:
         """Return the topic's partitions that are new, or whose leader or leader epoch differs.
 
-        Unlike `of`, this method ignores other differences, such as those of replicas. When a broker leaves or returns,
-        every partition with a replica on it differs in some way.
+        Unlike `of`, this method ignores other differences, for example of the replicas. When a broker leaves or
+        returns, every partition with a replica on it differs in some way.
         """
         found = self._led.get(topic)
         if found is None:

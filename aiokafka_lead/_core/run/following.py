@@ -124,12 +124,12 @@ class _Family:
 class Following:
     """Tracks the records in retry topics. A record may be handled only if no earlier record of its key waits there.
 
-    A single member has all the information: it owns the partition and its retry partitions, and no other member writes
-    to them. A member that takes over a partition first reads the retry partitions to their ends.
+    A single member has all the information, because it owns the partition and its retry partitions, and no other member
+    writes to them. A member that takes over a partition first reads the retry partitions to their ends.
 
-    If a member crashes before a commit, a record may be written twice. It is handled once if the copies are found in
-    time. Otherwise it is handled a second time, and only the first time was in order. If a transaction is aborted, the
-    changes that it made here are undone.
+    If a member crashes before a commit, a record may be written twice. The record is handled once if the copies are
+    found in time. Otherwise it is handled a second time, and only the first time was in order. If a transaction is
+    aborted, the changes that it made here are undone.
     """
 
     def __init__(self, topics: RetryTopics) -> None:

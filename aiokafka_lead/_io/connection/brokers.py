@@ -378,9 +378,10 @@ class Brokers:
     # --- internal ---
 
     def _new_link(self, node: _Node, lane: AnyLane) -> Link:
-        """Return a link for a node. If a retired link still has requests in flight, it is used again.
+        """Return a link for a node on this lane.
 
-        On a second connection to the same broker, later requests could overtake earlier ones.
+        A retired link that still has requests in flight is used again, because on a second connection to the same
+        broker, later requests could overtake earlier ones.
         """
         self._retired = [link for link in self._retired if not link.idle]
         for link in self._retired:

@@ -201,9 +201,9 @@ class WorkersRun(ABC, Generic[S, R]):
     # --- the end -----------------------------------------------------------------------------------------------------
 
     async def finish(self, ready_by: float, end_by: float) -> None:
-        """End the run of a stopping consumer.
+        """End the run of a consumer that is being stopped.
 
-        Handlers have until ``ready_by``, and everything else until ``end_by``.
+        Handlers have until ``ready_by``, and all other work has until ``end_by``. Both are monotonic times in seconds.
         """
         self._stop_at, self._end_by = ready_by, end_by
         self._room.set()

@@ -409,9 +409,9 @@ class ExactlyOnceRun:
             self._batch.close()
 
     async def finish(self, ready_by: float, end_by: float) -> None:
-        """End the run of a stopping consumer.
+        """End the run of a consumer that is being stopped.
 
-        Handlers have until ``ready_by``, and everything else until ``end_by``.
+        Handlers have until ``ready_by``, and all other work has until ``end_by``. Both are monotonic times in seconds.
         """
         if self._batch is not None:
             await self._end_batch(self._batch, ready_by)

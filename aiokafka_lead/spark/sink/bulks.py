@@ -218,7 +218,7 @@ _NOT_WRITTEN = (OverflowError, ValueError)
 
 
 def _with_dicts(kind: pa.DataType) -> Callable[[Any], Any]:
-    """Return a function that makes dicts of the pairs in a value of this type, which are Arrow's maps.
+    """Return a function that converts the maps in a value of this type, which Arrow returns as pairs, to dicts.
 
     Arrow itself can do so from 20.0 on, and in lists of structs from 22.0 on.
     """

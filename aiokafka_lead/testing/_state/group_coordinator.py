@@ -213,9 +213,9 @@ class GroupCoordinator:
         version: int = 0,
         transactional: bool = False,
     ) -> Callable[[Key], None] | None:
-        """Raise an error if no commit is allowed.
+        """Raise an error if the member may not commit offsets of the group.
 
-        If that depends on the partition, return a check for each partition.
+        If this depends on the partition, return a check to call with each partition.
         """
         if group_id in self.shares:
             raise GroupIdNotFoundError(f"Group {group_id} is not a consumer group.")

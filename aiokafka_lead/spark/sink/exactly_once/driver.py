@@ -93,9 +93,10 @@ def commit(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
 
 
 def abort(settings: ExactlyOnce, shares: Sequence[Share | None], run: Run | None) -> None:
-    """Abort the run's open transactions, also of killed tasks, unless the run is decided or has been replaced.
+    """Abort the open transactions of the run, including transactions of killed tasks.
 
-    Without ``run``, the shares name it. Failures are logged. The next begin then aborts the transactions.
+    Does nothing if the run is decided or has been replaced. If ``run`` is None, ``shares`` name the run. Failures are
+    only logged, because the next begin aborts the remaining transactions.
     """
     given = [share for share in shares if share is not None]
     if not (given or run) or any(share.written_before for share in given):

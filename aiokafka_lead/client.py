@@ -68,7 +68,8 @@ class Client(Facade):
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Unpack[ClientOptions]) -> None:
         """Check the options, without connecting.
 
-        Raises `ConfigError` or `ConfigTypeError` for an invalid option.
+        ``bootstrap_servers`` are addresses such as ``"host1:9092,host2:9092"``, as a str or an iterable. Raises
+        `ConfigError` or `ConfigTypeError` for an invalid option.
         """
         self._config = ClientConfig.from_options(bootstrap_servers, options)
         self._client = InternalClient(self._config)
@@ -82,7 +83,8 @@ class Client(Facade):
         Without ``wait``, the call returns immediately, and the client keeps trying to connect in the background.
 
         Raises `KafkaConnectionError`, with the reason for each bootstrap server, if no server can be used within
-        ``timeout_ms`` (default: ``request_timeout_ms``). Raises authentication and TLS errors unchanged.
+        ``timeout_ms`` (default: ``request_timeout_ms``). Raises authentication and TLS errors unchanged. After an error
+        or a cancellation, the client is stopped and cannot be started again.
         """
         await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
 
@@ -90,8 +92,8 @@ class Client(Facade):
         """Stop every running client on these connections, and close the connections.
 
         Consumers are stopped first, because their handlers may use the other clients. The call takes at most
-        ``timeout_ms``. Without ``timeout_ms``, each client has the default time limit of its `stop`. Afterwards every
-        call of these clients raises `ClientClosedError`. The method may be called repeatedly.
+        ``timeout_ms``; by default, each client has the default time limit of its `stop`. Afterwards every call of these
+        clients raises `ClientClosedError`. The method may be called repeatedly.
         """
         await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
 
@@ -124,8 +126,9 @@ class Client(Facade):
     ) -> TransactionPipeline[KS, VS]:
         """Create a `TransactionPipeline` on these connections, without starting it.
 
-        Each producer of the pipeline has one more connection, to the coordinator of its transactions. `ProducerOptions`
-        describes the options. Raises `ConfigError` or `ConfigTypeError` for an invalid option.
+        ``in_flight`` is the number of its producers (2 to 100, default: 2). Each of them has one more connection, to
+        the coordinator of its transactions. `ProducerOptions` describes the options. Raises `ConfigError` or
+        `ConfigTypeError` for an invalid option.
         """
         from .producer.pipeline import TransactionPipeline
 
@@ -173,7 +176,8 @@ class Client(Facade):
     def consumer(self, *topics: str, **options: Any) -> Consumer[Any, Any]:
         """Create a consumer on these connections, without starting it.
 
-        `ConsumerOptions` describes the options. Raises `ConfigError` or `ConfigTypeError` for an invalid option.
+        The consumer subscribes to ``topics``, as `Consumer.subscribe` does. `ConsumerOptions` describes the options.
+        Raises `ConfigError` or `ConfigTypeError` for an invalid option.
         """
         from .consumer import Consumer
 
@@ -215,7 +219,8 @@ class Client(Facade):
     def share_consumer(self, *topics: str, **options: Any) -> ShareConsumer[Any, Any]:
         """Create a share consumer on these connections, without starting it.
 
-        `ShareConsumerOptions` describes the options. Raises `ConfigError` or `ConfigTypeError` for an invalid option.
+        The consumer subscribes to ``topics``, as `ShareConsumer.subscribe` does. `ShareConsumerOptions` describes the
+        options. Raises `ConfigError` or `ConfigTypeError` for an invalid option.
         """
         from .share import ShareConsumer
 

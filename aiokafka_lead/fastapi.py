@@ -182,8 +182,8 @@ class Kafka:
     ) -> None:
         """Check the options, which are the options of `Client`.
 
-        With ``wait``, the app fails to start if Kafka cannot be reached. Raises `ConfigError` or `ConfigTypeError` for
-        an invalid option.
+        With ``wait``, starting the app waits for Kafka and fails if no broker can be reached. Raises `ConfigError` or
+        `ConfigTypeError` for an invalid option.
         """
         self._close_timeout_ms = options.setdefault("close_timeout_ms", 10_000)
         self._new_client = partial(Client, bootstrap_servers, **options)
@@ -205,7 +205,13 @@ class Kafka:
     def producer(self, **options: Unpack[ProducerOptions]) -> Dependency[Producer[Any, Any]]:
         """Return a producer for ``Depends``.
 
-        `ProducerOptions` describes the options. Raises `IllegalStateError` if the app is running.
+            orders = kafka.producer(linger_ms=0)
+
+            @app.post("/orders")
+            async def accept(order: bytes, producer: Annotated[Producer, Depends(orders)]): ...
+
+        `ProducerOptions` describes the options. Raises `ConfigError` or `ConfigTypeError` for an invalid option, and
+        `IllegalStateError` if the app is running.
         """
         given: Any = self._named("producer", options)
         return self._dependency(lambda client: client.producer(**given))
@@ -213,9 +219,11 @@ class Kafka:
     def transaction_pipeline(
         self, *, in_flight: int = 2, **options: Unpack[ProducerOptions]
     ) -> Dependency[TransactionPipeline[Any, Any]]:
-        """Return a `TransactionPipeline` for ``Depends`` and ``exactly_once``.
+        """Return a `TransactionPipeline` for ``Depends`` and for the argument ``exactly_once`` of `consumer`.
 
-        Only one of its transactions may be open at a time.
+        ``in_flight`` is the number of producers of the pipeline. Only one of its transactions may be open at a time, so
+        concurrent requests must wait for each other. `ProducerOptions` describes the other options. Raises the errors
+        of `producer`.
         """
         given: Any = self._named("transaction_pipeline", options)
         return self._dependency(lambda client: client.transaction_pipeline(in_flight=in_flight, **given))
@@ -272,7 +280,8 @@ class Kafka:
             @kafka.share_consumer("mails", group_id="mailers", run={"retries": 2})
             async def send_mail(record): ...
 
-        ``run`` has options of `ShareConsumer.run`. `consumer` describes the use of `Handlers`, and the errors.
+        ``run`` has options of `ShareConsumer.run`, except ``stop_on_signals``. For the use of `Handlers`, and for the
+        errors, see `consumer`.
         """
         given: Any = self._named("share_consumer", options)
 
@@ -284,8 +293,9 @@ class Kafka:
     def relay(self, outbox: Outbox, database: Any, **options: Unpack[RelayOptions]) -> Dependency[Relay]:
         """Publish an outbox with a `Relay` while the app runs.
 
-        Returns the relay for ``Depends``, so that routes can call `Relay.wake`. Any number of the app's processes may
-        publish the outbox, because they share its shards. `RelayOptions` describes the options.
+        ``database`` is the database of the outbox, as for `Relay`. Returns the relay for ``Depends``, so that routes
+        can call `Relay.wake` after a commit. Any number of the app's processes may publish the outbox, because they
+        share its shards. `RelayOptions` describes the options. Raises the errors of `producer`.
         """
         from .outbox import Relay  # imported here, so apps without outboxes do not load it
 

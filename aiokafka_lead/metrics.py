@@ -91,9 +91,11 @@ class LatencyHistogram(Frozen):
         return self.sum_ms / self.count if self.count else 0.0
 
     def quantile_ms(self, share: float) -> float:
-        """Return the lowest bound in milliseconds within which this share of the durations lies.
+        """Return the lowest bound in milliseconds that at least this share of the durations does not exceed.
 
-        ``share`` is, for example, 0.99. Returns infinity if that share extends beyond the last bound.
+            p99 = producer.metrics().send_latency.quantile_ms(0.99)
+
+        Returns infinity if the share extends beyond the last bound, and the first bound if there are no durations.
         """
         left = share * self.count
         for bound, count in zip(self.bounds_ms, self.counts, strict=False):
@@ -106,7 +108,8 @@ class LatencyHistogram(Frozen):
 class MetadataMetrics(Frozen):
     """Counts of metadata refreshes, bootstraps and leader hints, since the client was created.
 
-    A leader hint is the current leader that a Produce or Fetch response names beside an error (KIP-951).
+    A leader hint is the leader that a broker names in a Produce or Fetch response when it no longer leads the partition
+    (KIP-951).
     """
 
     hints_received: int = counter()

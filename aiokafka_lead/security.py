@@ -64,7 +64,10 @@ class _Values(Frozen):
 class Tls(_Values):
     """TLS, with or without a client certificate.
 
-    Each attribute is the option with the prefix ``ssl_`` in `SecurityOptions`.
+        Consumer("events", bootstrap_servers="broker:9093", security=Tls(cafile="ca.pem"))
+
+    Each attribute is the option with the prefix ``ssl_`` in `SecurityOptions`. Pass a `Tls` as ``security``, or as
+    ``tls`` of another class of this module to log in over TLS.
     """
 
     cafile: str | os.PathLike[str] | None = None
@@ -125,7 +128,9 @@ class Scram(_Values):
 class OAuth(_Values):
     """Tokens of a provider (``sasl_mechanism="OAUTHBEARER"``, KIP-255).
 
-    `aiokafka_lead.oidc` has providers for common identity services.
+    ``token_provider`` is called before the first connection, and again before a token expires. `aiokafka_lead.oidc` has
+    providers for common identity services. ``tls=None`` connects without TLS, so anybody on the network could read the
+    token.
     """
 
     token_provider: TokenProvider = field(repr=False)
@@ -158,9 +163,10 @@ class OAuth(_Values):
 
 
 class Kerberos(_Values):
-    """A Kerberos ticket (``sasl_mechanism="GSSAPI"``).
+    """A Kerberos ticket (``sasl_mechanism="GSSAPI"``), which needs the extra "gssapi".
 
-    Each attribute is the option with the prefix ``sasl_kerberos_`` in `SecurityOptions`.
+    Each attribute is the option with the prefix ``sasl_kerberos_`` in `SecurityOptions`. ``tls=None`` connects without
+    TLS.
     """
 
     service_name: str = "kafka"

@@ -73,11 +73,11 @@ class AcknowledgeType(IntEnum):
 
 
 class RecordMetadata(NamedTuple):
-    """Place of an acknowledged record.
+    """Topic, partition, offset and timestamp of an acknowledged record.
 
     ``offset`` is -1 if the broker returned none. This happens with ``acks=0``, and for a duplicate whose original the
     broker has forgotten. ``timestamp_ms`` is the record's timestamp in milliseconds since the epoch, or the broker's
-    time if the topic has log-append time.
+    time if the topic has ``message.timestamp.type=LogAppendTime``.
     """
 
     topic: str

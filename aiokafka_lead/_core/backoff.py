@@ -17,9 +17,8 @@ _MAX_DOUBLINGS = 62
 class Backoff:
     """Exponential backoff with jitter.
 
-    It doubles from ``first_ms`` to ``longest_ms``, and each delay varies by a fifth.
-
-    ``rng`` returns a number in [0, 1). Pass a seeded generator for reproducible delays.
+    The delay doubles from ``first_ms`` to ``longest_ms``, and varies randomly by up to a fifth. ``rng`` returns a
+    number in [0, 1). Pass a seeded generator for reproducible delays.
     """
 
     __slots__ = ("first_ms", "longest_ms", "rng")

@@ -120,9 +120,9 @@ class CoordinatorInquiry(Inquiry):
         self.said[informant] = f"named broker {node_id}"
 
     def silent(self, node_id: int) -> None:
-        """Record that the coordinator does not answer, so other brokers are asked first.
+        """Record that the coordinator does not answer, so that other brokers are asked first.
 
-        It may be healthy and waiting for all members to join.
+        The coordinator may be healthy, and only be waiting for all members to join.
         """
         self._suspect, self._insists = node_id, True
 

@@ -54,10 +54,12 @@ class Calls(Requests):
         retry: RetryRule,
         deadline: Deadline,
     ) -> dict[K, V]:
-        """Return the result of each item. Items with retriable errors are retried.
+        """Return the result of each item. Items with retriable errors are requested again until the deadline.
 
-        If any item has finally failed, raises the first error, with all results and a note about the items that have
-        failed.
+        ``ask`` requests the given items, and returns the result or the error of each. ``retry`` decides which errors
+        are retriable. If any item has finally failed, raises the first error. Its ``outcomes`` have the result of every
+        item, and a note names the items that have failed. An error that the first call of ``ask`` raises is raised
+        unchanged.
         """
         pending = dict(items)
         settled: dict[K, V | KafkaError] = {}
@@ -313,10 +315,9 @@ class Calls(Requests):
     ) -> tuple[dict[int, R], KafkaError | None]:
         """Send the same request to every broker, concurrently.
 
-        Return the responses by broker, and the first failure or None.
-
-        The failure's ``outcomes`` contain the errors of all brokers that have failed. A broker that leaves the cluster
-        in the meantime has no response.
+        Returns a dict from broker id to response, and the first failure, or None if no broker has failed. The failure's
+        ``outcomes`` map the id of each failed broker to its error. A broker that leaves the cluster meanwhile is in
+        neither.
         """
         nodes = await self.broker_ids(deadline)
         again = False

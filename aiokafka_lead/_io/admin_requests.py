@@ -64,13 +64,12 @@ class Requests:
         return Deadline(total_ms, self._client.config.request_timeout_ms)
 
     async def call(self, to: Route | int, request: Request[R], deadline: Deadline, *, repeatable: bool = True) -> R:
-        """Send a request and return the response.
+        """Send a request, and return the response. Retriable errors are retried until the deadline.
 
-        Retries after retriable errors of the connection and of the whole response.
-
-        Waits for a broker that is down. Raises `BrokerIdNotRegisteredError` if no broker has this id. Java's admin
-        client would wait until the deadline. If ``repeatable`` is False, a request that may have been executed is not
-        repeated.
+        The call waits for a broker that is down, but raises `BrokerIdNotRegisteredError` if no broker has this id.
+        (Java's admin client would wait until the deadline.) With ``repeatable`` False, a request that may have been
+        executed is not sent again. Raises `RequestTimedOutError` at the deadline, with the error of the last attempt as
+        the cause.
         """
         failures = 0
         exists = not isinstance(to, int)
@@ -115,9 +114,9 @@ class Requests:
         return to
 
     async def _controller(self, deadline: Deadline) -> int:
-        """Return the controller according to the metadata.
+        """Return the id of the controller according to the metadata.
 
-        While that broker is in doubt (see `Trust`), return another broker in every second attempt. In KRaft, any broker
+        While that broker is in doubt (see `Trust`), every second attempt goes to another broker. In KRaft, any broker
         forwards requests to the controller.
         """
         named = await self._client.controller(deadline.request_ms())
@@ -129,11 +128,9 @@ class Requests:
         return named
 
     async def _exists(self, broker_id: int, deadline: Deadline) -> bool:
-        """Return True if a broker that the metadata lacks exists but is down.
+        """Return True if a broker that is not in the metadata exists but is down.
 
-        Return False if that cannot be found out now.
-
-        Raises `BrokerIdNotRegisteredError` if it does not exist.
+        Returns False if that cannot be found out now. Raises `BrokerIdNotRegisteredError` if the broker does not exist.
         """
         try:
             try:

@@ -150,10 +150,11 @@ def cancelled_by_scope() -> bool:
 
 
 async def outlives_cancellation() -> bool:
-    """Return True if the ``CancelledError`` that was just caught does not come from a scope, so the task may continue.
+    """Return True if the task may continue after the ``CancelledError`` that it has just caught.
 
-    For tasks that run the application's code. Either its awaitable was cancelled, or the application has cancelled the
-    current task, and meant its own code instead of the task around it.
+    For tasks that run the application's code. The task may continue if the error does not come from a cancel scope. In
+    this case, the object that the code awaited was cancelled, or the code has cancelled the current task, and meant
+    only itself.
     """
     if cancelled_by_scope():
         return False

@@ -176,10 +176,11 @@ class Client(Life["Client"]):
         timeout_ms: float | None = None,
         lowest: int | None = None,
     ) -> R:
-        """Send a request to a node and return the response. ``timeout_ms`` includes connecting.
+        """Send a request to a node and return the response.
 
-        The default is ``request_timeout_ms``. Raises `UnsupportedVersionError` if the node does not support version
-        ``lowest`` of the request.
+        ``timeout_ms`` limits the call, including the time for connecting (default: ``request_timeout_ms``). Raises
+        `UnsupportedVersionError` if the node does not support version ``lowest`` of the request, `KafkaConnectionError`
+        if the node cannot be reached, and `RequestTimedOutError`.
         """
         deadline = self._deadline(timeout_ms)
         connection = await self.brokers.get(node_id, lane, timeout_ms=deadline.left_ms())

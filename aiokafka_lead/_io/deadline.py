@@ -47,9 +47,9 @@ class Deadline:
         return self.left_s() * 1000
 
     def request_ms(self) -> int:
-        """Return the time limit of the next request.
+        """Return the time limit of the next request in milliseconds.
 
-        It is rounded up, so no time is left after a request that times out.
+        The limit is rounded up, so no time is left after a request that times out.
         """
         return math.ceil(min(self.left_ms(), self.request_timeout_ms))
 

@@ -51,11 +51,11 @@ class Facade:
     async def client_instance_id(self, timeout_ms: float | None = None) -> UUID:
         """Return the id under which brokers store or forward this client's metrics (KIP-714).
 
-        A broker assigns the id once. The call waits for it up to ``timeout_ms``, by default ``request_timeout_ms``.
+        A broker assigns the id once. The call waits for it up to ``timeout_ms`` (default: ``request_timeout_ms``).
         Clients that use the connections of the same `Client` have the same id.
 
         Raises `IllegalStateError` without ``enable_metrics_push``, `UnsupportedVersionError` if the brokers do not
-        accept metrics, and `RequestTimedOutError`.
+        accept metrics, and `RequestTimedOutError` if no id was assigned in time.
         """
         return await self._client.client_instance_id(TIMEOUT("timeout_ms", timeout_ms))
 

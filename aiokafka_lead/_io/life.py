@@ -100,9 +100,9 @@ class Kind:
         """Accept no more calls, because a stop has begun."""
 
     async def finish(self, deadline: Deadline) -> None:
-        """Finish the application's work in an orderly way. Cancelled if that takes too long.
+        """Finish the application's work in an orderly way.
 
-        Runs in the task that stops the client.
+        Runs in the task that stops the client, and is cancelled if it takes too long.
         """
 
     async def depart(self, deadline: Deadline) -> None:

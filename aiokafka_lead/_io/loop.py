@@ -480,8 +480,8 @@ PROCESSORS = os.cpu_count() or 1
 class CodecThreads:
     """Threads for compression or decompression, one per processor. All clients of an event loop share them.
 
-    They have their own limiter. The application also uses anyio's default limiter, and its threads may be waiting for a
-    client.
+    The threads have a separate limiter. The application also uses anyio's default limiter, and its threads may be
+    waiting for a client.
     """
 
     def __init__(self, work: str) -> None:

@@ -207,7 +207,7 @@ class Search(Generic[E, T]):
 
     @property
     def patience_s(self) -> float:
-        """Seconds to wait for the next answer. Infinity if only the time limit of the attempt applies.
+        """Seconds to wait for the next answer, or infinity if only the time limit of the attempt applies.
 
         The time doubles whenever the address does not answer, so a slow address will eventually have enough time.
         """

@@ -44,23 +44,20 @@ AsyncDeserializer = (
 
 
 class Prepared(ABC):
-    """A serializer or deserializer that rarely has to wait.
+    """A serializer or deserializer that is prepared for many records together, for example by requesting schemas.
 
-    It is prepared once for many records, and then called for each.
-
-    A batch of records therefore waits at most once, or not at all if everything is known. The calls are synchronous.
+    First await `prepare` for the records, and then call the object for each. The calls are synchronous, so a batch of
+    records waits at most once, or not at all if everything is known.
     """
 
     @abstractmethod
     def prepare(
         self, contents: Sequence[Any], headers: Sequence[Headers], topic: str, is_key: bool
     ) -> Awaitable[None] | None:
-        """Return an awaitable for which to wait before the calls for these contents.
+        """Return an awaitable for which to wait before the calls for these contents, or None.
 
-        None if the calls can be made at once.
-
-        A content may be None, and the serializer is not called for it. If a content is not valid, the call for that
-        content raises the error.
+        None means that the calls can be made at once. A content may be None, for which there is no call. If a content
+        is not valid, the call for that content raises the error.
         """
 
     @abstractmethod

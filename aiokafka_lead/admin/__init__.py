@@ -186,17 +186,19 @@ class AdminClient(
 
     Each call retries temporary failures, such as a lost connection, a moved controller or leader, or an exceeded quota,
     for at most ``timeout_ms`` (default: ``default_api_timeout_ms``). After that time, it raises a
-    `RequestTimedOutError` that describes the last attempt.
+    `RequestTimedOutError` that describes the last attempt. A change may still take effect after a timeout or a
+    cancellation.
 
     If the response to a successful attempt is lost, the next attempt may fail, for example with
     `TopicAlreadyExistsError`. A note on the error then mentions the lost response.
 
     A call about several items, such as several topics, completes every item that it can. If some items fail
     permanently, the call raises the first failure. A note on this error names the failed items, and its ``outcomes``
-    has the outcome of each item (see `outcomes_of`).
+    maps each item to its result or its error (see `outcomes_of`).
 
-    No call except `create_topics` creates topics. Invalid arguments raise `ConfigError` (a ValueError) or
-    `ConfigTypeError` (a TypeError) before any request is sent.
+    Only `create_topics` creates topics; no other call does so as a side effect. Invalid arguments raise `ConfigError`
+    (a ValueError) or `ConfigTypeError` (a TypeError) before any request is sent. Every call may also raise the broker's
+    error if this user lacks a permission, for example `ClusterAuthorizationFailedError`.
     """
 
     @discreet
@@ -218,7 +220,8 @@ class AdminClient(
         Without ``wait``, the call returns immediately, and the client keeps trying to connect in the background.
 
         Raises `KafkaConnectionError`, with the reason for each bootstrap server, if no server can be used within
-        ``timeout_ms`` (default: ``request_timeout_ms``). Raises authentication and TLS errors unchanged.
+        ``timeout_ms`` (default: ``request_timeout_ms``). Raises authentication and TLS errors unchanged. After an error
+        or a cancellation, the client is stopped and cannot be started again.
         """
         await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
 

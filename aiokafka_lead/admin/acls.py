@@ -93,7 +93,7 @@ class AclBinding:
 
         AclBinding(AclResourceType.TOPIC, "events", "User:alice", AclOperation.READ)
 
-    By default, it allows the operation from every host, on the resource with exactly this name.
+    By default, the rule allows the operation from every host, on the resource with exactly this name.
     """
 
     resource_type: AclResourceType
@@ -113,7 +113,8 @@ class AclBindingFilter:
 
         AclBindingFilter(resource_type=AclResourceType.TOPIC, principal="User:alice")
 
-    Without attributes, all rules match.
+    An attribute that is None or ``ANY`` (the default) matches every value, so all rules match a filter without
+    attributes.
     """
 
     resource_type: AclResourceType = AclResourceType.ANY
@@ -185,7 +186,7 @@ class AclCalls(AdminArea):
     ) -> list[AclBinding]:
         """Return the rules that match a filter (default: all rules).
 
-        Raises `SecurityDisabledError` if the brokers have no authorizer.
+        The list is empty if no rule matches. Raises `SecurityDisabledError` if the brokers have no authorizer.
         """
         wanted = _acl_filter("acl_filter", acl_filter)
         deadline = self._calls.deadline(timeout_ms)
@@ -214,9 +215,13 @@ class AclCalls(AdminArea):
         ]
 
     async def create_acls(self, bindings: Iterable[AclBinding], *, timeout_ms: float | None = None) -> None:
-        """Add rules to the existing rules.
+        """Add rules to the existing rules. A rule that exists already is left unchanged.
 
-        Brokers may apply the new rules only a moment after this call.
+        Brokers may apply the new rules only a moment after this call returns.
+
+        Raises `SecurityDisabledError` if the brokers have no authorizer, and `InvalidRequestError` for a rule that they
+        refuse. The other rules are added nevertheless, and the ``outcomes`` of the error map each rule to None or its
+        error.
         """
         wanted = _BINDINGS("bindings", bindings)
         deadline = self._calls.deadline(timeout_ms)
@@ -248,8 +253,11 @@ class AclCalls(AdminArea):
     ) -> dict[AclBindingFilter, tuple[AclBinding, ...]]:
         """Delete all rules that match any of the filters, and return a dict from filter to its deleted rules.
 
-        An empty filter, ``AclBindingFilter()``, deletes every rule. The result lacks rules that were deleted by an
-        earlier attempt whose response was lost.
+        An empty filter, ``AclBindingFilter()``, deletes every rule. The result omits rules that an earlier attempt
+        deleted if the response to that attempt was lost.
+
+        Raises `SecurityDisabledError` if the brokers have no authorizer. The ``outcomes`` of an error have the deleted
+        rules of the other filters.
         """
         wanted = _ACL_FILTERS("filters", filters)
         deadline = self._calls.deadline(timeout_ms)

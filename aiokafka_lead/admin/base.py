@@ -51,12 +51,13 @@ def called(group_id: str) -> str:
 
 
 async def outcomes_of(call: Awaitable[Mapping[K, V]]) -> dict[K, V | KafkaError]:
-    """Await an admin call that returns a dict, and return the value or the error of each item.
+    """Await an admin call that returns a dict, and return a dict from each item to its value or its error.
 
         outcomes = await outcomes_of(admin.describe_consumer_groups(["a", "b"]))
 
-    Only an error of the whole call is raised, such as a lost connection. For a call that returns None, such as
-    `delete_topics`, catch the error and read its ``outcomes``.
+    An error of single items is not raised, but is their value in the dict. An error of the whole call, such as a lost
+    connection, is raised. For a call that returns None, such as `delete_topics`, catch the error and read its
+    ``outcomes``.
     """
     try:
         return dict(await call)

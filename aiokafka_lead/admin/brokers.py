@@ -84,8 +84,11 @@ class BrokerCalls(AdminArea):
             for path, directory in (await admin.describe_log_dirs([1]))[1].items():
                 print(path, directory)
 
-        The value for a directory that has failed is a `KafkaStorageError`. If ``partitions`` are given, the
-        descriptions include only their replicas. Raises `BrokerIdNotRegisteredError` if no broker has one of the ids.
+        The value for a directory that has failed is a `KafkaStorageError` instead of a `LogDirDescription`. If
+        ``partitions`` are given, the descriptions include only replicas of these partitions.
+
+        Raises `BrokerIdNotRegisteredError` if no broker has one of the ids, and `ClusterAuthorizationFailedError`
+        without permission. The ``outcomes`` of the error have the directories of the other brokers.
         """
         nodes = _BROKERS("brokers", brokers)
         named = PARTITIONS("partitions", partitions)
@@ -118,8 +121,11 @@ class BrokerCalls(AdminArea):
             await admin.alter_replica_log_dirs({(TopicPartition("events", 0), 1): "/disk2/kafka"})
 
         Each key is a pair of a partition and a broker id. Each value is the absolute path of the new directory. The
-        call does not wait until the replicas have moved; `describe_log_dirs` shows the progress. Raises
-        `LogDirNotFoundError` and `BrokerIdNotRegisteredError`.
+        call does not wait until the replicas have moved; `describe_log_dirs` shows the progress.
+
+        Raises `LogDirNotFoundError` if the broker has no such directory, `ReplicaNotAvailableError` if it has no
+        replica of the partition, and `BrokerIdNotRegisteredError` if no broker has the id. The other replicas are moved
+        nevertheless.
         """
         wanted = _MOVES("moves", moves)
         deadline = self._calls.deadline(timeout_ms)

@@ -148,8 +148,8 @@ class ClusterCalls(AdminArea):
     ) -> ClusterDescription:
         """Return the id, the brokers and the controller of the cluster.
 
-        With ``include_fenced_brokers``, the result also has brokers that are registered but not in service. This needs
-        Kafka 4.0; older brokers raise `UnsupportedVersionError`.
+        With ``include_fenced_brokers``, the result also has brokers that are registered but not in service. If the
+        brokers are older than Kafka 4.0, this raises `UnsupportedVersionError`.
         """
         boolean("include_fenced_brokers", include_fenced_brokers)
         deadline = self._calls.deadline(timeout_ms)
@@ -172,8 +172,8 @@ class ClusterCalls(AdminArea):
     ) -> FeatureDescription:
         """Return the features that a broker supports, and the levels that all brokers use (KIP-584).
 
-        The request goes to ``broker_id`` (default: any broker). If that broker is down, the call waits for it until the
-        timeout. Raises `BrokerIdNotRegisteredError` if no broker has the id.
+        The request goes to ``broker_id`` (default: any broker). If that broker is down, the call waits for it until
+        ``timeout_ms`` has passed. Raises `BrokerIdNotRegisteredError`, without waiting, if no broker has the id.
         """
         number = None if broker_id is None else _ID("broker_id", broker_id)
         deadline = self._calls.deadline(timeout_ms)
@@ -197,8 +197,9 @@ class ClusterCalls(AdminArea):
 
             await admin.update_features({"transaction.version": FeatureUpdate(2)})
 
-        With ``validate_only``, the changes are only checked. Raises `FeatureUpdateFailedError` and
-        `InvalidUpdateVersionError`.
+        With ``validate_only``, the controller checks the changes without making them. Raises
+        `InvalidUpdateVersionError` for a level that a broker does not support or a direction that the update does not
+        allow, and `FeatureUpdateFailedError` if the controller could not make the change.
         """
         wanted = _UPDATES("updates", updates)
         boolean("validate_only", validate_only)
@@ -220,7 +221,11 @@ class ClusterCalls(AdminArea):
         await self._calls.settle(wanted, ask, BY_CONTROLLER, deadline)
 
     async def describe_metadata_quorum(self, *, timeout_ms: float | None = None) -> QuorumDescription:
-        """Return the controller quorum: its leader, and the position of each replica (KIP-836, Kafka 3.3)."""
+        """Return the controller quorum: its leader, and the position of each replica (KIP-836, Kafka 3.3).
+
+        Positions are offsets in the metadata log. A replica that lags far behind the leader is not healthy. Raises
+        `UnsupportedVersionError` if the cluster is older than Kafka 3.3 or uses ZooKeeper.
+        """
         deadline = self._calls.deadline(timeout_ms)
         topic = RequestTopicData(topic_name=_METADATA_LOG, partitions=[RequestPartitionData(partition_index=0)])
         response = await self._calls.call(Route.CONTROLLER, DescribeQuorumRequest(topics=[topic]), deadline)
@@ -251,7 +256,11 @@ class ClusterCalls(AdminArea):
     ) -> None:
         """Add a controller to the voters of the quorum (KIP-853, Kafka 3.9).
 
-        Raises `DuplicateVoterError` if it is already a voter.
+        ``voter_directory_id`` is the ``directory.id`` in the ``meta.properties`` file of the controller, and
+        ``endpoints`` are the addresses of its listeners. The controller must already follow the quorum as an observer.
+
+        Raises `DuplicateVoterError` if the controller is already a voter, and `UnsupportedVersionError` if the quorum
+        has a fixed list of voters.
         """
         number = _ID("voter_id", voter_id)
         directory = _DIRECTORY("voter_directory_id", voter_directory_id)
@@ -267,7 +276,8 @@ class ClusterCalls(AdminArea):
     ) -> None:
         """Remove a controller from the voters of the quorum (KIP-853, Kafka 3.9).
 
-        Raises `VoterNotFoundError` if it is not a voter.
+        ``voter_directory_id`` is the ``directory.id`` of the controller, which `describe_metadata_quorum` returns.
+        Raises `VoterNotFoundError` if no voter has this id and this directory.
         """
         number = _ID("voter_id", voter_id)
         directory = _DIRECTORY("voter_directory_id", voter_directory_id)

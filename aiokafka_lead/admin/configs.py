@@ -150,15 +150,18 @@ class ConfigCalls(AdminArea):
         names: Iterable[str] | None = None,
         timeout_ms: float | None = None,
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-        """Return a dict from resource to its configurations, by name.
+        """Return a dict from resource to a dict from name to `ConfigEntry`.
 
             topic = ConfigResource(ConfigResourceType.TOPIC, "events")
             found = await admin.describe_configs([topic], names=["retention.ms"])
             print(found[topic]["retention.ms"].value)
 
-        ``names`` limits the result to these configurations (default: all). The configuration of a broker comes from
-        that broker. If the broker is down, the call waits for at most ``timeout_ms`` (default:
-        ``default_api_timeout_ms``). Raises `BrokerIdNotRegisteredError`, without waiting, if no broker has the id.
+        ``names`` limits the result to these configurations (default: all); names that do not exist are omitted. The
+        configuration of a broker comes from that broker. If the broker is down, the call waits for at most
+        ``timeout_ms`` (default: ``default_api_timeout_ms``).
+
+        Raises `UnknownTopicOrPartitionError` if a topic does not exist, and `BrokerIdNotRegisteredError`, without
+        waiting, if no broker has the id. The ``outcomes`` of the error have the configurations of the other resources.
         """
         wanted = _RESOURCES("resources", resources)
         named = _NAMES("names", names)
@@ -196,10 +199,15 @@ class ConfigCalls(AdminArea):
     ) -> None:
         """Change the given configurations, and leave all other configurations unchanged (KIP-339).
 
+            topic = ConfigResource(ConfigResourceType.TOPIC, "events")
             await admin.incremental_alter_configs({topic: [ConfigChange("retention.ms", "3600000")]})
 
-        With ``validate_only``, the changes are only checked. As in `describe_configs`, the call waits for a broker that
-        is down, and raises `BrokerIdNotRegisteredError` if no broker has the id.
+        With ``validate_only``, the brokers check the changes without making them. A change to one broker is sent to
+        that broker, and the call waits for the broker if it is down.
+
+        Raises `InvalidConfigError` for an unknown name or an invalid value, `PolicyViolationError`,
+        `UnknownTopicOrPartitionError` if a topic does not exist, and `BrokerIdNotRegisteredError` if no broker has the
+        id. Each resource gets all its changes or none. The other resources are changed nevertheless.
         """
         wanted = _CHANGES("changes", changes)
         boolean("validate_only", validate_only)
@@ -239,7 +247,8 @@ class ConfigCalls(AdminArea):
     ) -> list[ConfigResource]:
         """Return the resources of these types that have configurations (default: of all types).
 
-        Needs Kafka 4.1 (KIP-1142). For client metrics alone, Kafka 3.7 is enough.
+        Needs Kafka 4.1 (KIP-1142). Brokers from Kafka 3.7 on list only the subscriptions to client metrics, so there
+        the call returns only these without ``types``, and raises `UnsupportedVersionError` for other ``types``.
         """
         kinds = _RESOURCE_TYPES("types", types)
         deadline = self._calls.deadline(timeout_ms)

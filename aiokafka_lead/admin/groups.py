@@ -101,7 +101,8 @@ class GroupListing(NamedTuple):
 class ConsumerMemberDescription:
     """A member of a consumer group, classic or KIP-848, with its partitions.
 
-    ``host`` is the client's address. ``subscribed_regex`` is the client's RE2 pattern, and only set under KIP-848.
+    ``host`` is the address from which the member connects. ``subscribed_regex`` is its RE2 pattern, or None for a
+    classic member or a member without a pattern.
     """
 
     member_id: str
@@ -145,7 +146,7 @@ class ConsumerGroupDescription:
 class ClassicMemberDescription:
     """A member of a group of the classic protocol.
 
-    ``metadata`` and ``assignment`` are bytes in the format of the group's clients.
+    ``metadata`` and ``assignment`` are bytes, whose format depends on the protocol type of the group.
     """
 
     member_id: str
@@ -192,11 +193,12 @@ class GroupCalls(AdminArea):
             async for group in admin.list_groups(states=[GroupState.EMPTY]):
                 print(group.group_id)
 
-        Without filters, groups of all states and types are listed. ``protocol_types`` are names such as ``"consumer"``
-        or ``"connect"``. If a broker fails, its error is raised after the groups of the other brokers.
+        ``states``, ``types`` and ``protocol_types`` select groups; None (the default) selects all. ``protocol_types``
+        are names such as ``"consumer"`` or ``"connect"``.
 
-        Raises `UnsupportedVersionError` if a broker is too old for a filter: ``states`` needs Kafka 2.6 (KIP-518), and
-        ``types`` needs Kafka 3.8 (KIP-848).
+        If a broker fails, its error is raised after the groups of all other brokers. The ``outcomes`` of the error map
+        the id of each failed broker to its error. Raises `UnsupportedVersionError` if a broker is too old for a filter:
+        ``states`` needs Kafka 2.6 (KIP-518), and ``types`` needs Kafka 3.8 (KIP-848).
         """
         in_states = _STATES("states", states)
         of_types = _TYPES("types", types)
@@ -217,7 +219,11 @@ class GroupCalls(AdminArea):
             print(group.state, [member.assignment for member in group.members])
 
         With ``include_authorized_operations``, a description includes the operations on the group that this user may
-        perform. Raises `GroupIdNotFoundError` if a group does not exist or is of another type.
+        perform.
+
+        Raises `GroupIdNotFoundError` if a group does not exist or is of another type, and
+        `GroupAuthorizationFailedError` if this user may not describe it. The ``outcomes`` of the error have the
+        descriptions of the other groups.
         """
         ids = GROUP_IDS("group_ids", group_ids)
         boolean("include_authorized_operations", include_authorized_operations)
@@ -233,8 +239,12 @@ class GroupCalls(AdminArea):
     ) -> dict[str, ClassicGroupDescription]:
         """Return a dict from group id to the description of each group of the classic protocol.
 
-        Members may be of any kind, such as Kafka Connect workers. Their metadata and assignments are bytes. Raises
-        `GroupIdNotFoundError` if a group does not exist or uses another protocol.
+        Members may be of any kind, such as Kafka Connect workers. Their metadata and assignments are bytes, because
+        each kind has its own format. With ``include_authorized_operations``, a description includes the operations on
+        the group that this user may perform.
+
+        Raises `GroupIdNotFoundError` if a group does not exist or uses another protocol. The ``outcomes`` of the error
+        have the descriptions of the other groups.
         """
         ids = GROUP_IDS("group_ids", group_ids)
         boolean("include_authorized_operations", include_authorized_operations)
@@ -244,8 +254,10 @@ class GroupCalls(AdminArea):
     async def delete_consumer_groups(self, group_ids: Iterable[str], *, timeout_ms: float | None = None) -> None:
         """Delete groups and their offsets.
 
-        Brokers do not check the type of a group here, so this deletes groups of every type. Raises `NonEmptyGroupError`
-        if a group has members, and `GroupIdNotFoundError` if it does not exist.
+        Brokers do not check the type of a group here, so the call deletes groups of every type.
+
+        Raises `NonEmptyGroupError` if a group has members, and `GroupIdNotFoundError` if a group does not exist. The
+        other groups are deleted nevertheless, and the ``outcomes`` of the error map each group id to None or its error.
         """
         ids = GROUP_IDS("group_ids", group_ids)
         deadline = self._calls.deadline(timeout_ms)
@@ -273,10 +285,12 @@ class GroupCalls(AdminArea):
         ``members`` are member ids, and ``static_members`` are values of ``group.instance.id``. If neither is given, all
         members are removed. The coordinator logs ``reason`` (KIP-800).
 
-        Use this call for static members that are permanently lost. Otherwise, their partitions stay unread until the
-        session timeout. Members that are still running join again.
+        Use this call for static members that are permanently lost, because their partitions otherwise stay unread until
+        the session timeout. Members that are still running join again.
 
-        Raises `UnknownMemberIdError` if the group has no such member.
+        Raises `UnknownMemberIdError` if the group has no such member. The other members are removed nevertheless. The
+        keys of the error's ``outcomes`` are pairs of member id and instance id. Raises `GroupIdNotFoundError` if all
+        members of a group that does not exist should be removed.
         """
         GROUP_ID("group_id", group_id)
         named = _members(members, static_members)

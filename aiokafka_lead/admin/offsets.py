@@ -116,8 +116,11 @@ class OffsetCalls(TopicCalls, PartitionCalls):
             print(committed[TopicPartition("events", 0)].offset)
 
         Without ``partitions``, the result has all partitions with a committed offset. Otherwise, it has the given
-        partitions; the value is None for a partition without a committed offset, or if the group does not exist. With
-        ``require_stable``, the call waits for open transactions that would change an offset (KIP-447).
+        partitions; the value is None for a partition without a committed offset, or if the group does not exist.
+
+        With ``require_stable``, the call waits until no open transaction would change an offset (KIP-447), and raises
+        `RequestTimedOutError` if one is still open after ``timeout_ms``. Raises `GroupAuthorizationFailedError` if this
+        user may not describe the group.
         """
         GROUP_ID("group_id", group_id)
         named = PARTITIONS("partitions", partitions)
@@ -136,8 +139,10 @@ class OffsetCalls(TopicCalls, PartitionCalls):
 
             await admin.alter_consumer_group_offsets("billing", {TopicPartition("events", 0): 42})
 
-        Raises `NonEmptyGroupError` if the group has members, and `UnknownTopicOrPartitionError` if a partition does not
-        exist.
+        Each value is the offset of the next record to read. Other partitions of the group keep their offsets.
+
+        Raises `NonEmptyGroupError` if the group has members; stop them first. Raises `UnknownTopicOrPartitionError` if
+        a partition does not exist; the offsets of the other partitions are set nevertheless.
         """
         GROUP_ID("group_id", group_id)
         wanted = _OFFSETS("offsets", offsets)
@@ -148,8 +153,9 @@ class OffsetCalls(TopicCalls, PartitionCalls):
     ) -> None:
         """Delete the committed offsets of a group in these partitions (KIP-496).
 
-        Raises `GroupSubscribedToTopicError` while a member is subscribed to the topic, and `GroupIdNotFoundError` if
-        the group does not exist.
+        Raises `GroupSubscribedToTopicError` for a partition of a topic to which a member is subscribed, and
+        `GroupIdNotFoundError` if the group does not exist. The offsets of the other partitions are deleted
+        nevertheless, and the ``outcomes`` of the error map each partition to None or its error.
         """
         GROUP_ID("group_id", group_id)
         wanted = NAMED_PARTITIONS("partitions", partitions)
@@ -191,17 +197,20 @@ class OffsetCalls(TopicCalls, PartitionCalls):
 
             await admin.reset_consumer_group_offsets("billing", to=timedelta(hours=1), topics=["events"], dry_run=True)
 
-        Returns a dict from partition to its offset before and after. ``to`` is the target:
+        Returns a dict from partition to its committed offset before and after. ``to`` is the target:
 
         - A `datetime` with a time zone, or milliseconds since 1970: the first record at or after that time, or the end
           of the partition if there is none.
-        - A `timedelta`: the same for the time this long before now.
+        - A `timedelta`: the first record at or after the time that lies this long before now.
         - An `OffsetSpec`. ``LATEST`` is the end of the partition.
         - `ToOffset` or `ToShifted`: an offset, or a number of records. The result is limited to existing offsets.
 
         ``topics`` and ``partitions`` select the partitions (default: all partitions in which the group has an offset).
-        With ``dry_run``, the changes are only returned. The call waits for open transactions that would change an
-        offset. Raises `NonEmptyGroupError` if the group has members. (Java: ``kafka-consumer-groups --reset-offsets``.)
+        With ``dry_run``, the call only returns the changes. It waits for open transactions that would change an offset.
+
+        Raises `NonEmptyGroupError` if the group has members, `UnknownTopicOrPartitionError`, and `KafkaError` if
+        `ToShifted` is used for a partition without a committed offset. (Java: ``kafka-consumer-groups
+        --reset-offsets``.)
         """
         GROUP_ID("group_id", group_id)
         target = reset_to("to", to)
@@ -246,10 +255,10 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         ],
         deadline: Deadline,
     ) -> dict[TopicPartition, V]:
-        """Request the data of each partition from the coordinator of a group.
+        """Request data about the partitions of a group from its coordinator, and return a dict by partition.
 
-        ``partitions`` None means all partitions of the group. Each partition has a separate outcome, and is requested
-        again while its error is retriable.
+        If ``partitions`` is None, the request is about all partitions of the group. A partition with a retriable error
+        is requested again without the others. Raises the first final error, whose ``outcomes`` are by partition.
         """
         if partitions is not None:
             return await self._calls.at_coordinator(group_id, ask, dict.fromkeys(partitions), deadline)

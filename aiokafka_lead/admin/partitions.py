@@ -96,11 +96,13 @@ class PartitionCalls(AdminArea):
     ) -> dict[TopicPartition, bool]:
         """Elect leaders for these partitions (default: all partitions).
 
-        Returns a dict from partition to True (new leader) or False (the right replica was already the leader). Without
-        ``partitions``, the result omits the partitions that needed no election.
+        Returns a dict from partition to True (a new leader was elected) or False (the partition already had the right
+        leader). Without ``partitions``, the result omits the partitions that needed no election.
+        ``ElectionType.UNCLEAN`` may choose a replica that is not in sync, which loses records.
 
-        If an election fails, the call raises `PreferredLeaderNotAvailableError` or a similar error. The other elections
-        still take place, and the error's ``outcomes`` has all results.
+        Raises `PreferredLeaderNotAvailableError` or `EligibleLeadersNotAvailableError` if no suitable replica is
+        available, and `UnknownTopicOrPartitionError` if a partition does not exist. The other elections still take
+        place, and the ``outcomes`` of the error have all results.
         """
         named = PARTITIONS("partitions", partitions)
         _ELECTION("election_type", election_type)
@@ -122,9 +124,14 @@ class PartitionCalls(AdminArea):
 
             await admin.alter_partition_reassignments({TopicPartition("events", 0): [2, 3, 1]})
 
-        Each value has the ids of the new brokers; the first becomes the preferred leader. None cancels a move in
-        progress. The call returns when the cluster has accepted the changes. `list_partition_reassignments` returns the
-        progress.
+        Each value is the complete list of the brokers that shall have a replica, including brokers that have one
+        already. The first broker becomes the preferred leader. None cancels a reassignment in progress. The call
+        returns when the controller has accepted the changes; `list_partition_reassignments` shows the progress.
+
+        Raises `InvalidReplicaAssignmentError` for an empty list or an unknown or repeated broker,
+        `NoReassignmentInProgressError` if there is nothing to cancel, and `UnknownTopicOrPartitionError`. The other
+        partitions are reassigned nevertheless, and the ``outcomes`` of the error map each partition to None or its
+        error.
         """
         wanted = _REPLICAS("replicas", replicas)
         deadline = self._calls.deadline(timeout_ms)
@@ -150,7 +157,10 @@ class PartitionCalls(AdminArea):
     async def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
-        """Return a dict from partition to its reassignment in progress (default: for all partitions)."""
+        """Return a dict from partition to its reassignment in progress (default: for all partitions).
+
+        The result omits partitions that are not being reassigned, or do not exist.
+        """
         named = PARTITIONS("partitions", partitions)
         deadline = self._calls.deadline(timeout_ms)
         topics = None
@@ -176,8 +186,11 @@ class PartitionCalls(AdminArea):
             await admin.list_offsets({TopicPartition("events", 0): OffsetSpec.LATEST})
 
         Each value of ``at`` is an `OffsetSpec` or a time in milliseconds since 1970. For a time, the result is the
-        first record at or after it, or None if there is no such record. With ``read_committed``, only records before
-        the last stable offset count.
+        first record at or after that time, or None if there is no such record. With ``read_committed``, only records
+        before the last stable offset count.
+
+        Raises `UnknownTopicOrPartitionError` if a partition does not exist, and `UnsupportedVersionError` if a leader
+        does not support an `OffsetSpec`. The ``outcomes`` of the error have the offsets of the other partitions.
         """
         wanted = _OFFSETS_AT("at", at)
         boolean("read_committed", read_committed)
@@ -190,7 +203,12 @@ class PartitionCalls(AdminArea):
 
             await admin.delete_records({TopicPartition("events", 0): 1000})
 
-        The offset -1 deletes all records. Returns a dict from partition to its first remaining offset.
+        The offset -1 stands for the high watermark, so it deletes all records. Returns a dict from partition to its
+        first remaining offset.
+
+        Raises `OffsetOutOfRangeError` for an offset above the high watermark, `PolicyViolationError` for a topic that
+        is compacted but not deleted (``cleanup.policy=compact``), and `UnknownTopicOrPartitionError`. The records of
+        the other partitions are deleted nevertheless.
         """
         wanted = _DELETE_BEFORE("before", before)
         deadline = self._calls.deadline(timeout_ms)

@@ -33,7 +33,7 @@ class ClientQuotaFilter:
 
         ClientQuotaFilter({"user": "alice"})
 
-    Without attributes, all quotas match.
+    The types of an entity are "user", "client-id" and "ip". All quotas match a filter without attributes.
     """
 
     entity: Mapping[str, str | None] = field(default_factory=dict)
@@ -95,9 +95,12 @@ class QuotaCalls(AdminArea):
     async def describe_client_quotas(
         self, quota_filter: ClientQuotaFilter = _ALL_QUOTAS, *, timeout_ms: float | None = None
     ) -> dict[QuotaEntity, dict[str, float]]:
-        """Return a dict from entity to its quotas that match a filter, by name (KIP-546).
+        """Return a dict from entity to its quotas that match a filter (default: all quotas) (KIP-546).
 
-        The result has the same form as the argument of `alter_client_quotas`. Without a filter, it has all quotas.
+            {(("client-id", "app"), ("user", "alice")): {"producer_byte_rate": 1000000.0}}
+
+        An entity is a tuple of pairs of type and name, sorted by type. The name None stands for the default entity. The
+        result has the same form as the argument of `alter_client_quotas`, and is empty if no quota matches.
         """
         wanted = _quota_filter("quota_filter", quota_filter)
         deadline = self._calls.deadline(timeout_ms)
@@ -124,12 +127,16 @@ class QuotaCalls(AdminArea):
         validate_only: bool = False,
         timeout_ms: float | None = None,
     ) -> None:
-        """Set quotas, by entity and then by name (KIP-546).
+        """Set the quotas of entities (KIP-546).
 
             await admin.alter_client_quotas({(("client-id", "app"), ("user", "alice")): {"producer_byte_rate": 1e6}})
 
-        None removes a quota. Quotas that are not named stay unchanged. With ``validate_only``, the changes are only
-        checked.
+        Each entity is a tuple of pairs of type and name, in any order. Its value maps names of quotas to numbers; None
+        removes a quota. Quotas that are not named stay unchanged. With ``validate_only``, the controller checks the
+        changes without making them.
+
+        Raises `InvalidRequestError` if an entity or the name of a quota is invalid. The other entities are changed
+        nevertheless.
         """
         wanted = _QUOTAS("quotas", quotas)
         boolean("validate_only", validate_only)

@@ -143,10 +143,11 @@ class SecurityCalls(AdminArea):
     async def describe_user_scram_credentials(
         self, users: Iterable[str] | None = None, *, timeout_ms: float | None = None
     ) -> dict[str, tuple[ScramCredential, ...]]:
-        """Return a dict from user to SCRAM credentials, without secrets (KIP-554).
+        """Return a dict from user to a tuple of `ScramCredential`, without secrets (KIP-554).
 
         Each credential has a mechanism and a number of iterations. Without ``users``, the result has all users with
-        credentials. Raises `ResourceNotFoundError` if a given user has no credentials.
+        credentials. Raises `ResourceNotFoundError` if a given user has no credentials. The ``outcomes`` of the error
+        have the credentials of the other users.
         """
         named = _USERS("users", users)
         deadline = self._calls.deadline(timeout_ms)
@@ -176,7 +177,10 @@ class SecurityCalls(AdminArea):
 
             await admin.alter_user_scram_credentials([ScramUpsertion("alice", password)])
 
-        If some users fail, the ``outcomes`` of the error are by user.
+        Raises `UnacceptableCredentialError` if a broker refuses the name or the number of iterations,
+        `ResourceNotFoundError` for the deletion of a credential that does not exist, and `DuplicateResourceError` for
+        two alterations of one credential. The other users are changed nevertheless, and the ``outcomes`` of the error
+        map each user to None or the error.
         """
         wanted = _ALTERATIONS("alterations", alterations)
         deadline = self._calls.deadline(timeout_ms)
@@ -213,13 +217,17 @@ class SecurityCalls(AdminArea):
         max_lifetime_ms: int | None = None,
         timeout_ms: float | None = None,
     ) -> DelegationToken:
-        """Create a token for this user, or for another ``owner`` such as ``"User:alice"`` (KIP-48).
+        """Create a delegation token and return it (KIP-48).
 
-        ``renewers`` are principals that may renew the token in addition to its owner. ``max_lifetime_ms`` is at most
-        the limit of the brokers, which is also the default. ``owner`` needs Kafka 3.3. The request is not repeated if
-        its response is lost; call `describe_delegation_token` to see if the token exists.
+        ``owner`` is a principal such as ``"User:alice"`` (default: this user); another user needs Kafka 3.3.
+        ``renewers`` are principals that may renew the token in addition to its owner. ``max_lifetime_ms`` limits the
+        time for which the token can be renewed (default and maximum: the setting of the brokers).
 
-        Raises `DelegationTokenAuthDisabledError` and `DelegationTokenRequestNotAllowedError`.
+        The request is not repeated if its response is lost, because each attempt would create a token. Call
+        `describe_delegation_token` to see if the token exists.
+
+        Raises `DelegationTokenAuthDisabledError` if the brokers have no secret key for tokens, and
+        `DelegationTokenRequestNotAllowedError` if this client logs in without SASL or TLS certificate, or with a token.
         """
         whose = None if owner is None else principal("owner", owner)
         who_may = PRINCIPALS("renewers", renewers)
@@ -245,8 +253,11 @@ class SecurityCalls(AdminArea):
     ) -> int:
         """Renew a token, and return its new expiry time in milliseconds since 1970.
 
-        ``renew_period_ms`` is the new lifetime from now (default: the setting of the brokers). Raises
-        `DelegationTokenNotFoundError` and similar errors.
+        ``hmac`` identifies the token (`DelegationToken.hmac`). ``renew_period_ms`` is the new lifetime from now
+        (default: the setting of the brokers).
+
+        Raises `DelegationTokenNotFoundError`, `DelegationTokenExpiredError`, and `DelegationTokenOwnerMismatchError` if
+        this user is neither the owner nor a renewer. An expired token cannot be renewed; create a new one.
         """
         known = _hmac("hmac", hmac)
         period_ms = _lifetime("renew_period_ms", renew_period_ms)
@@ -259,7 +270,7 @@ class SecurityCalls(AdminArea):
     ) -> int:
         """Set the expiry time of a token, and return it in milliseconds since 1970.
 
-        The token expires after ``expiry_period_ms`` (default: immediately). Raises the errors of
+        The token expires ``expiry_period_ms`` from now (default: immediately). Raises the errors of
         `renew_delegation_token`.
         """
         known = _hmac("hmac", hmac)
@@ -271,7 +282,11 @@ class SecurityCalls(AdminArea):
     async def describe_delegation_token(
         self, owners: Iterable[str] | None = None, *, timeout_ms: float | None = None
     ) -> list[DelegationToken]:
-        """Return the tokens of these owners that this user may describe (default: of all owners)."""
+        """Return the tokens of these owners that this user may describe (default: of all owners).
+
+        ``owners`` are principals such as ``"User:alice"``. The list is empty if there are no such tokens. Raises
+        `DelegationTokenAuthDisabledError` if the brokers have no secret key for tokens.
+        """
         named = None
         if owners is not None:
             checked = PRINCIPALS("owners", owners)

@@ -95,7 +95,9 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
     ) -> dict[str, ShareGroupDescription]:
         """Return a dict from group id to the description of each share group (KIP-932, Kafka 4.1).
 
-        Raises `GroupIdNotFoundError` if a group does not exist or is of another type.
+        With ``include_authorized_operations``, a description includes the operations on the group that this user may
+        perform. Raises `GroupIdNotFoundError` if a group does not exist or is of another type. The ``outcomes`` of the
+        error have the descriptions of the other groups.
         """
         ids = GROUP_IDS("group_ids", group_ids)
         boolean("include_authorized_operations", include_authorized_operations)
@@ -142,7 +144,9 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
 
             await admin.alter_share_group_offsets("workers", {TopicPartition("jobs", 0): 42})
 
-        Raises `NonEmptyGroupError` if the group has members.
+        Records before a start offset are never delivered to the group. Raises `NonEmptyGroupError` if the group has
+        members, and `UnknownTopicOrPartitionError` if a partition does not exist. The other partitions are changed
+        nevertheless.
         """
         GROUP_ID("group_id", group_id)
         wanted = _START_OFFSETS("offsets", offsets)
@@ -160,11 +164,14 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
     ) -> dict[TopicPartition, StartOffsetChange]:
         """Reset the start offsets of a share group without members.
 
-        Returns a dict from partition to its start offset before and after. All deliveries and acknowledgements after
-        the new start are forgotten. The arguments are as in `reset_consumer_group_offsets`, but without ``topics`` and
-        ``partitions``, the call resets every partition that was ever assigned to a member of the group.
+        Returns a dict from partition to its start offset before and after. The group forgets all deliveries and
+        acknowledgements from the new start offset on, so it delivers these records again.
 
-        Raises `NonEmptyGroupError` if the group has members. (Java: ``kafka-share-groups --reset-offsets``.)
+        ``to``, ``topics``, ``partitions`` and ``dry_run`` are as in `reset_consumer_group_offsets`. Without ``topics``
+        and ``partitions``, the call resets every partition that was ever assigned to a member of the group.
+
+        Raises `NonEmptyGroupError` if the group has members, and the other errors of `reset_consumer_group_offsets`.
+        (Java: ``kafka-share-groups --reset-offsets``.)
         """
         GROUP_ID("group_id", group_id)
         place = reset_to("to", to)
@@ -190,7 +197,9 @@ class ShareGroupCalls(OffsetCalls, GroupCalls):
     ) -> None:
         """Delete the start offsets and deliveries of a share group without members, for these topics.
 
-        Raises `NonEmptyGroupError` if the group has members.
+        Raises `NonEmptyGroupError` if the group has members, `GroupIdNotFoundError` if the group does not exist, and
+        `UnknownTopicOrPartitionError` if a topic does not exist. The offsets of the other topics are deleted
+        nevertheless.
         """
         GROUP_ID("group_id", group_id)
         wanted = NAMED_TOPICS("topics", topics)

@@ -143,9 +143,12 @@ class StreamsGroupCalls(OffsetCalls, GroupCalls):
     ) -> dict[str, StreamsGroupDescription]:
         """Return a dict from group id to the description of each group of Kafka Streams (KIP-1071, Kafka 4.1).
 
-        With ``include_topology_description``, a description has the application's topology with its nodes (KIP-1331).
-        This raises `UnsupportedVersionError` before Kafka 4.4. Raises `GroupIdNotFoundError` if a group does not exist
-        or is of another type.
+        With ``include_authorized_operations``, a description includes the operations on the group that this user may
+        perform. With ``include_topology_description``, it includes the application's topology with its nodes
+        (KIP-1331), and brokers before Kafka 4.4 raise `UnsupportedVersionError`.
+
+        Raises `GroupIdNotFoundError` if a group does not exist or is of another type. The ``outcomes`` of the error
+        have the descriptions of the other groups.
         """
         ids = GROUP_IDS("group_ids", group_ids)
         boolean("include_authorized_operations", include_authorized_operations)

@@ -47,7 +47,8 @@ class NewTopic:
         NewTopic("events", num_partitions=6, replication_factor=3, topic_configs={"retention.ms": "3600000"})
 
     If ``num_partitions`` or ``replication_factor`` is -1 (the default), the cluster's default applies. Instead of these
-    two, ``replica_assignments`` may map each partition to the ids of its brokers, with the preferred leader first.
+    two, ``replica_assignments`` may map each partition to the ids of its brokers, with the preferred leader first. All
+    other configs of the topic keep the cluster's defaults.
     """
 
     name: str
@@ -59,7 +60,11 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """A topic that was created. Before Kafka 2.4, the numbers are -1 and the configs are empty."""
+    """A topic that was created.
+
+    ``num_partitions``, ``replication_factor`` and ``configs`` are those that apply to the topic. Before Kafka 2.4,
+    brokers do not report them: the numbers are -1, and ``configs`` is empty.
+    """
 
     name: str
     topic_id: UUID
@@ -74,7 +79,8 @@ class NewPartitions:
 
         NewPartitions(8, assignments=[[1, 2], [2, 3]])  # for a topic with 6 partitions
 
-    Without ``assignments``, the cluster chooses the brokers.
+    ``assignments`` has one list of broker ids for each added partition, with the preferred leader first. Without it,
+    the cluster chooses the brokers.
     """
 
     total_count: int
@@ -176,8 +182,13 @@ class TopicCalls(AdminArea):
 
             await admin.create_topics([NewTopic("events", num_partitions=6, replication_factor=3)])
 
-        With ``validate_only``, the topics are only checked. Some brokers may learn of the new topics only a moment
-        after this call. Raises `TopicAlreadyExistsError`, `InvalidReplicationFactorError` and similar errors.
+        With ``validate_only``, the brokers check the topics without creating them. Some brokers may learn of the new
+        topics only a moment after this call returns.
+
+        Raises `TopicAlreadyExistsError`, `InvalidTopicError` for an invalid name, `InvalidReplicationFactorError` for
+        more replicas than brokers, `InvalidConfigError`, `PolicyViolationError`, or another error of the brokers.
+        Topics without an error are created nevertheless, and the ``outcomes`` of the error map each name to its
+        `CreatedTopic` or its error.
         """
         wanted = _NEW_TOPICS("topics", topics)
         boolean("validate_only", validate_only)
@@ -198,7 +209,8 @@ class TopicCalls(AdminArea):
         """Delete topics by name.
 
         Brokers may need a moment after this call to remove the topics. Raises `UnknownTopicOrPartitionError` if a topic
-        does not exist.
+        does not exist, and `TopicDeletionDisabledError` if the brokers have ``delete.topic.enable=false``. The other
+        topics are deleted nevertheless, and the ``outcomes`` of the error map each name to None or its error.
         """
         names = NAMED_TOPICS("topics", topics)
         deadline = self._calls.deadline(timeout_ms)
@@ -231,10 +243,13 @@ class TopicCalls(AdminArea):
 
             await admin.create_partitions({"events": 12})
 
-        Each value is the new total number, or a `NewPartitions`. With ``validate_only``, the changes are only checked.
-        After a change, new records of a key may go to a different partition than its earlier records.
+        Each value is the new total number, or a `NewPartitions`. With ``validate_only``, the brokers check the changes
+        without making them. After a change, new records of a key may go to a different partition than its earlier
+        records.
 
-        Raises `InvalidPartitionsError` if a new number is not greater than the current number.
+        Raises `InvalidPartitionsError` if a new number is not greater than the current number,
+        `InvalidReplicaAssignmentError` for unsuitable brokers, and `UnknownTopicOrPartitionError` if a topic does not
+        exist. The other topics are changed nevertheless.
         """
         wanted = _NEW_PARTITIONS("topics", topics)
         boolean("validate_only", validate_only)
@@ -255,7 +270,7 @@ class TopicCalls(AdminArea):
     ) -> dict[str, TopicListing]:
         """Return a dict from name to each topic that this user may describe.
 
-        Kafka's internal topics are included only with ``include_internal``.
+        Kafka's internal topics, such as ``__consumer_offsets``, are included only with ``include_internal``.
         """
         boolean("include_internal", include_internal)
         deadline = self._calls.deadline(timeout_ms)
@@ -271,7 +286,9 @@ class TopicCalls(AdminArea):
     ) -> dict[str, TopicDescription]:
         """Return a dict from name to topic, with its partitions, leaders and replicas (default: all topics).
 
-        Raises `UnknownTopicOrPartitionError` if a given topic does not exist.
+        Without ``topics``, the result has all topics that this user may describe. Raises `UnknownTopicOrPartitionError`
+        if a given topic does not exist, and `TopicAuthorizationFailedError` if this user may not describe it. The
+        ``outcomes`` of the error have the descriptions of the other topics.
         """
         names = TOPICS("topics", topics)
         return await self._describe_topics(names, self._calls.deadline(timeout_ms))
@@ -281,12 +298,16 @@ class TopicCalls(AdminArea):
     ) -> AsyncIterator[TopicDescription]:
         """Iterate asynchronously over the descriptions of topics, with eligible leader replicas (KIP-966, Kafka 3.7).
 
-        The brokers return pages of ``page_size`` partitions. A topic that spans several pages is yielded once for each
-        page, with the partitions on that page. The topics are sorted by name, except for topics that the broker does
-        not know at first. ``timeout_ms`` limits all pages together.
+            async for topic in admin.describe_topic_partitions(["events"]):
+                print(topic.name, len(topic.partitions))
 
-        If a topic cannot be described, its error is raised at the end. Raises `UnsupportedVersionError` if the brokers
-        are older than Kafka 3.7.
+        Each request returns at most ``page_size`` partitions (default: 2000). A topic that spans several pages is
+        yielded once for each page, with the partitions on that page. Topics are sorted by name, but a topic that the
+        first broker does not know is requested again and comes last. ``timeout_ms`` limits all pages together, from the
+        call of this method.
+
+        If a topic cannot be described, for example because it does not exist, its error is raised after all other
+        topics. Raises `UnsupportedVersionError` if the brokers are older than Kafka 3.7.
         """
         names = NAMED_TOPICS("topics", topics)
         _PAGE_SIZE("page_size", page_size)

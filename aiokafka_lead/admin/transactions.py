@@ -130,11 +130,11 @@ class TransactionCalls(AdminArea):
         transactional_id_pattern: str | None = None,
         timeout_ms: float | None = None,
     ) -> dict[str, TransactionListing]:
-        """Return a dict from transactional id to its state, for all ids that match all filters (KIP-664).
+        """Return a dict from transactional id to its `TransactionListing`, if it matches all filters (KIP-664).
 
-        Needs Kafka 3.0. ``longer_than_ms`` selects ids whose latest transaction began more than this time ago (KIP-994,
-        Kafka 3.8). ``transactional_id_pattern`` is an RE2 regular expression that must match the whole id (KIP-1152,
-        Kafka 4.1).
+        Needs Kafka 3.0. A filter that is None matches all ids. ``longer_than_ms`` selects ids whose latest transaction
+        began more than this time ago (KIP-994, Kafka 3.8). ``transactional_id_pattern`` is an RE2 regular expression
+        that must match the whole id (KIP-1152, Kafka 4.1).
 
         Raises `UnsupportedVersionError` if a broker is too old for a filter. If a broker fails, the ``outcomes`` of the
         error have the ids that other brokers have listed, and the error of each failed broker by its id.
@@ -151,7 +151,8 @@ class TransactionCalls(AdminArea):
     ) -> dict[str, TransactionDescription]:
         """Return a dict from transactional id to its state, producer, timeout and partitions (KIP-664).
 
-        Raises `TransactionalIdNotFoundError` if an id does not exist.
+        Raises `TransactionalIdNotFoundError` if an id does not exist, or has expired. The ``outcomes`` of the error
+        have the descriptions of the other ids.
         """
         ids = _TRANSACTIONAL_IDS("transactional_ids", transactional_ids)
         deadline = self._calls.deadline(timeout_ms)
@@ -166,7 +167,11 @@ class TransactionCalls(AdminArea):
     ) -> dict[TopicPartition, tuple[ProducerState, ...]]:
         """Return a dict from partition to the producers that have written to it (KIP-664).
 
-        The information comes from the leader of the partition, or from its replica on ``broker_id``.
+        The information comes from the leader of each partition, or from its replica on ``broker_id``. A producer that
+        has not written for the brokers' ``producer.id.expiration.ms`` is forgotten.
+
+        Raises `UnknownTopicOrPartitionError` if a partition does not exist, `NotLeaderOrFollowerError` if ``broker_id``
+        has no replica of it, and `BrokerIdNotRegisteredError` if no broker has this id.
         """
         wanted = NAMED_PARTITIONS("partitions", partitions)
         broker = _BROKER("broker_id", broker_id)
@@ -185,12 +190,16 @@ class TransactionCalls(AdminArea):
     ) -> None:
         """Abort a hanging transaction in one partition, without its coordinator (KIP-664).
 
-        Never abort a transaction that a producer is still using. `find_hanging_transactions` returns the hanging
-        transactions. Identify the transaction by its ``start_offset``, or by the ``producer_id``, ``producer_epoch``
-        and ``coordinator_epoch`` from `describe_producers`. The user needs permission on the cluster.
+            for found in await admin.find_hanging_transactions(["events"]):
+                await admin.abort_transaction(found.partition, start_offset=found.start_offset)
 
-        Raises `KafkaError` if no open transaction begins at the offset, and `InvalidProducerEpochError` or
-        `TransactionCoordinatorFencedError` if the partition has a newer epoch.
+        Never abort a transaction that a producer is still using. Identify the transaction by its ``start_offset``, or
+        by the ``producer_id``, ``producer_epoch`` and ``coordinator_epoch`` from `describe_producers` (0 if it reports
+        None).
+
+        Raises `KafkaError` if no open transaction begins at the offset, `InvalidProducerEpochError` or
+        `TransactionCoordinatorFencedError` if the partition has a newer epoch, and `ClusterAuthorizationFailedError`
+        without permission.
         """
         where = topic_partition("partition", partition)
         offset = _START_OFFSET("start_offset", start_offset)
@@ -212,8 +221,11 @@ class TransactionCalls(AdminArea):
     ) -> dict[str, FencedProducer]:
         """Fence the producers that use these transactional ids, and abort their open transactions.
 
-        Returns a dict from transactional id to its producer id and new epoch. Producers that start after this call are
-        not fenced.
+        Returns a dict from transactional id to its producer id and new epoch. The fenced producers then raise
+        `ProducerFencedError`. Producers that start after this call are not fenced.
+
+        Raises `TransactionalIdAuthorizationFailedError` without permission. The producers of the other ids are fenced
+        nevertheless, and the ``outcomes`` of the error have their epochs.
         """
         ids = _TRANSACTIONAL_IDS("transactional_ids", transactional_ids)
         deadline = self._calls.deadline(timeout_ms)
@@ -394,7 +406,8 @@ _PARTITIONS_AT_ONCE = 500
 class HangingTransaction:
     """A transaction that is open in a partition although no coordinator will end it (KIP-664).
 
-    Consumers with ``isolation_level="read_committed"`` cannot read past it. `AdminClient.abort_transaction` ends it.
+    Consumers with ``isolation_level="read_committed"`` cannot read past its ``start_offset``.
+    `AdminClient.abort_transaction` ends it.
     """
 
     partition: TopicPartition
@@ -414,12 +427,15 @@ class HangingTransactionCalls(TopicCalls, TransactionCalls):
         max_transaction_timeout_ms: float = 900_000,
         timeout_ms: float | None = None,
     ) -> list[HangingTransaction]:
-        """Return the transactions that no coordinator will end (KIP-664).
+        """Return the transactions that no coordinator will end (KIP-664, Kafka 3.0).
 
-        Consumers with ``isolation_level="read_committed"`` cannot read past such a transaction. The call searches
-        ``topics``, ``partitions``, or all replicas of ``broker_id``; at least one of these must be given. Only
-        transactions without a write for ``max_transaction_timeout_ms`` (default: 900000) can hang, so pass the brokers'
-        transaction.max.timeout.ms.
+        Consumers with ``isolation_level="read_committed"`` cannot read past such a transaction. End it with
+        `abort_transaction`.
+
+        The call searches the given ``topics``, ``partitions``, or all replicas of ``broker_id``; at least one of these
+        must be given. With ``broker_id``, the information comes from that broker. Only transactions without a write for
+        ``max_transaction_timeout_ms`` (default: 900000) can hang, so pass the brokers' ``transaction.max.timeout.ms``.
+        Raises the errors of `describe_producers`.
         """
         names = TOPICS("topics", topics)
         wanted = PARTITIONS("partitions", partitions)

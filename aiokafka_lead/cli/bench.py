@@ -89,9 +89,9 @@ async def _led(admin: Any, topic: str, partitions: int) -> None:
 async def _write(
     session: Session, topic: str, records: int, value: bytes, compression: str
 ) -> tuple[float, list[float]]:
-    """Write the records, then single records.
+    """Write ``records`` records as fast as possible, and then single records.
 
-    Return the duration of the first part in seconds, and the latency of each single record in milliseconds.
+    Returns the duration of the first part in seconds, and the latency of each single record in milliseconds.
     """
     async with session.producer(compression) as producer:
         await producer.send_and_wait(topic, value, partition=0)

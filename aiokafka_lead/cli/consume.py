@@ -368,8 +368,8 @@ async def _flushed(consumer: Consumer[Any, Any], sink: Sink) -> list[Record]:
 class _Done:
     """Offsets after the written records, in the partitions that the member still has.
 
-    After a partition was taken away, its offset must not be committed: another member may be ahead, even if the
-    partition comes back.
+    If a partition is taken away, its offset is forgotten and not committed, even if the partition comes back. Another
+    member may have committed a later offset in the meantime.
     """
 
     def __init__(self, session: Session, consumer: Consumer[Any, Any]) -> None:
@@ -395,7 +395,8 @@ class _Done:
     async def commit(self, *, positions: bool = False, last: bool = True) -> None:
         """Commit the offsets, or all ``positions`` of the consumer. Report partitions that were taken away.
 
-        Unless this is the ``last`` commit, brokers that are away do not matter: the next includes these offsets.
+        Unless this is the ``last`` commit, an unreachable coordinator is ignored, because the next commit includes
+        these offsets.
         """
         self.forget_lost()
         why = ""

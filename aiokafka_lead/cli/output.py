@@ -64,7 +64,8 @@ def _cell(value: Any) -> str:
 class Output:
     """Destination of a command's results and messages. With ``as_json``, results are JSON instead of tables.
 
-    Output is buffered until `drain`. The end of a command drains it; long-running commands also drain it in between.
+    Output is buffered until `drain`, which the end of a command calls. Commands that run for long call it in between as
+    well.
     """
 
     def __init__(self, *, as_json: bool) -> None:

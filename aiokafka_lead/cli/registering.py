@@ -98,10 +98,15 @@ def shared_parameters() -> list[inspect.Parameter]:
 
 
 def add(app: typer.Typer, name: str, function: Callable[..., Awaitable[None]]) -> None:
-    """Register an asynchronous function as a command.
+    """Register an asynchronous function as a command of ``app``.
 
-    Its first parameter is the `Session`. The other parameters are the arguments and options of the command, annotated
-    for Typer.
+    The first parameter of the function is the `Session`. The other parameters are the arguments and options of the
+    command, annotated for Typer, and the function's docstring is the help text.
+
+    The command also has the options common to all commands. It creates the session from these options, from the
+    environment and from a profile, runs the function in an event loop, prints its output, and turns its error into a
+    message and an exit code. If no broker can be reached for the time of ``--timeout``, it ends the function with an
+    error.
     """
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     shared = shared_parameters()

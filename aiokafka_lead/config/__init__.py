@@ -153,10 +153,10 @@ class ClientConfig(SecurityConfig):
 
     @classmethod
     def from_options(cls, bootstrap_servers: BootstrapServers, options: Mapping[str, Any], **more: Any) -> Self:
-        """Check the given options and add defaults.
+        """Check the given options, and return a configuration with the defaults added.
 
-        Afterwards, secrets in ``options`` are hidden from its ``repr``. Raises `ConfigError` (a ValueError) or
-        `ConfigTypeError` (a TypeError), whose message names the option.
+        Afterwards, the ``repr`` of ``options`` hides secrets. Raises `ConfigError` (a ValueError) or `ConfigTypeError`
+        (a TypeError), whose message names the option.
         """
         hide_secrets(cls, options)
         config = build(cls, cls._settle({"bootstrap_servers": bootstrap_servers, **options, **more}))
@@ -165,9 +165,10 @@ class ClientConfig(SecurityConfig):
 
     @classmethod
     def on_connections_of(cls, parent: ClientConfig, options: Mapping[str, Any], **more: Any) -> Self:
-        """Check the options of a client that uses another client's connections; see `from_options`.
+        """Check the options of a client that uses another client's connections, and return its configuration.
 
-        Raises `ConfigError` for an option of the connections that differs from the parent's.
+        ``parent`` is the configuration of the client with the connections. Raises the errors of `from_options`, and
+        `ConfigError` for an option of the connections whose value differs from the parent's.
         """
         hide_secrets(cls, options)
         options = flat_security(options)

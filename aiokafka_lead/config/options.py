@@ -49,7 +49,8 @@ class SharedClient(Protocol):
 class KerberosOptions(TypedDict, total=False):
     """Options for ``sasl_mechanism="GSSAPI"``, which needs the extra "gssapi".
 
-    Without a keytab, tickets come from the user's cache (``kinit``, the variable KRB5CCNAME).
+    Without a keytab, the client uses tickets from the user's ticket cache. ``kinit`` fills the cache, and the
+    environment variable KRB5CCNAME names it.
     """
 
     sasl_kerberos_service_name: str

@@ -16,10 +16,13 @@ __all__ = ["ShareConsumerBaseOptions", "ShareConsumerConfig", "ShareConsumerOpti
 class ShareConsumerBaseOptions(ClientOptions, total=False):
     """Options of `ShareConsumer` except the deserializers. Times are in milliseconds.
 
-    An administrator configures other properties of a group: the start position (the group's config
-    ``share.auto.offset.reset``, by default "latest"), the isolation level (``share.isolation.level``), the duration of
-    locks (``share.record.lock.duration.ms``), and the limit of deliveries (the brokers' config
-    ``group.share.delivery.count.limit``).
+    These properties of a group are not options of its members. An administrator sets them with
+    `AdminClient.incremental_alter_configs`:
+
+    - The start position (the group's config ``share.auto.offset.reset``, by default "latest").
+    - The isolation level (the group's config ``share.isolation.level``).
+    - The duration of locks (the group's config ``share.record.lock.duration.ms``).
+    - The maximum number of deliveries of a record (the brokers' config ``group.share.delivery.count.limit``).
     """
 
     group_id: str

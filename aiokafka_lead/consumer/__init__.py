@@ -99,15 +99,23 @@ class Consumer(ConsumerBase[K, V]):
         await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
 
     async def wait_ready(self, timeout_ms: float | None = None) -> None:
-        """Wait until the consumer has an assignment and all its positions, as `start` does.
+        """Wait until the consumer knows which partitions to read and has a position in each of them.
 
-        Call this method after ``start(wait=False)``, `subscribe` or `assign`, or after a `start` that returned without
-        all positions. It does not wait for a partition whose reads raise an error.
+            await consumer.start(wait=False)
+            ...
+            await consumer.wait_ready(timeout_ms=60_000)
+
+        `start` waits for the same, unless it is called with ``wait=False`` or logs that it gave up waiting after its
+        timeout. Call this method in these two cases, or after `subscribe` or `assign`. It does not wait for a partition
+        that does not exist, or whose reads raise an error.
 
         Raises `RequestTimedOutError` after ``timeout_ms`` (default: ``default_api_timeout_ms``). The message names the
-        missing partitions or the current step of the group. Raises the error with which the consumer or its membership
-        has failed, and `IllegalStateError` in a callback of a rebalance listener, because the assignment is complete
-        only after that callback.
+        missing partitions or the current step of the group. The consumer continues in the background, so the call may
+        be repeated.
+
+        Raises the error with which the consumer or its membership has failed, `ClientClosedError` when the consumer is
+        stopped, and `IllegalStateError` in a callback of a rebalance listener, because the assignment is complete only
+        after that callback.
         """
         given = TIMEOUT("timeout_ms", timeout_ms)
         await self._engine.wait_ready(self._config.default_api_timeout_ms if given is None else given)
@@ -167,8 +175,9 @@ class Consumer(ConsumerBase[K, V]):
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, without a group's assignment.
 
-        The call replaces any earlier subscription or assignment. Partitions that were assigned before keep their
-        positions. A member of a group leaves the group in the background, as after `unsubscribe`.
+        The call replaces any earlier subscription or assignment, and returns immediately. Partitions that were assigned
+        before keep their positions. A partition that does not exist is read once it has been created. A member of a
+        group leaves the group in the background, as after `unsubscribe`.
         """
         wanted = arguments.PARTITIONS("partitions", partitions)
         self._client.check_loop()
@@ -207,7 +216,8 @@ class Consumer(ConsumerBase[K, V]):
     def pause(self, *partitions: TopicPartition) -> None:
         """Stop fetching and returning records of these partitions until `resume`.
 
-        Fetched records are kept, and returned after `resume`. Raises `IllegalStateError` for a partition that is not
+        Fetched records are kept, and returned after `resume`. The application must still request records, or the member
+        leaves its group after ``max_poll_interval_ms``. Raises `IllegalStateError` for a partition that is not
         assigned.
         """
         self._client.check_loop()
@@ -232,7 +242,11 @@ class Consumer(ConsumerBase[K, V]):
     def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
         """Iterate over every record until the consumer is stopped.
 
-        After an error or a ``break``, another ``async for`` continues after the last record.
+            async for record in consumer:
+                print(record.offset, record.value)
+
+        The iterator waits for records without a limit. It raises the errors of `getone`, except that it ends when the
+        consumer is stopped. After an error or a ``break``, another ``async for`` continues after the last record.
         """
         self._client.check()
         tracing = self._engine.tracing
@@ -252,10 +266,12 @@ class Consumer(ConsumerBase[K, V]):
         """Return the next record, and wait for it if necessary.
 
         If ``partitions`` are given, only their records are returned. Returns None if no record arrives within
-        ``timeout_ms`` (default: no limit).
+        ``timeout_ms`` (default: no limit). A cancelled call does not lose a record.
 
-        Raises `PartitionReadError` for a record that cannot be read, `IllegalStateError` if another task is waiting for
-        records, `ClientClosedError` when the consumer is stopped, and any other error that prevents reading.
+        Raises `PartitionReadError` for a record that cannot be read; `seek` past it to continue. Raises
+        `IllegalStateError` if another task is waiting for records, or if there is no subscription or assignment. Raises
+        `ClientClosedError` when the consumer is stopped, and any other error that prevents reading, such as
+        `TopicAuthorizationFailedError`.
         """
         deadline = None if timeout_ms is None else Deadline(arguments.WAIT("timeout_ms", timeout_ms))
         tracing = self._engine.tracing
@@ -272,16 +288,17 @@ class Consumer(ConsumerBase[K, V]):
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         """Return a dict from partition to its next records, in the order of their offsets.
 
-        Returns fetched records immediately. If there are none, the call waits for records, at most ``timeout_ms``
-        (default: 0). The dict is empty if none arrive in time.
-
-        The dict has at most ``max_records`` records in total (default: ``max_poll_records``), and only records of
-        ``partitions`` if any are given. If both limits are None, a call decodes records for a few milliseconds at most.
-        Raises the errors of `getone`.
-
             for partition, records in (await consumer.getmany(timeout_ms=1000)).items():
                 for record in records:
                     print(partition, record.offset, record.value)
+
+        Returns fetched records immediately. If there are none, the call waits for records, at most ``timeout_ms``
+        (default: 0). The dict is empty if none arrive in time.
+
+        The dict has at most ``max_records`` records in total (default: ``max_poll_records``; None means no limit), and
+        only records of ``partitions`` if any are given. A call decodes records for about 10 ms at most, so it may
+        return fewer records than are fetched. Raises the errors of `getone`. An error at a later record is raised by
+        the next call, after the earlier records were returned.
         """
         arguments.WAIT("timeout_ms", timeout_ms)
         limit = (
@@ -300,9 +317,10 @@ class Consumer(ConsumerBase[K, V]):
                 await store(batch.values)
                 await batch.commit()
 
-        A `RecordBatch` has columns, such as ``values`` and ``offsets``. Buffered batches of a partition's log are
-        joined up to ``max_poll_records`` records (500 if that is None), because few large batches cost less than many
-        small ones. A larger batch of the log is not split. The position moves past a batch when the batch is returned.
+        A `RecordBatch` has columns, such as ``values`` and ``offsets``. Fetched batches of a partition are joined up to
+        ``max_poll_records`` records (500 if that is None), because few large batches cost less than many small ones. A
+        larger batch of the log is not split. The position moves past a batch when the batch is returned. The iterator
+        raises the errors of `getone`.
 
         With ``group_id``, a rebalance that takes the partition away waits at most ``rebalance_timeout_ms`` until the
         application calls `RecordBatch.commit` or requests the next batch. If the task is cancelled while it works on a
@@ -383,9 +401,10 @@ class Consumer(ConsumerBase[K, V]):
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Continue to read this partition from this offset.
 
-        The offset need not exist yet. Records of the partition that were fetched but not returned are discarded. If an
-        `OffsetAndMetadata` has a leader epoch, the consumer checks that the log has not been truncated since the offset
-        was read from it (KIP-320).
+        Records of the partition that were fetched but not returned are discarded. The call sends no request and does
+        not check the offset. If the offset is outside the log when it is fetched, ``auto_offset_reset`` applies, and
+        with "none" the next read raises `FetchOffsetOutOfRangeError`. If an `OffsetAndMetadata` has a leader epoch, the
+        consumer checks that the log has not been truncated since the offset was read from it (KIP-320).
 
         Raises `IllegalStateError` for a partition that is not assigned.
         """
@@ -398,14 +417,18 @@ class Consumer(ConsumerBase[K, V]):
     async def seek_to_beginning(self, *partitions: TopicPartition, timeout_ms: float | None = None) -> None:
         """Continue from the first offset of these partitions (default: all assigned partitions).
 
-        Returns when the offsets are known. Raises the errors of `position`.
+        Fetched records that were not returned are discarded. Returns when the offsets are known, at most after
+        ``timeout_ms`` (default: ``default_api_timeout_ms``). Raises the errors of `position`. After a
+        `RequestTimedOutError` or a cancellation, the consumer continues to look up the offsets in the background.
         """
         await self._seek_by(EARLIEST, partitions, timeout_ms)
 
     async def seek_to_end(self, *partitions: TopicPartition, timeout_ms: float | None = None) -> None:
         """Continue from the end offsets of these partitions (default: all assigned partitions).
 
-        Returns when the offsets are known. Raises the errors of `position`.
+        Fetched records that were not returned are discarded. Returns when the offsets are known, at most after
+        ``timeout_ms`` (default: ``default_api_timeout_ms``). Raises the errors of `position`. After a
+        `RequestTimedOutError` or a cancellation, the consumer continues to look up the offsets in the background.
         """
         await self._seek_by(LATEST, partitions, timeout_ms)
 
@@ -452,7 +475,8 @@ class Consumer(ConsumerBase[K, V]):
         """Return a dict from partition to its first offset. The partitions need not be assigned.
 
         Raises `UnknownTopicOrPartitionError` if several responses of the cluster agree that a partition does not exist,
-        and `RequestTimedOutError` after ``timeout_ms`` (default: ``default_api_timeout_ms``).
+        and `RequestTimedOutError` if an offset is unknown after ``timeout_ms`` (default: ``default_api_timeout_ms``).
+        After an error, the offsets of the other partitions are not returned either.
         """
         return await self._offsets(partitions, EARLIEST_TIMESTAMP, timeout_ms)
 
@@ -471,10 +495,11 @@ class Consumer(ConsumerBase[K, V]):
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return a dict from partition to the offset and timestamp of its first record at or after a time.
 
-        ``timestamps`` maps each partition to a time in milliseconds since the epoch. The value in the result is None if
-        there is no such record. Raises the errors of `beginning_offsets`.
-
             found = await consumer.offsets_for_times({TopicPartition("events", 0): 1_760_000_000_000})
+
+        ``timestamps`` maps each partition to a time in milliseconds since the epoch. The value in the result is None if
+        there is no record at or after that time. The partitions need not be assigned. Raises the errors of
+        `beginning_offsets`.
         """
         wanted = arguments.TIMES("timestamps", timestamps)
         timeout_ms = self._usable(timeout_ms)
@@ -488,7 +513,8 @@ class Consumer(ConsumerBase[K, V]):
     async def topics(self, *, timeout_ms: float | None = None) -> frozenset[str]:
         """Return the names of all topics that this user may describe.
 
-        Raises `RequestTimedOutError` after ``timeout_ms`` (default: ``request_timeout_ms``).
+        The names come from a new request, so topics that were just created may be missing until the brokers know them.
+        Raises `RequestTimedOutError` if no broker answers within ``timeout_ms`` (default: ``request_timeout_ms``).
         """
         timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
         self._client.check()
@@ -498,7 +524,8 @@ class Consumer(ConsumerBase[K, V]):
         """Return the numbers of the topic's partitions.
 
         The call waits for a topic that does not exist yet. Raises `UnknownTopicOrPartitionError` if the topic is still
-        missing after ``timeout_ms`` (default: ``default_api_timeout_ms``).
+        missing after ``timeout_ms`` (default: ``default_api_timeout_ms``), `RequestTimedOutError` if no broker has
+        answered by then, and `TopicAuthorizationFailedError` or `InvalidTopicError` immediately.
         """
         topic = topic_name("topic", topic)
         timeout_ms = self._usable(timeout_ms)
@@ -517,15 +544,17 @@ class Consumer(ConsumerBase[K, V]):
 
         Each value is the offset of the next record to read: an int, a pair of offset and metadata, or an
         `OffsetAndMetadata`. Without ``offsets``, the call commits the positions of all assigned partitions or, in
-        `run`, the offsets of finished records. If a rebalance is in progress, the call waits for it and then commits.
-        Later rebalances do not wait for records before a committed offset.
+        `run`, the offsets after the finished records. If a rebalance is in progress, the call waits for it and then
+        commits. Later rebalances do not wait for records before a committed offset.
 
-        Raises `CommitFailedError` if the consumer no longer owns the partitions. Without ``offsets``, the call first
-        stores the offsets of the partitions that the consumer still owns. It then raises `CommitFailedError` only if
-        other partitions were taken away after their records had been returned.
+        Raises `CommitFailedError` if the consumer does not own one of the given partitions. Without ``offsets``, the
+        call first stores the offsets of the partitions that the consumer still owns, and raises `CommitFailedError`
+        only if other partitions were taken away after their records had been returned.
 
-        Also raises the broker's error for a partition whose offset was refused, `IllegalStateError` without a
-        ``group_id``, and `RequestTimedOutError` after ``timeout_ms`` (default: ``default_api_timeout_ms``).
+        Raises `UnknownTopicOrPartitionError` for a partition that no longer exists, after the other offsets were
+        stored. Also raises another error of the broker for a refused offset, `IllegalStateError` without a
+        ``group_id``, and `RequestTimedOutError` after ``timeout_ms`` (default: ``default_api_timeout_ms``). After an
+        error or a cancellation, some offsets may be stored, and it is safe to commit them again.
         """
         given = None if offsets is None else arguments.OFFSETS("offsets", offsets)
         timeout_ms = self._usable(timeout_ms)
@@ -536,8 +565,11 @@ class Consumer(ConsumerBase[K, V]):
     ) -> OffsetAndMetadata | None:
         """Return the offset that ``group_id`` has committed for the partition, or None if it has committed none.
 
+        The partition need not be assigned. The call waits until no open transaction would change the offset (KIP-447).
+
         Raises `IllegalStateError` without a ``group_id``, `RequestTimedOutError` after ``timeout_ms`` (default:
-        ``default_api_timeout_ms``), and the broker's error if it refuses the request.
+        ``default_api_timeout_ms``), and the broker's error if it refuses the request, such as
+        `GroupAuthorizationFailedError`.
         """
         tp = topic_partition("partition", partition)
         timeout_ms = self._usable(timeout_ms)
@@ -547,10 +579,13 @@ class Consumer(ConsumerBase[K, V]):
     async def seek_to_committed(self, *partitions: TopicPartition, timeout_ms: float | None = None) -> None:
         """Continue from the committed offsets of these partitions (default: all assigned partitions).
 
-        Use it after an aborted transaction with offsets of `Producer.send_offsets_to_transaction`.
-        `Transaction.send_offsets` and `Transaction.commit_batch` do this automatically. A partition without a committed
-        offset returns to the position at which reading began. Fetched records that were not returned are discarded.
-        Returns when the offsets are known.
+        Use it after an aborted transaction whose offsets were sent with `Producer.send_offsets_to_transaction`, because
+        the records of that transaction must be read again. After `Transaction.send_offsets` and
+        `Transaction.commit_batch`, the consumer goes back by itself.
+
+        A partition without a committed offset returns to the position at which reading began. Fetched records that were
+        not returned are discarded. Returns when the offsets are known, at most after ``timeout_ms`` (default:
+        ``default_api_timeout_ms``).
 
         Raises `IllegalStateError` without a ``group_id``, and the errors of `position`.
         """
@@ -560,7 +595,8 @@ class Consumer(ConsumerBase[K, V]):
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return the current membership, for `Producer.send_offsets_to_transaction` (KIP-447).
 
-        Raises `IllegalStateError` without a ``group_id``.
+        Call this method for each transaction, because a rebalance changes the membership. Raises `IllegalStateError`
+        without a ``group_id``.
         """
         return self._membership("a membership belongs").commits.membership()
 
@@ -569,7 +605,8 @@ class Consumer(ConsumerBase[K, V]):
     def metrics(self) -> ConsumerMetrics:
         """Return counters, and the position, end and lag of each assigned partition.
 
-        The call sends no requests: the values are from the last fetch of each partition.
+        The call sends no requests. The counters begin when the consumer is created, and the other values are from the
+        last fetch of each partition.
         """
         return self._engine.reading.metrics(self._client.brokers.connections_made, self._client.metadata.metrics())
 

@@ -81,8 +81,9 @@ class ConsumerBase(Facade, Generic[K, V]):
     ) -> None:
         """Check the options, without connecting.
 
-        ``topics`` are subscribed to, as by `subscribe`. With a ``client``, the consumer uses the connections of that
-        client, like `Client.consumer`. Raises `ConfigError` or `ConfigTypeError` for an invalid option.
+        The consumer subscribes to ``topics``, as `subscribe` does; without ``topics``, call `subscribe` or `assign`
+        later. Give either ``bootstrap_servers`` or a ``client``, whose connections the consumer then uses, like
+        `Client.consumer`. Raises `ConfigError` or `ConfigTypeError` for an invalid option.
         """
         config, parent = configured(ConsumerConfig, bootstrap_servers, client, options, *topics)
         self._config = config

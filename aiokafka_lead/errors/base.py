@@ -30,6 +30,8 @@ class KafkaError(Exception):
     - ``api``: the name of the request that got no response, or None.
     - ``collateral``: True for a record that was not written because brokers refused other records of its batch. The
       errors of the refused records contain the reason.
+    - ``outcomes``: for an admin call about several items, a dict from each item to its result or its error. Otherwise
+      None.
     """
 
     code: ClassVar[int] = -1
@@ -114,7 +116,10 @@ class RetriableBrokerError(BrokerError):
 
 
 class InvalidMetadataError(RetriableBrokerError):
-    """A broker's error that shows stale client metadata (Java: ``InvalidMetadataException``)."""
+    """A broker's error that shows stale client metadata (Java: ``InvalidMetadataException``).
+
+    The client requests new metadata and retries by itself.
+    """
 
     refreshes_metadata = True
 
@@ -128,7 +133,8 @@ class UnknownServerError(BrokerError):
 def error_for_code(code: int) -> type[BrokerError]:
     """Return the class of a broker's error code.
 
-    An unknown code gets a new subclass of `UnknownServerError`, which keeps the number.
+    For a code that this client does not know, returns a new subclass of `UnknownServerError`, which keeps the number as
+    ``code``.
     """
     known = _BY_CODE.get(code)
     if known is None:

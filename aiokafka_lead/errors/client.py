@@ -88,8 +88,8 @@ class BackgroundTaskError(KafkaError):
 class BufferFull(KafkaTimeoutError):
     """The producer's ``buffer_memory`` is exhausted.
 
-    `Producer.send` raises it after ``max_block_ms``, and `Producer.send_nowait` immediately. The record was not
-    accepted.
+    The record was not accepted and may be sent again. `Producer.send` raises this error after ``max_block_ms`` or its
+    ``timeout_ms``, and `Producer.send_nowait` immediately.
     """
 
     retriable = True
@@ -98,7 +98,8 @@ class BufferFull(KafkaTimeoutError):
 class NoOffsetForPartitionError(KafkaError):
     """A partition has no committed offset, and ``auto_offset_reset`` is "none".
 
-    ``topic`` and ``partition`` name the partition. Call `Consumer.seek` to choose a position.
+    ``topic`` and ``partition`` name the partition. Call `Consumer.seek`, `Consumer.seek_to_beginning` or
+    `Consumer.seek_to_end` to choose a position, and read again.
     """
 
     def __init__(self, message: str = "", *, topic: str = "", partition: int = -1, broker: str | None = None) -> None:
@@ -113,7 +114,8 @@ class NoOffsetForPartitionError(KafkaError):
 class KafkaConnectionError(KafkaError):
     """A broker could not be reached, or its connection was lost.
 
-    The client reconnects in the background. `start` raises this error if no bootstrap server can be used.
+    The client reconnects in the background, so the same call may succeed later. `start` raises this error if no
+    bootstrap server can be used; the client is then stopped, so create a new one.
     """
 
     retriable = True
@@ -149,7 +151,7 @@ class SslAuthenticationError(KafkaError):
 class TokenProviderError(KafkaError):
     """The provider returned no usable token: it failed, timed out, or returned another type.
 
-    The client will call the provider again.
+    The cause, if any, is the provider's error. The client calls the provider again for the next connection.
     """
 
     retriable = True
@@ -196,7 +198,8 @@ class EncodeError(KafkaError, ValueError):
 class CommitFailedError(KafkaError):
     """The consumer does not own these partitions, or has lost them.
 
-    The offsets were not committed. The new owner of the partitions will get the records again.
+    The offsets were not committed, and repeating the commit cannot help. The new owner of the partitions gets the
+    records again. Continue to read: the consumer returns records of the partitions that it owns now.
     """
 
 
@@ -211,37 +214,40 @@ class RebalanceListenerError(KafkaError):
 class TransactionAbortedError(KafkaError):
     """The transaction was aborted, or can only be aborted. It has no effect and may be repeated.
 
-    The cause is the error that led to the abort.
+    The cause is the error that led to the abort. The producer stays usable.
     """
 
     retriable = True
 
 
 class TransactionTimedOutError(TransactionAbortedError, RequestTimedOutError):
-    """``max_block_ms`` passed before the transaction could begin, accept a record, or be aborted.
+    """The transaction could not begin, accept a record or offsets, or be aborted within the time limit.
 
-    As with `TransactionAbortedError`, the transaction has no effect and may be repeated. The pending operation
-    continues in the background, and the next transaction waits for it. The cause, if any, is the error of the call.
+    The limit is ``max_block_ms`` or the ``timeout_ms`` of the call. As with `TransactionAbortedError`, the transaction
+    has no effect and may be repeated. The pending operation continues in the background, and the next transaction waits
+    for it. The cause, if any, is the error that ended the waiting.
     """
 
 
 class CommitOutcomeUnknownError(KafkaError):
-    """The outcome of the transaction is unknown: ``max_block_ms`` passed without an answer from the coordinator.
+    """The outcome of the transaction is unknown, because the coordinator has not answered in time.
 
-    The client continues to ask the coordinator. To wait for the answer, call ``commit_transaction()`` again. It returns
-    if the transaction was committed, and raises `TransactionAbortedError` if it was aborted. ``begin_transaction()``
-    also waits for the answer. If the coordinator has forgotten the transaction, the outcome stays "unknown", and
-    ``commit_transaction()`` raises `IllegalStateError`.
+    The limit is ``max_block_ms`` or the ``timeout_ms`` of the call. The client continues to ask the coordinator. To
+    wait for the answer, call ``commit_transaction()`` again: it returns if the transaction was committed, and raises
+    `TransactionAbortedError` if it was aborted. ``begin_transaction()`` also waits for the answer. If the coordinator
+    has forgotten the transaction, the outcome stays "unknown", and ``commit_transaction()`` raises `IllegalStateError`.
+    Do not repeat the transaction before the outcome is known.
     """
 
     retriable = True
 
 
 class HandlerError(KafkaError):
-    """A record could be neither handled nor written to a dead-letter topic.
+    """A record could be neither handled nor written to a dead-letter topic, so `run` has ended.
 
-    ``record`` is the record as bytes. ``attempts`` is the number of times that its handler raised an error; the last
-    error is the cause. The record is not finished, so it will be delivered again.
+    ``record`` is the record before deserialization, with its key and value as bytes. ``attempts`` is the number of
+    times that its handler raised an error; the last error is the cause. The record is not finished, so the next `run`
+    gets it again. To skip it, commit the offset after it, or set ``dead_letter_topic``.
     """
 
     def __init__(self, message: str = "", *, record: Any, attempts: int) -> None:
@@ -251,9 +257,10 @@ class HandlerError(KafkaError):
 
 
 class PermanentError(Exception):
-    """Raised by a handler if no retry can help. The record is sent to the dead-letter topic immediately.
+    """Raised by a handler if no retry can help.
 
-    If this error has a cause, the dead letter names the cause::
+    `run` sends the record to the dead-letter topic immediately, and without such a topic raises a `HandlerError`. If
+    this error has a cause, the dead letter names the cause::
 
         raise PermanentError("no such customer") from error
     """
@@ -262,5 +269,5 @@ class PermanentError(Exception):
 class DropRecordError(Exception):
     """Raised by a handler to drop its record. The record is finished without a retry or a dead letter.
 
-    A share group does not deliver the record again.
+    `ShareConsumer.run` rejects the record, so the group does not deliver it again.
     """

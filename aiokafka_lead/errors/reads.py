@@ -30,8 +30,9 @@ __all__ = [
 class PartitionReadError(KafkaError):
     """The consumer cannot read past its position in a partition.
 
-    Other partitions are not affected. Call `Consumer.seek` to continue at another offset. ``topic``, ``partition`` and
-    ``offset`` name the position.
+    ``topic``, ``partition`` and ``offset`` name the position, which this error does not change: without a call of
+    `Consumer.seek`, the next read of the partition raises the error again. Each subclass says where to continue. Other
+    partitions are not affected.
     """
 
     def __init__(
@@ -65,7 +66,8 @@ class _BatchReadError(PartitionReadError):
 class CorruptBatchError(_BatchReadError, CorruptRecordError):
     """The bytes at the position are not a valid record batch.
 
-    To skip the batch, seek to ``next_offset``. If that is -1, the length of the batch is unknown.
+    To skip the batch, seek to ``next_offset``. If that is -1, the length of the batch is unknown; seek to a later
+    offset.
     """
 
     retriable = False
@@ -74,20 +76,24 @@ class CorruptBatchError(_BatchReadError, CorruptRecordError):
 class BatchTooLargeError(_BatchReadError):
     """The decompressed size of the record batch at the position exceeds ``max_decompressed_batch_bytes``.
 
-    A consumer with a higher limit can read it. To skip it, seek to ``next_offset``.
+    A consumer with a higher limit can read the batch. To skip it, seek to ``next_offset``.
     """
 
 
 class FetchOffsetOutOfRangeError(PartitionReadError, OffsetOutOfRangeError):
-    """The position is outside the partition's log, and ``auto_offset_reset`` is "none"."""
+    """The position is outside the partition's log, and ``auto_offset_reset`` is "none".
+
+    Retention may have deleted the records. Call `Consumer.seek`, `Consumer.seek_to_beginning` or `Consumer.seek_to_end`
+    to continue.
+    """
 
 
 class LogTruncationError(FetchOffsetOutOfRangeError):
     """Records before the position are no longer part of the log, and ``auto_offset_reset`` is "none" (KIP-320).
 
     This happens after an unclean leader election. ``diverging_offset`` is the first offset at which the log differs
-    from the records that were already read. ``diverging_epoch`` is the leader epoch before that offset, if the broker
-    returned it.
+    from the records that were already read, so seek to it to continue. It is None if it is unknown. ``diverging_epoch``
+    is the leader epoch before that offset, or None if the broker did not return it.
     """
 
     def __init__(
@@ -109,7 +115,15 @@ class LogTruncationError(FetchOffsetOutOfRangeError):
 class RecordDeserializationError(PartitionReadError):
     """The application's deserializer raised an error, which is the cause (KIP-334).
 
-    ``record`` is the record as bytes. ``part`` is the part that failed: "key" or "value".
+        except RecordDeserializationError as error:
+            consumer.seek(TopicPartition(error.topic, error.partition), error.offset + 1)  # skips the record
+
+    ``record`` is the record before deserialization, with its key and value as bytes. ``part`` is the part that failed:
+    "key" or "value". If the cause is temporary, for example an unreachable schema registry, read again instead of
+    skipping.
+
+    With ``on_bad_record="skip"`` or ``"dead_letter"``, the consumer skips the record by itself. A share consumer
+    releases the record, unless the application acknowledges ``record``.
     """
 
     def __init__(self, message: str = "", *, record: Any, part: str) -> None:
@@ -130,7 +144,8 @@ class RecordDeserializationError(PartitionReadError):
 class SchemaRegistryError(KafkaError):
     """The schema registry refused a request.
 
-    ``status`` is the HTTP status. ``error_code`` is the registry's code, if it sent one.
+    ``status`` is the HTTP status, or None without an HTTP response. ``error_code`` is the registry's code, or None if
+    it sent none.
     """
 
     at_fault: bool = True
@@ -187,12 +202,16 @@ class InvalidSchemaError(SchemaRegistryError, ValueError):
 class SchemaRulesError(SchemaRegistryError):
     """The schema has rules that this client cannot apply, for example field encryption.
 
-    The records are valid, so `run` keeps them waiting, as it does while a registry refuses the client.
+    The records are valid, so `Consumer.run` keeps them waiting, as it does while a registry refuses the client. With
+    ``ignore_rules=True``, a `SchemaRegistry` reads and writes values without the rules.
     """
 
 
 class SchemaNotReadyError(KafkaError, RuntimeError):
-    """A serializer or deserializer that needs the registry was called without being awaited first."""
+    """A serializer or deserializer of a schema registry was called before it had the schema.
+
+    Await it instead, or call `SchemaSerializer.ready` before `Producer.send_nowait`.
+    """
 
 
 class SchemaContentError(KafkaError, ValueError):

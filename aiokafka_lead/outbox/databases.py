@@ -95,10 +95,10 @@ _TRANSACTIONS: dict[str, Any] = {"sqlalchemy": _OfSqlAlchemy, "asyncpg": _OfAsyn
 
 
 def transaction_of(connection: Any) -> Transaction:
-    """Return the open transaction of a connection or a session.
+    """Return an object that executes statements in the open transaction of a connection or a session.
 
-    Raises `ConfigTypeError` for other objects, and `IllegalStateError` if an asyncpg connection, or an aiosqlite
-    connection in autocommit mode, has no transaction.
+    Raises `ConfigTypeError` for an object of an unknown type, and `IllegalStateError` if an asyncpg connection, or an
+    aiosqlite connection in autocommit mode, has no transaction.
     """
     library = _library(connection)
     is_sync = library == "sqlalchemy" and not any("async" in base.__name__.lower() for base in type(connection).__mro__)

@@ -43,10 +43,11 @@ class NotPublishedError(Exception):
     """A row of a batch failed with ``error``, so the batch was published partially or not at all."""
 
     def __init__(self, done: list[int], before: int, row: Row, error: KafkaError, *, is_certain: bool) -> None:
-        """Create an error.
+        """Create the error for a batch of which some rows were not published.
 
-        ``is_certain`` is True if this row itself caused the error. Otherwise it may be another row, because brokers
-        refuse all records of a batch together.
+        ``done`` are the ids of the rows that were published. ``before`` is the number of unpublished rows before
+        ``row``, and ``error`` is the error of ``row``. ``is_certain`` is True if ``row`` itself caused the error.
+        Otherwise another row of the batch may be the cause, because brokers refuse all records of a batch together.
         """
         super().__init__(f"row {row.id}, a record for topic {row.topic!r}: {error}")
         self.done = done
@@ -106,7 +107,8 @@ class ShardProducer:
     async def published(self) -> set[str]:
         """Return the names of published batches in the committed offsets.
 
-        They include the name of the last batch, because this producer has fenced all earlier ones.
+        The result includes the last batch of any earlier producer of the shard, because this producer has fenced them
+        all, so none can commit later.
         """
         group = self._transactional_id
         if group is None:

@@ -85,18 +85,19 @@ class Relay:
             relay = Relay(outbox, engine, client, transactional_id="orders-outbox")
             await relay.run(stop_on_signals=True, health_port=8080)
 
-    ``database`` is an AsyncEngine of SQLAlchemy or a Pool of asyncpg. ``client`` is the `Client` whose connections the
-    relay uses. `RelayOptions` describes the options. Any number of relays may run at the same time, also in different
-    processes; they divide the shards of the outbox among themselves. While the database or Kafka is unreachable,
-    records wait.
+    ``database`` is an AsyncEngine of SQLAlchemy or a Pool of asyncpg. ``client`` is the started `Client` whose
+    connections the relay uses. `RelayOptions` describes the options. Any number of relays may run at the same time,
+    also in different processes; they divide the shards of the outbox among themselves. While the database or Kafka is
+    unreachable, records wait.
 
     Without a ``transactional_id``, each record is published at least once: after a failure of a relay, the database or
     the cluster, some records are sent again, with the same idempotence key. With a ``transactional_id``, consumers with
-    ``isolation_level="read_committed"`` receive each record once. Records of a key are published in order. There is one
-    exception, without a ``transactional_id``: a process that is suspended for longer than ``lease_ms`` while it
+    ``isolation_level="read_committed"`` receive each record once. Records of a key are published in order, with one
+    exception. Without a ``transactional_id``, a process that is suspended for longer than ``lease_ms`` while it
     publishes a batch may send the rest of the batch after later records.
 
-    A relay belongs to one event loop and runs once. Raises `ConfigError` or `ConfigTypeError`.
+    A relay belongs to one event loop and runs once. Creating it raises `ConfigError` or `ConfigTypeError` for an
+    invalid argument.
     """
 
     def __init__(self, outbox: Outbox, database: Any, client: Client, **options: Unpack[RelayOptions]) -> None:
@@ -133,13 +134,16 @@ class Relay:
     ) -> None:
         """Publish records until `stop` is called.
 
-        With ``stop_on_signals``, SIGTERM or SIGINT stops the relay within ``close_timeout_ms``. With a ``health_port``,
-        an HTTP server serves ``/health/live`` and ``/health/ready`` on ``health_host`` (all interfaces by default), as
-        in `Consumer.run`.
+        With ``stop_on_signals``, SIGTERM or SIGINT stops the relay within ``close_timeout_ms`` (10000 if that is None).
+        With a ``health_port``, an HTTP server serves ``/health/live`` and ``/health/ready`` on ``health_host`` (all
+        interfaces by default), as in `Consumer.run`.
 
-        If the database is unreachable, waits until it can be reached. Raises the error of the database if the tables
-        cannot be read at the start, `IllegalStateError` if the number of shards differs or the relay has run before,
-        and `ClientClosedError` if the `Client` is stopped.
+        If the database is unreachable, the call waits until it can be reached. A cancelled call stops after the
+        statements in progress, and other relays publish the rest.
+
+        Raises the error of the database if the tables cannot be read at the start, for example because they do not
+        exist. Raises `IllegalStateError` if the table has another number of shards or the relay has run before, and
+        `ClientClosedError` if the `Client` is stopped.
         """
         if self._scope is not None or self._ended.is_set():
             raise IllegalStateError("a relay can run only once; create another Relay")
@@ -152,8 +156,8 @@ class Relay:
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Stop `run` after the current batches, and hand the shards over to other relays.
 
-        If a batch is not published within ``timeout_ms`` (by default without a limit), it is interrupted, and the next
-        owner of the shard publishes the rest. The call may be repeated.
+        Returns when `run` has ended. If a batch is not published within ``timeout_ms`` (by default without a limit), it
+        is interrupted, and the next owner of the shard publishes the rest. The call may be repeated.
         """
         timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
         self._stopping.set()

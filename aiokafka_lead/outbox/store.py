@@ -108,9 +108,10 @@ class Store:
         self._transactions.hurry(until)
 
     async def check(self) -> None:
-        """Check the tables.
+        """Check that the tables can be read and fit the outbox.
 
-        Raises `ConfigError` if the database is not supported, and `IllegalStateError` if the number of shards differs.
+        Raises `ConfigError` if the database is not supported, `IllegalStateError` if the table has another number of
+        shards, and the errors of the database.
         """
         async with self._begin() as transaction:
             dialect_of(transaction.dialect)
@@ -204,8 +205,9 @@ class Store:
     async def turn(self, shard: int, done: Collection[int], limit: int, *, noted: bool) -> Batch:
         """Delete the rows in ``done``, and return the next rows of a shard, at most ``limit``, in one transaction.
 
-        With ``noted``, also store the name and the rows of the batch before it is published; see `settle`. Raises
-        `LeaseLostError`.
+        With ``noted``, also store the name and the row ids of the returned batch in the table of shards. After a
+        failure, `settle` can then find out if this batch was published. Raises `LeaseLostError` if another relay holds
+        the shard.
         """
         async with self._begin() as transaction:
             its = dialect_of(transaction.dialect)

@@ -136,7 +136,8 @@ class Outbox:
     async def create(self, connection: Any) -> None:
         """Create the tables in the open transaction of ``connection``, unless they exist.
 
-        Several processes may call this at the same time. ``connection`` and the errors are as in `enqueue`.
+        Several processes may call this method at the same time. It does not change existing tables, even if ``shards``
+        differs. ``connection`` and the errors are as in `enqueue`.
         """
         transaction = transaction_of(connection)
         if lock := dialect_of(transaction.dialect).lock:
@@ -148,7 +149,8 @@ class Outbox:
     def schema(self, dialect: str) -> tuple[str, ...]:
         """Return the SQL statements that create the tables, for use in a migration.
 
-        ``dialect`` is ``"postgresql"`` or ``"sqlite"``. Raises `ConfigError` for another database.
+        ``dialect`` is ``"postgresql"`` or ``"sqlite"``. Execute the statements in order, in one transaction. Raises
+        `ConfigError` for another database.
         """
         its, name = dialect_of(dialect), self.name
         index = name.rpartition(".")[2]

@@ -65,8 +65,8 @@ class Producer(Facade, Generic[K, V]):
     ) -> None:
         """Check the options, without connecting.
 
-        With a ``client``, the producer uses the connections of that client, like `Client.producer`. Raises
-        `ConfigError` or `ConfigTypeError` for an invalid option.
+        Give either ``bootstrap_servers`` or a ``client``, whose connections the producer then uses, like
+        `Client.producer`. Raises `ConfigError` or `ConfigTypeError` for an invalid option.
         """
         more = {"key_serializer": key_serializer, "value_serializer": value_serializer}
         self._set_up(*configured(ProducerConfig, bootstrap_servers, client, options, **more))
@@ -100,7 +100,8 @@ class Producer(Facade, Generic[K, V]):
         producers.
 
         Raises `KafkaConnectionError`, with the reason for each bootstrap server, if no server can be used in time.
-        Raises authentication and TLS errors unchanged.
+        Raises authentication and TLS errors unchanged. After an error or a cancellation, the producer is stopped and
+        cannot be started again.
         """
         await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
         engine = self._engine
@@ -139,15 +140,16 @@ class Producer(Facade, Generic[K, V]):
 
         The call returns once the record is in a batch. If ``partition`` is None, the partitioner chooses the partition,
         by default from the key. ``timestamp_ms`` is in milliseconds since the epoch (default: the current time).
-        ``headers`` are pairs of a str and bytes.
+        ``headers`` are pairs of a str and bytes. A ``value`` of None deletes the key from a compacted topic.
 
         The call waits for metadata and for space in ``buffer_memory``, at most ``timeout_ms`` (default:
-        ``max_block_ms``), not counting the time of serializers. After that time it raises the errors of
-        `partitions_for`, or `BufferFull`. A call that raises an error or is cancelled has not accepted the record.
+        ``max_block_ms``), not counting the time of serializers. After that time it raises `BufferFull` if there is no
+        space, or the errors of `partitions_for` if the topic is unknown. A call that raises an error or is cancelled
+        has not accepted the record.
 
-        Raises `MessageTooLargeError` for a record larger than ``max_request_size``, `RecordSerializationError` if a
-        serializer raised an error, and `ConfigError` (a ValueError) or `ConfigTypeError` (a TypeError) for invalid
-        arguments.
+        Raises `MessageTooLargeError` for a record larger than ``max_request_size``, and `RecordSerializationError` if a
+        serializer raised an error. Raises `ConfigError` (a ValueError) or `ConfigTypeError` (a TypeError) for invalid
+        arguments, for example a ``partition`` that the topic does not have.
         """
         deadline = None if timeout_ms is None else Deadline(TIMEOUT("timeout_ms", timeout_ms))
         append = self._append  # CPython 3.11 specializes this attribute access only apart from the call (PEP 659)
@@ -169,10 +171,12 @@ class Producer(Facade, Generic[K, V]):
     ) -> RecordMetadata:
         """Send a record, wait until it is acknowledged, and return its partition and offset.
 
+            metadata = await producer.send_and_wait("events", b"value")
+
         See `send` for the arguments. Raises the errors of `send`, and the error of the delivery if the record fails.
-        ``timeout_ms`` limits the whole call. If an accepted record is not acknowledged in time, the call raises
-        `RequestTimedOutError`, although the record may still be written. Without ``timeout_ms``, the limit is
-        ``delivery_timeout_ms``.
+        ``timeout_ms`` limits the whole call (default: the limits of `send` and ``delivery_timeout_ms``). If an accepted
+        record is not acknowledged in time, the call raises `RequestTimedOutError`. After this error or a cancellation,
+        the record may still be written.
         """
         if timeout_ms is None:
             return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
@@ -189,9 +193,10 @@ class Producer(Facade, Generic[K, V]):
     ) -> Delivery:
         """Accept a record without waiting, and return its `Delivery`.
 
-        See `send` for the arguments. Raises `BufferFull` if there is no space in ``buffer_memory``, and
-        `IllegalStateError` if a serializer is a coroutine function. A record for an unknown topic is kept until the
-        topic is known, but at most ``max_block_ms``; after that time its delivery raises the errors of `send`.
+        See `send` for the arguments. Raises `BufferFull` if there is no space in ``buffer_memory``, `IllegalStateError`
+        if a serializer is a coroutine function, and the errors of `send` for arguments and serializers. A record for an
+        unknown topic is kept until the topic is known, but at most ``max_block_ms``; after that time, awaiting its
+        delivery raises the errors of `partitions_for`.
 
         A loop that calls this method must await regularly, because the producer can send records only while the loop
         awaits.
@@ -213,17 +218,22 @@ class Producer(Facade, Generic[K, V]):
         *,
         timeout_ms: float | None = None,
     ) -> DeliveryBatch:
-        """Accept many records and return a `DeliveryBatch`. Await the batch for their outcomes.
+        """Accept many records and return a `DeliveryBatch`. Await the batch for the outcome of each record.
 
-            outcomes = await (await producer.send_many("events", [b"a", b"b"], keys=[b"1", b"2"]))
+            batch = await producer.send_many("events", [b"a", b"b"], keys=[b"1", b"2"])
+            failed = [outcome for outcome in await batch if isinstance(outcome, KafkaError)]
 
         The call returns once all records are in batches. ``keys`` and ``timestamps_ms`` have one entry for each value.
-        ``headers`` has one entry for each value, or is one list of headers for all records.
+        ``headers`` has one entry for each value, or is one list of headers for all records. All records go to
+        ``partition``, or if it is None to the partitions that the partitioner chooses.
 
-        If a record is too large, the error becomes the outcome of that record alone. If there is no space for a record
-        within ``max_block_ms``, or for all records within ``timeout_ms`` (default: no limit), the outcome of the
-        remaining records is `BufferFull`. Invalid arguments raise an error before any record is accepted. A cancelled
-        call may have accepted the first records.
+        The call waits at most ``max_block_ms`` for each record, or ``timeout_ms`` for all records (default: no limit).
+        If the first record cannot be accepted in time, the call raises the error of `send`, such as `BufferFull`. If a
+        later record cannot be accepted, this error becomes the outcome of that record and all records after it. A
+        record that is too large fails alone.
+
+        Invalid arguments raise an error before any record is accepted. A cancelled call may have accepted the first
+        records.
         """
         deadline = None if timeout_ms is None else Deadline(TIMEOUT("timeout_ms", timeout_ms))
         return await self._engine.sends.send_many(topic, values, keys, partition, headers, timestamps_ms, deadline)
@@ -231,8 +241,9 @@ class Producer(Facade, Generic[K, V]):
     async def flush(self, timeout_ms: float | None = None) -> None:
         """Send all accepted records without lingering, and wait until each is acknowledged or has failed.
 
-        Raises `RequestTimedOutError` after ``timeout_ms``. Without ``timeout_ms``, the limit is the
-        ``delivery_timeout_ms`` of each record. If a record fails, only its delivery raises the error.
+        Raises `RequestTimedOutError` after ``timeout_ms``; the records are still sent. Without ``timeout_ms``, the
+        limit is the ``delivery_timeout_ms`` of each record. The call does not raise the error of a failed record; await
+        the record's delivery for that.
         """
         await self._engine.flush(TIMEOUT("timeout_ms", timeout_ms))
 
@@ -260,11 +271,12 @@ class Producer(Facade, Generic[K, V]):
         """Begin a transaction, which includes all records sent until it ends.
 
         The call waits at most ``timeout_ms`` (default: ``max_block_ms``) for the end of the previous transaction and
-        for a producer id. After that time it raises `TransactionTimedOutError`.
+        for a producer id. After that time it raises `TransactionTimedOutError`. After this error or a cancellation, no
+        transaction is open, and the call may be repeated.
 
-        Raises `ProducerFencedError` if another producer uses the transactional id, `CommitOutcomeUnknownError` if the
-        outcome of the previous transaction is still unknown, and `TransactionAbortedError` if it has meanwhile become
-        known that the previous transaction was aborted.
+        Raises `ProducerFencedError` if another producer uses the transactional id, `IllegalStateError` if a transaction
+        is already open, `CommitOutcomeUnknownError` if the outcome of the previous transaction is still unknown, and
+        `TransactionAbortedError` if it has meanwhile become known that the previous transaction was aborted.
         """
         await self._own_transactions().begin(timeout_s(timeout_ms))
 
@@ -289,8 +301,9 @@ class Producer(Facade, Generic[K, V]):
         """Abort the open transaction.
 
         Pending records fail with `TransactionAbortedError`. If the latest transaction has already been aborted, the
-        call does nothing. Raises `TransactionTimedOutError` after ``timeout_ms`` (default: ``max_block_ms``). After a
-        timeout or a cancellation, the abort continues in the background, and the next transaction waits for it.
+        call does nothing. Raises `IllegalStateError` if no transaction is open, and `TransactionTimedOutError` after
+        ``timeout_ms`` (default: ``max_block_ms``). After a timeout or a cancellation, the abort continues in the
+        background, and the next transaction waits for it.
         """
         await self._own_transactions().abort(timeout_s(timeout_ms))
 
@@ -323,8 +336,8 @@ class Producer(Facade, Generic[K, V]):
     def transaction_health(self) -> TransactionHealth:
         """Return the state of the producer's transactions: phase, epoch, and age of the open transaction.
 
-        When a transaction is older than half of ``transaction_timeout_ms``, ``late`` is True, and one warning is
-        logged. Raises `IllegalStateError` without a ``transactional_id``.
+        The call sends no requests. When a transaction is older than half of ``transaction_timeout_ms``, ``late`` is
+        True, and one warning is logged. Raises `IllegalStateError` without a ``transactional_id``.
         """
         return self._own_transactions().health()
 
@@ -340,7 +353,7 @@ class Producer(Facade, Generic[K, V]):
 
         The call waits at most ``timeout_ms`` (default: ``max_block_ms``) for metadata. After that time it raises
         `UnknownTopicOrPartitionError` if the topic is missing, or `RequestTimedOutError` if no broker has answered. It
-        also raises `TopicAuthorizationFailedError` and `InvalidTopicError`.
+        raises `TopicAuthorizationFailedError` or `InvalidTopicError` immediately.
         """
         topic = topic_name("topic", topic)
         given = TIMEOUT("timeout_ms", timeout_ms)
@@ -349,7 +362,7 @@ class Producer(Facade, Generic[K, V]):
         return frozenset(range(len(known.partitions)))
 
     def metrics(self) -> ProducerMetrics:
-        """Return the producer's metrics.
+        """Return the producer's metrics: counters since its creation, and the state of its buffer.
 
         The call sends no requests and may be made at any time.
         """

@@ -190,7 +190,8 @@ class ProducerEngine(Kind):
 async def within(timeout_ms: float, send: Callable[..., Awaitable[Delivery]], *record: Any) -> RecordMetadata:
     """Send a record and wait for its acknowledgement, for at most ``timeout_ms``.
 
-    Raises `RequestTimedOutError` after that time.
+    ``send`` is called with the arguments ``record`` and with ``timeout_ms``. If the record is accepted but not
+    acknowledged in time, raises `RequestTimedOutError`, although the record may still be written.
     """
     deadline = Deadline(TIMEOUT("timeout_ms", timeout_ms))
     delivery = await send(*record, timeout_ms=timeout_ms)

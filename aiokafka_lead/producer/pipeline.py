@@ -70,8 +70,9 @@ class TransactionPipeline(Generic[K, V]):
     ) -> None:
         """Check the options, without connecting.
 
-        With a ``client``, the pipeline uses the connections of that client, like `Client.transaction_pipeline`. Raises
-        `ConfigError` or `ConfigTypeError` for an invalid option.
+        ``in_flight`` is the number of producers (2 to 100). Give either ``bootstrap_servers`` or a ``client``, whose
+        connections the pipeline then uses, like `Client.transaction_pipeline`. Raises `ConfigError` or
+        `ConfigTypeError` for an invalid option, also for a missing ``transactional_id``.
         """
         more = {"key_serializer": key_serializer, "value_serializer": value_serializer}
         config, parent = configured(ProducerConfig, bootstrap_servers, client, options, **more)
@@ -149,9 +150,9 @@ class TransactionPipeline(Generic[K, V]):
     async def settle(self, *, timeout_ms: float | None = None) -> None:
         """Wait until no transaction is in flight.
 
-        Raises `CommitOutcomeUnknownError` after ``timeout_ms`` (default: ``max_block_ms``); the call may then be
-        repeated. Raises the error of a transaction that was not committed, unless it was raised before, and
-        `IllegalStateError` if a block is open.
+        Raises `CommitOutcomeUnknownError` after ``timeout_ms`` (default: ``max_block_ms``); the commits continue, and
+        the call may be repeated. Raises the error of a transaction that was not committed, unless it was raised before,
+        and `IllegalStateError` if a block is open.
         """
         given = TIMEOUT("timeout_ms", timeout_ms)
         self._client.check()
@@ -163,7 +164,7 @@ class TransactionPipeline(Generic[K, V]):
     def client_id(self) -> str:
         """Name of the pipeline in the brokers' logs and quotas.
 
-        Its producers append ``-0``, ``-1`` and so on.
+        The names of its producers are this name followed by ``-0``, ``-1`` and so on.
         """
         return self._config.client_id
 
@@ -208,9 +209,10 @@ class TransactionPipeline(Generic[K, V]):
 
 
 class PipelinedTransaction(Transaction[K, V], Generic[K, V]):
-    """A transaction of a `TransactionPipeline`; see `TransactionPipeline.transaction`.
+    """One transaction of a `TransactionPipeline`; see `TransactionPipeline.transaction`.
 
-    The producers of the pipeline take turns: each transaction uses the next one.
+    It has the methods of `Transaction`. The producers of the pipeline take turns, so consecutive transactions have
+    different producers.
     """
 
     def __init__(self, pipeline: Pipeline) -> None:

@@ -36,8 +36,8 @@ _QUICK = ("send", "send_nowait")
 class Transaction(Generic[K, V]):
     """One transaction of a producer, with the methods that send its records; see `Producer.transaction`.
 
-    After the end of the block, these methods raise `IllegalStateError`. Otherwise the records of a task that outlives
-    the block would become part of another transaction.
+    After the end of the block, these methods raise `IllegalStateError`. Otherwise, a task that outlives the block could
+    add records to a later transaction.
     """
 
     def __init__(self, producer: Any, transactions: Transactions) -> None:
@@ -187,15 +187,16 @@ class Transaction(Generic[K, V]):
             await txn.send_offsets(batch)  # after the records of a batch of Consumer.batches
             await txn.send_offsets({TopicPartition("in", 0): 42}, consumer.group_metadata())
 
-        The third form takes the arguments of `Producer.send_offsets_to_transaction`.
-
-        A rebalance waits for the end of the transaction before it takes the partitions away. If this transaction or a
-        later transaction of the producer is not committed, the consumer returns to the committed offsets.
+        The third form takes the arguments of `Producer.send_offsets_to_transaction`, and raises its errors. The first
+        two forms also control the consumer: a rebalance waits for the end of the transaction before it takes the
+        partitions away, and if this transaction or a later transaction of the producer is not committed, the consumer
+        returns to the committed offsets.
 
         If the consumer has lost some of these partitions, or returns records again after an earlier aborted
-        transaction, the call aborts this transaction and raises `CommitFailedError`. Raises `IllegalStateError` for a
-        consumer with ``enable_auto_commit=True``, which would also commit records of aborted transactions. Raises
-        `TransactionTimedOutError` after ``timeout_ms`` (default: ``max_block_ms``).
+        transaction, the call aborts this transaction and raises `CommitFailedError`. Repeat the block with the records
+        that the consumer then returns. Raises `IllegalStateError` for a consumer with ``enable_auto_commit=True``,
+        which would also commit records of aborted transactions. Raises `TransactionTimedOutError` after ``timeout_ms``
+        (default: ``max_block_ms``).
         """
         within_s = timeout_s(timeout_ms)
         self._check()
@@ -213,7 +214,8 @@ class Transaction(Generic[K, V]):
 
         This is `send_offsets` with the batch. Raises `CommitFailedError` if the partition was taken away from the
         consumer, or if the batch is returned again because a transaction was aborted. Raises `IllegalStateError` for a
-        batch of a consumer without a ``group_id``, or with ``enable_auto_commit=True``.
+        batch of a consumer without a ``group_id``, or with ``enable_auto_commit=True``, and `TransactionTimedOutError`
+        after ``timeout_ms`` (default: ``max_block_ms``).
         """
         within_s = timeout_s(timeout_ms)
         self._check()

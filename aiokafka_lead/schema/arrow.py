@@ -47,9 +47,10 @@ class ArrowReader:
     """Builds arrays of a single type, which a schema defines, from values that were written with any schemas."""
 
     def __init__(self, schema: ResolvedSchema, into: Any = None) -> None:
-        """Create a reader for a schema. Raises `InvalidSchemaError` if it has no type in Arrow.
+        """Create a reader for a schema.
 
-        If ``into`` is given, arrays are cast to this Arrow type, whose times have at most microseconds.
+        If ``into`` is given, arrays are cast to this Arrow type, whose times have at most microseconds. Raises
+        `InvalidSchemaError` if the schema has no type in Arrow.
         """
         self._schema = _counted(schema)
         self._root = parsed(self._schema)

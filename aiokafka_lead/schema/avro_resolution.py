@@ -51,8 +51,11 @@ def with_names(made: Any, named: dict[str, Any]) -> Any:
 def with_defaults(schema: Any, named: dict[str, Any]) -> tuple[Any, bool]:
     """Convert the JSON defaults in a reader's schema to values.
 
-    fastavro inserts defaults unchanged, and the same object into all records. ``schema`` is parsed by fastavro, and
-    ``named`` are its named types. Returns the schema, and True if read values need `filled`.
+    ``schema`` is parsed by fastavro, and ``named`` are its named types. Returns the converted schema, and True if each
+    value that is read with it must be passed to `filled`.
+
+    The conversion is needed because fastavro inserts defaults unchanged, for example text instead of bytes, and inserts
+    the same mutable object into all records.
     """
     fields: dict[int, tuple[dict[str, Any], Any]] = {}
 
@@ -146,9 +149,13 @@ _PARTS = ("type", "items", "values")
 def with_types_of(reader: ResolvedSchema, writer: ResolvedSchema) -> ResolvedSchema:
     """Return a copy of the writer's schema with which fastavro resolves types like Java.
 
-    fastavro uses the logical types of the writer's schema, although a logical type is often added to a field later. In
-    a union of the reader's schema, it chooses the first type to which a value can be promoted, even if a later branch
-    has the same type.
+    In the copy, types of fields have additional logical types of this package. With these, fastavro converts values
+    according to the logical types of the reader's schema, and leaves a value unchanged if a union in the reader's
+    schema contains its type.
+
+    Without the copy, fastavro would use the logical types of the writer's schema, although a logical type is often
+    added to a field later. In a union, it would choose the first type to which a value can be promoted. Raises
+    `InvalidSchemaError` if a schema is not JSON.
     """
     schemas = [json.loads(each.text) for each in (reader.schema, *(each for _, each in reader.references))]
     types = {_TOP: _type_of(schemas[0])} | {field: found for schema in schemas for field, found in _fields(schema)}

@@ -55,8 +55,9 @@ class Cache(Generic[K, V]):
     async def known(self, key: K, within_s: float) -> tuple[V, float]:
         """Return the answer, and its expiry in monotonic seconds.
 
-        If an expired answer is cached, and no new answer arrives within ``within_s`` seconds or the registry fails,
-        return the expired answer for another `AGAIN_S` seconds. Raises the other errors of the request.
+        If an expired answer is cached, waits at most ``within_s`` seconds for a new one. If none arrives in time or the
+        registry fails, returns the expired answer, valid for another `AGAIN_S` seconds. Without a cached answer, raises
+        the errors of the request.
         """
         known = self._found.get(key)
         try:

@@ -59,10 +59,15 @@ class Batch(Contents, Protocol):
 
 
 class AvroColumns:
-    """Converts batches to Arrow, with typed columns for Avro keys or values. `SchemaRegistry.columns` creates it.
+    """Converts batches to Arrow, with typed columns for Avro keys or values.
+
+        columns = registry.columns()
+        async for batch in consumer.batches():
+            table = await columns.to_arrow(batch)
 
     Columns have the same types in all batches. An Avro record becomes a struct, which ``pyarrow.Table.flatten`` splits
-    into columns. Times and decimals have Arrow's types.
+    into columns. Times and decimals have Arrow's types. `SchemaRegistry.columns` describes the choice of columns and
+    types.
     """
 
     def __init__(self, registry: SchemaSource, schema: Any, *, values: bool, keys: bool, into: Any = None) -> None:
@@ -76,9 +81,13 @@ class AvroColumns:
     async def to_arrow(self, batch: Batch) -> Any:
         """Convert a `RecordBatch` to a ``pyarrow.RecordBatch``.
 
-        Raises the registry's errors, and `RecordDeserializationError` for the first record that cannot be decoded. If
-        the consumer's ``on_bad_record`` is "skip" or "dead_letter", such records are left out instead, and the result
-        may be empty.
+        The result has the columns of `RecordBatch.to_arrow`, but converted keys or values have the types of their
+        schema.
+
+        Raises `RecordDeserializationError` for the first record that cannot be decoded. If the consumer's
+        ``on_bad_record`` is "skip" or "dead_letter", such records are left out instead, and the result may be empty.
+        Raises `SchemaContentError` if a column has no type yet, because no schema was given and no record of the batch
+        has a usable schema. Also raises the errors of `SchemaRegistry.schema`.
         """
         made = batch.to_arrow()
         bad: dict[int, RecordDeserializationError] = {}

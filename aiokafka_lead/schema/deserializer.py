@@ -48,7 +48,7 @@ def of_schema(error: SchemaContentError, key: bytes) -> SchemaContentError:
 class SchemaDeserializer(Prepared, Generic[T]):
     """Deserializer for a consumer's ``key_deserializer`` or ``value_deserializer``.
 
-    `SchemaRegistry.deserializer` creates it. To use it without a consumer, call `decode`.
+    `SchemaRegistry.deserializer` creates it and describes its options. To use it without a consumer, call `decode`.
 
     Before a consumer returns a batch, the deserializer requests the unknown schemas of its records, each once. A record
     that does not match its schema, or whose schema does not exist, raises a `RecordDeserializationError` when the

@@ -45,9 +45,10 @@ def registered_of(
     guid: str | None = None,
     subject: str | None = None,
 ) -> RegisteredSchema:
-    """Return the schema in an answer of the registry. The other arguments replace fields that the answer may lack.
+    """Return the schema in a response of the registry.
 
-    Raises `InvalidSchemaError` for an unknown type of schema, and `SchemaRegistryError` if the answer is invalid.
+    The keyword arguments and ``sent``, the schema in the request, replace fields that the response lacks. Raises
+    `InvalidSchemaError` for an unknown type of schema, and `SchemaRegistryError` if the response is invalid.
     """
     if not isinstance(content, dict):
         raise SchemaRegistryError(f"the registry's answer is not a schema: {content!r:.200}")
@@ -188,9 +189,12 @@ class SchemaRegistry:
     async def schema(self, name: int | str) -> RegisteredSchema:
         """Return the schema with an id (an int) or GUID (a str).
 
-        Raises `SchemaNotFoundError` if it does not exist. Like every request, raises `SchemaRegistryUnavailableError`
-        if no node answers within ``timeout_ms``, `SchemaRegistryAuthenticationError`, or another
-        `SchemaRegistryError`.
+        A schema that was found is cached without a time limit; a missing schema is requested again after
+        ``absent_max_age_ms``.
+
+        Raises `SchemaNotFoundError` if the schema does not exist. Like every request, raises
+        `SchemaRegistryUnavailableError` if no node answers within ``timeout_ms``, `SchemaRegistryAuthenticationError`
+        if the registry rejects the login, or another `SchemaRegistryError`.
         """
         if isinstance(name, bool) or not isinstance(name, (int, str)):
             raise ConfigError(f"name must be an id (int) or a GUID (str), not {name!r}")
@@ -207,8 +211,9 @@ class SchemaRegistry:
     async def latest_known(self, subject: str) -> tuple[RegisteredSchema, float]:
         """Return the latest version of a subject, and its expiry in monotonic seconds.
 
-        While the registry does not answer, the known version stays valid. In this case, at most one call a second waits
-        for the registry, for `STALE_AFTER_S` seconds.
+        If the registry does not answer, the version that was known before is returned. In this case, at most one call a
+        second waits for the registry, for `STALE_AFTER_S` seconds. Without a known version, raises the errors of
+        `schema`.
         """
         return await self._latest.known(_SUBJECT(subject), STALE_AFTER_S)
 
@@ -219,8 +224,8 @@ class SchemaRegistry:
     async def lookup(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
         """Return a schema with its id and version in a subject.
 
-        ``normalize`` ignores small differences in notation. Raises `SchemaNotFoundError` if the subject does not have
-        the schema.
+        ``normalize`` ignores small differences in notation. Raises `SchemaNotFoundError` if the subject does not exist
+        or does not have the schema, and the other errors of `schema`.
         """
         return await self._looked_up.get((_SUBJECT(subject), _SCHEMA("schema", schema), normalize))
 
@@ -229,7 +234,10 @@ class SchemaRegistry:
         return texts_of(await self._ask("GET", "subjects", query={"deleted": "true"} if deleted else {}))
 
     async def versions(self, subject: str) -> list[int]:
-        """Return the version numbers of a subject. Raises the errors of `schema`."""
+        """Return the numbers of a subject's versions that are not deleted, in ascending order.
+
+        Raises `SchemaNotFoundError` if the subject does not exist, and the other errors of `schema`.
+        """
         return integers_of(await self._ask("GET", "subjects", _SUBJECT(subject), "versions"))
 
     async def resolved(self, schema: Schema) -> ResolvedSchema:
@@ -241,17 +249,22 @@ class SchemaRegistry:
     async def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
         """Register a schema as the next version of a subject, unless the subject already has the schema.
 
-        Returns the schema with its id. ``normalize`` ignores small differences in notation. Raises
-        `IncompatibleSchemaError` if the schema violates the compatibility level of the subject, and
-        `InvalidSchemaError` if the registry does not accept the schema.
+        Returns the schema with its id. A subject that does not exist is created. ``normalize`` ignores small
+        differences in notation.
+
+        Raises `IncompatibleSchemaError` if the schema violates the compatibility level of the subject,
+        `InvalidSchemaError` if the registry does not accept the schema, and the other errors of `schema`.
         """
         return await self._registered.get((_SUBJECT(subject), _SCHEMA("schema", schema), normalize))
 
     async def incompatibilities(self, subject: str, schema: Schema, version: int | str = "latest") -> list[str]:
         """Return the reasons why a schema is incompatible with a version of a subject.
 
+            reasons = await registry.incompatibilities("orders-value", Schema(text))
+
         The list is empty if the schema is compatible. Apicurio returns no reasons, so the list then contains a general
-        reason. ``version`` is a number or "latest".
+        reason. ``version`` is a number or "latest" (the default). Raises `SchemaNotFoundError` if the subject or
+        version does not exist, `InvalidSchemaError` if the schema is invalid, and the other errors of `schema`.
         """
         path = ("compatibility", "subjects", _SUBJECT(subject), "versions", version)
         content = await self._ask("POST", *path, query={"verbose": "true"}, body=schema_body(_SCHEMA("schema", schema)))
@@ -262,17 +275,21 @@ class SchemaRegistry:
         return texts_of(content.get("messages") or []) or [f"it is incompatible with version {version} of {subject}"]
 
     async def compatibility(self, subject: str | None = None) -> str:
-        """Return the compatibility level of a subject, or without a subject the global level, which is the default."""
+        """Return the compatibility level of a subject, or the global level if ``subject`` is None.
+
+        The result is for example "BACKWARD". A subject without a level of its own has the global level. Raises the
+        errors of `schema`.
+        """
         where = () if subject is None else (_SUBJECT(subject),)
         query = {} if subject is None else {"defaultToGlobal": "true"}
         content = await self._ask("GET", "config", *where, query=query)
         return _level(content, "compatibilityLevel")
 
     async def set_compatibility(self, level: str, subject: str | None = None) -> None:
-        """Set the compatibility level of a subject, or the global level.
+        """Set the compatibility level of a subject, or the global level if ``subject`` is None.
 
         Levels are "NONE", "BACKWARD", "FORWARD", "FULL", and the last three with "_TRANSITIVE". Raises `ConfigError`
-        for another level.
+        for another level, and the errors of `schema`.
         """
         if level not in COMPATIBILITY_LEVELS:
             raise ConfigError(f"level must be one of {', '.join(COMPATIBILITY_LEVELS)}, not {level!r}")
@@ -282,7 +299,9 @@ class SchemaRegistry:
     async def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
         """Delete all versions of a subject, and return their numbers.
 
-        With ``permanent``, the subject must already be deleted, and cannot be restored afterwards.
+        Their schemas can still be read by id. With ``permanent``, the subject must already be deleted; afterwards it
+        cannot be restored, and its schemas may be lost. Raises `SchemaNotFoundError` if the subject does not exist, and
+        the other errors of `schema`.
         """
         content = await self._ask(
             "DELETE", "subjects", _SUBJECT(subject), query={"permanent": "true"} if permanent else {}
@@ -293,7 +312,9 @@ class SchemaRegistry:
     async def delete_version(self, subject: str, version: int, *, permanent: bool = False) -> None:
         """Delete a version of a subject.
 
-        With ``permanent``, the version must already be deleted, and cannot be restored afterwards.
+        Its schema can still be read by id. With ``permanent``, the version must already be deleted; afterwards it
+        cannot be restored, and its schema may be lost. Raises `SchemaNotFoundError` if the subject or the version does
+        not exist, and the other errors of `schema`.
         """
         query = {"permanent": "true"} if permanent else {}
         await self._ask("DELETE", "subjects", _SUBJECT(subject), "versions", version, query=query)
@@ -327,20 +348,26 @@ class SchemaRegistry:
             consumer = Consumer("orders", value_deserializer=registry.deserializer(Order))
 
         It reads each key or value with the schema with which it was written, whether Avro, JSON Schema or Protobuf.
+        `SchemaDeserializer` describes its errors.
 
-        - ``into``: convert values to this class (a pydantic model, a dataclass, or a class of Protobuf messages), to
-          the matching class in a list of classes, or with this function.
-        - ``schema``: convert Avro values to this schema (text or parsed JSON) by Avro's rules of schema resolution.
+        - ``into`` (None): convert values to this class (a pydantic model, a dataclass, or a class of Protobuf
+          messages), to the matching class in a list of classes, or with this function. None returns dicts, lists and
+          plain values, and generated messages for Protobuf.
+        - ``schema`` (None): convert Avro values to this schema (text or parsed JSON) by Avro's rules of schema
+          resolution.
         - ``validate`` (True): check JSON against its schema.
         """
         return SchemaDeserializer(self, into, schema=schema, validate=validate)
 
     def columns(self, schema: Any = None, *, values: bool = True, keys: bool = False) -> AvroColumns:
-        """Return a converter of batches with Avro values to Apache Arrow: ``await columns.to_arrow(batch)``.
+        """Return a converter of batches with Avro values to Apache Arrow.
 
-        ``schema`` is the schema of the value column, as in `deserializer`. The default is the schema with the highest
-        id in the first batch, among schemas that have a type in Arrow. ``values`` and ``keys`` select the columns to
-        convert. If only keys are converted, ``schema`` is the schema of the key column.
+            columns = registry.columns()
+            table = await columns.to_arrow(batch)
+
+        ``values`` (True) and ``keys`` (False) select the columns to convert. ``schema`` is the schema of the value
+        column, as in `deserializer`, or of the key column if only keys are converted. The default is the schema with
+        the highest id in the first batch, among schemas that have a type in Arrow.
         """
         from .columns import AvroColumns
 

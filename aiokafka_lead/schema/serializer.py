@@ -168,17 +168,20 @@ class SchemaSerializer(Prepared, Generic[T]):
     async def encode(self, value: T, topic: str, *, is_key: bool = False) -> bytes:
         """Return the bytes of a key or value, including the id of the schema.
 
-        ``topic`` and ``is_key`` determine the subject. Raises `SchemaContentError` if the value does not match the
-        schema, `ConfigError` if ``ids_in`` is "headers", and the registry's errors.
+        ``topic`` and ``is_key`` determine the subject. The first call for a subject looks up or registers its schema.
+
+        Raises `SchemaContentError` if the value does not match the schema, `ConfigError` if ``ids_in`` is "headers"
+        (call `encode_with_headers`), and the errors of `ready`.
         """
         if self._in_headers:
             raise ConfigError('with ids_in="headers", use encode_with_headers()')
         return (await self.encode_with_headers(value, topic, is_key=is_key)).content
 
     async def encode_with_headers(self, value: T, topic: str, *, is_key: bool = False) -> WithHeaders:
-        """Return the bytes of a key or value, and the headers that identify its schema if ``ids_in`` is "headers".
+        """Return the bytes of a key or value, and the headers that identify its schema.
 
-        Raises `SchemaContentError` if the value does not match the schema, and the registry's errors.
+        The headers are empty unless ``ids_in`` is "headers". ``topic`` and ``is_key`` determine the subject. Raises
+        `SchemaContentError` if the value does not match the schema, and the errors of `ready`.
         """
         await self.ready(topic, is_key=is_key)
         made = self(value, SerializationContext(topic, (), is_key))
@@ -187,7 +190,9 @@ class SchemaSerializer(Prepared, Generic[T]):
     async def ready(self, topic: str, *, is_key: bool = False) -> None:
         """Look up or register the schema for the values of a topic, or with ``is_key`` for its keys.
 
-        `Producer.send_nowait` needs this once before the first call. Raises the registry's errors.
+        `Producer.send_nowait` needs this once before the first call, because it cannot wait for the registry. Raises
+        `SchemaNotFoundError` if the subject lacks the schema and ``auto_register`` is False, `IncompatibleSchemaError`
+        if it cannot be registered, and the other errors of `SchemaRegistry.schema`.
         """
         waiting = self.prepare((), (), topic, is_key)
         if waiting is not None:

@@ -44,9 +44,10 @@ class SchemaSource(Protocol):
 async def usable(
     registry: SchemaSource, registered: RegisteredSchema, mode: Literal["READ", "WRITE"]
 ) -> ResolvedSchema:
-    """Return a schema with its references.
+    """Return a schema with its references, which may be used to read or write records.
 
-    Raises `SchemaRulesError` if it has rules for this ``mode``, and ``ignore_rules`` is not set.
+    ``mode`` is "READ" or "WRITE". Raises `SchemaRulesError` if the schema has rules for this mode, unless
+    ``ignore_rules`` is set, and the errors of the registry.
     """
     rules = [rule for rule in registered.rules if mode in rule.mode]
     if rules and not registry.ignore_rules:

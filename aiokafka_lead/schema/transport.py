@@ -106,8 +106,8 @@ class Transport:
     async def ask(self, query: Query) -> Any:
         """Send a request, and return the parsed JSON of the answer.
 
-        Raises the `SchemaRegistryError` for an error in the answer, or `SchemaRegistryUnavailableError` if no node
-        answers within ``timeout_ms``.
+        Temporary failures are retried, at the next node. Raises the `SchemaRegistryError` for an error in the answer,
+        or `SchemaRegistryUnavailableError` if no node answers within ``timeout_ms``.
         """
         deadline = time.monotonic() + self._config.timeout_ms / 1000
         failures = 0

@@ -36,7 +36,7 @@ class SchemaReference:
 class Schema:
     """Schema with its text, its type, and its references to registered schemas.
 
-    Raises `ConfigError` or `ConfigTypeError` for another type.
+    Raises `ConfigError` or `ConfigTypeError` for an unknown type of schema or a field of the wrong type.
     """
 
     text: str
@@ -55,7 +55,7 @@ class Schema:
 class SchemaRule:
     """Rule of a schema, from Confluent's data contracts, which this client cannot apply.
 
-    Schemas with rules raise `SchemaRulesError`, unless ``ignore_rules`` is set.
+    `SchemaRegistry` raises `SchemaRulesError` for schemas with rules, unless ``ignore_rules`` is set.
     """
 
     name: str

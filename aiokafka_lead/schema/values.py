@@ -25,7 +25,7 @@ def is_message_class(kind: Any) -> bool:
 class NamedRecord(dict[str, Any]):
     """Dict with the name of an Avro record, for a value from a union of several records.
 
-    When it is written again, the name selects the same branch of the union.
+    If the value is written again, the name selects the same branch of the union.
     """
 
     __slots__ = ("record_name",)
@@ -105,9 +105,9 @@ _NESTED = frozenset((dict, list, tuple))
 
 @lru_cache(1000)
 def _attributes(kind: Any) -> tuple[Mapping[str, str] | None, int]:
-    """Return the attributes of a model or dataclass by their names in a dump, and the usual number of names in a dump.
+    """Return the attributes of a model or dataclass, and the usual number of names in a dump of it.
 
-    The attributes are None for any other class.
+    The attributes are a dict by the names in a dump, or None if the class is neither.
     """
     described = kind.model_fields if is_model_class(kind) else getattr(kind, "__pydantic_fields__", None)
     if described is None:

@@ -113,8 +113,9 @@ class ShareConsumer(Facade, Generic[K, V]):
     ) -> None:
         """Check the options, without connecting.
 
-        ``topics`` are subscribed to, as by `subscribe`. With a ``client``, the consumer uses the connections of that
-        client, like `Client.share_consumer`. Raises `ConfigError` or `ConfigTypeError` for an invalid option.
+        The consumer subscribes to ``topics``, as `subscribe` does; without ``topics``, call `subscribe` later. Give
+        either ``bootstrap_servers`` or a ``client``, whose connections the consumer then uses, like
+        `Client.share_consumer`. Raises `ConfigError` or `ConfigTypeError` for an invalid option.
         """
         config, parent = configured(ShareConsumerConfig, bootstrap_servers, client, options, *topics)
         self._config = config
@@ -147,11 +148,14 @@ class ShareConsumer(Facade, Generic[K, V]):
         await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
 
     async def wait_ready(self, timeout_ms: float | None = None) -> None:
-        """Wait until the group has assigned partitions and their leaders have answered, as `start` does.
+        """Wait until the group has assigned partitions and the leader of each partition has answered a fetch.
 
-        Use it after ``start(wait=False)`` or `subscribe`, or after a `start` that continues in the background. Raises
-        `RequestTimedOutError` after ``timeout_ms`` (default: ``default_api_timeout_ms``), and the error with which the
-        consumer or its membership has failed.
+        `start` waits for the same, unless it is called with ``wait=False`` or logs that it gave up waiting after its
+        timeout. Call this method in these two cases, or after `subscribe`.
+
+        Raises `RequestTimedOutError` after ``timeout_ms`` (default: ``default_api_timeout_ms``), and the error with
+        which the consumer or its membership has failed. After a timeout, the consumer continues in the background, so
+        the call may be repeated.
         """
         given = TIMEOUT("timeout_ms", timeout_ms)
         await self._engine.wait_ready(self._config.default_api_timeout_ms if given is None else given)
@@ -171,8 +175,9 @@ class ShareConsumer(Facade, Generic[K, V]):
     def subscribe(self, topics: Iterable[str]) -> None:
         """Take records from these topics, in place of the earlier subscription.
 
-        Records of other topics that were acquired but not returned yet are released. Raises `ConfigError` without
-        topics.
+        The call returns immediately; the group assigns the partitions in the background. A topic that does not exist is
+        read once it has been created. Acquired records of other topics that were not returned yet are released. Raises
+        `ConfigError` without topics.
         """
         names = arguments.TOPICS("topics", topics)
         if not names:
@@ -183,7 +188,8 @@ class ShareConsumer(Facade, Generic[K, V]):
     def unsubscribe(self) -> None:
         """Stop taking records and leave the group, in the background.
 
-        Records that were already returned can still be acknowledged.
+        Acquired records that were not returned yet are released. Records that were returned can still be acknowledged.
+        A read that is waiting raises `IllegalStateError`, and `run` ends.
         """
         self._client.check_loop()
         self._engine.subscribe(())
@@ -204,7 +210,8 @@ class ShareConsumer(Facade, Generic[K, V]):
     def __aiter__(self) -> AsyncIterator[ShareRecord[K, V]]:
         """Iterate over records until the consumer is stopped.
 
-        In implicit mode, each step accepts the previous record unless it was acknowledged.
+        In implicit mode, each step accepts the previous record unless the application has acknowledged it. The iterator
+        raises the errors of `getmany`, except that it ends when the consumer is stopped.
         """
         self._client.check()
         engine = self._engine
@@ -218,10 +225,14 @@ class ShareConsumer(Facade, Generic[K, V]):
 
         Returns acquired records immediately. If there are none, the call waits for records, at most ``timeout_ms``
         (default: 0). The dict is empty if none arrive in time. It has at most ``max_records`` records in total
-        (default: ``max_poll_records``).
+        (default: ``max_poll_records``). In implicit mode, the call accepts the records that earlier calls returned,
+        unless the application has acknowledged them.
 
-        Raises `IllegalStateError` if another task is waiting for records, `ClientClosedError` when the consumer is
-        stopped, and any error that prevents reading.
+        Raises `RecordDeserializationError` for a record that cannot be deserialized. The next call releases that
+        record, unless the application acknowledges ``error.record``, for example with ``REJECT``. Raises
+        `IllegalStateError` if another task is waiting for records, or without a subscription. Raises
+        `ClientClosedError` when the consumer is stopped, and any other error that prevents reading, such as
+        `GroupAuthorizationFailedError`.
         """
         arguments.WAIT("timeout_ms", timeout_ms)
         limit = self._config.max_poll_records
@@ -237,7 +248,11 @@ class ShareConsumer(Facade, Generic[K, V]):
     def batches(self) -> AsyncIterator[list[ShareRecord[K, V]]]:
         """Iterate over lists of successive records of one partition, until the consumer is stopped.
 
-        Each list has at most ``max_poll_records`` records and is never empty.
+            async for records in jobs.batches():
+                await store(records)  # in implicit mode, the next iteration accepts the records
+
+        Each list has at most ``max_poll_records`` records and is never empty. The iterator raises the errors of
+        `getmany`.
         """
         self._client.check()
         engine = self._engine
@@ -299,28 +314,31 @@ class ShareConsumer(Facade, Generic[K, V]):
         record: ShareRecord[Any, Any],
         kind: AcknowledgeType = AcknowledgeType.ACCEPT,
     ) -> Acknowledgement:
-        """Acknowledge a record; await the result for the outcome.
+        """Acknowledge a record, and return an object to await for the outcome.
 
             jobs.acknowledge(record, AcknowledgeType.RELEASE)
             await jobs.acknowledge(record)  # accepts it, and waits for the broker
 
-        The acknowledgement is sent soon, together with other acknowledgements. A record may be accepted, released or
-        rejected only once. ``RENEW`` restarts the lock, in both acknowledgement modes. It may be repeated, and the
-        record must still be acknowledged by another call.
+        ``kind`` is ``ACCEPT`` (the default), ``RELEASE`` (deliver the record again), ``REJECT`` (never deliver it
+        again) or ``RENEW`` (restart the lock, in both acknowledgement modes). The acknowledgement is sent soon,
+        together with others, even if the result is not awaited. A record may be accepted, released or rejected only
+        once. ``RENEW`` may be repeated, and the record must still be acknowledged by another call.
 
         Raises `IllegalStateError` for a record that was acknowledged before or belongs to another consumer. ``RENEW``
         raises `UnsupportedVersionError` before Apache Kafka 4.2. If the lock of the record was lost, awaiting the
-        result raises an error, but the call itself does not.
+        result raises an error, but the call itself does not; the record is then delivered again.
         """
         return self._acknowledge(record, kind)
 
     async def commit(self, *, timeout_ms: float | None = None) -> dict[TopicPartition, KafkaError | None]:
         """Send all acknowledgements, wait for their outcomes, and return a dict from partition to outcome.
 
-        An outcome is None if brokers accepted all acknowledgements since the last commit, and otherwise the last error.
-        A record whose acknowledgement was refused is delivered again. In implicit mode, the call also accepts the
-        returned records that have no acknowledgement. It takes at most ``timeout_ms`` (default:
-        ``default_api_timeout_ms``).
+        An outcome is None if brokers accepted all acknowledgements of the partition since the last commit, and
+        otherwise the last error. Errors of acknowledgements are returned, not raised. A record whose acknowledgement
+        was refused is delivered again.
+
+        In implicit mode, the call also accepts the returned records that have no acknowledgement. It takes at most
+        ``timeout_ms`` (default: ``default_api_timeout_ms``).
         """
         given = TIMEOUT("timeout_ms", timeout_ms)
         return await self._engine.acknowledging.commit(self._config.default_api_timeout_ms if given is None else given)
@@ -330,7 +348,7 @@ class ShareConsumer(Facade, Generic[K, V]):
     def metrics(self) -> ShareConsumerMetrics:
         """Return counters by topic, and the number of acquired records that are not yet returned to the application.
 
-        The call sends no requests.
+        The counters begin when the consumer is created. The call sends no requests.
         """
         engine = self._engine
         buffer, metadata = engine.buffer, self._client.metadata.metrics()

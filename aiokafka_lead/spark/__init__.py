@@ -37,9 +37,9 @@ _HIDDEN = r"(?i:ssl\.keystore\.key|ssl\.keydata|passphrase|proxy\.url)"
 def register(spark: SparkSession) -> None:
     """Register the format in a session, classic or Spark Connect.
 
-    Also makes Spark hide ``kafka.ssl.keystore.key``, ``kafka.ssl.keydata``, ``kafka.proxy.url`` and passphrases in
-    plans, the UI and event logs, as it hides passwords: adds them to the session's
-    ``spark.sql.redaction.options.regex``.
+    The call also adds ``kafka.ssl.keystore.key``, ``kafka.ssl.keydata``, ``kafka.proxy.url`` and passphrases to the
+    session's ``spark.sql.redaction.options.regex``. Spark then hides them in plans, the UI and event logs, as it hides
+    passwords.
 
     If the package comes from a zip of ``--py-files``, this call also adds the zip to ``PYTHONPATH`` in the session's
     ``SparkContext.environment``. Spark passes the zip to tasks, but not to the Python process that plans a streaming

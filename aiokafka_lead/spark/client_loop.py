@@ -78,8 +78,8 @@ class ClientLoop:
         """Run an asynchronous function on the loop, wait in the calling thread, and return its result.
 
         Raises the function's error. An exception in the calling thread, such as KeyboardInterrupt, cancels the
-        function. Raises SystemExit if the parent process has died. Otherwise the driver of a stream could wait for an
-        unreachable cluster long after Spark's JVM has ended.
+        function. Raises SystemExit if the parent process has died, because the driver of a stream could otherwise wait
+        for an unreachable cluster long after Spark's JVM has ended.
         """
         future = self.start(function, *args, **kwargs)
         try:

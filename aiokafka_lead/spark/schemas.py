@@ -72,9 +72,10 @@ def registry_of(typed: Typed) -> SchemaRegistry:
 
 
 def registry_of_tasks(typed: Typed) -> SchemaRegistry:
-    """Return the schema registry client that the reading tasks of this process share. Raises ValueError.
+    """Return the schema registry client that the reading tasks of this process share.
 
-    It requests the schema of an id once for all tasks. Each call makes it request ids again that were missing before.
+    The client requests the schema of an id once for all tasks. Each call makes the client request ids again that were
+    missing before. Raises ValueError for invalid options.
     """
     registry = _shared(tuple(sorted(with_variables(typed.settings).items())))
     registry.forget_absent()

@@ -286,8 +286,8 @@ class EmbeddedCluster(ClusterControls):
     async def add_broker(self, broker: int | None = None, *, rack: str | None = None, port: int = 0) -> int:
         """Start another broker and return its id.
 
-        The default is the next id. The broker has no replicas at first. Raises `ConfigError` if the id is already in
-        use.
+        ``broker`` is the id (default: the next id), ``rack`` its rack, and ``port`` its port (0: any free port). The
+        broker has no replicas at first. Raises `ConfigError` if the id is already in use.
         """
         node_id: int = max(self._state.nodes) + 1 if broker is None else integer(0)("broker", broker)
         optional(text)("rack", rack)
@@ -304,10 +304,10 @@ class EmbeddedCluster(ClusterControls):
         return node_id
 
     async def stop_broker(self, broker: int, *, drain_ms: float = 0) -> None:
-        """Shut a broker down cleanly: its leaders move first, and its connections close ``drain_ms`` later.
+        """Shut a broker down cleanly.
 
-        Until the connections close, the broker answers requests and names the new leaders. The default of ``drain_ms``
-        is 0.
+        Its leaders move first, and its connections close ``drain_ms`` later (default: 0). Until then, the broker
+        answers requests and names the new leaders. Its records are kept for `start_broker`.
         """
         milliseconds()("drain_ms", drain_ms)
         if not self._broker("broker", broker).running:
@@ -321,7 +321,7 @@ class EmbeddedCluster(ClusterControls):
     async def kill_broker(self, broker: int, *, failover_delay_ms: float | None = None) -> None:
         """Kill a broker: its connections are reset immediately, and its leaders move after ``failover_delay_ms``.
 
-        The default is the cluster's option ``failover_delay_ms``.
+        The default is the cluster's option ``failover_delay_ms``. The broker's records are kept for `start_broker`.
         """
         optional(milliseconds())("failover_delay_ms", failover_delay_ms)
         if not self._broker("broker", broker).running:

@@ -272,9 +272,10 @@ class ClusterControls:
         return list(self._engine.protocol_errors)
 
     def freeze_metadata(self, answers: int, *, broker: int | None = None) -> None:
-        """Answer the next ``answers`` Metadata requests with the current state, even if it changes.
+        """Answer the next ``answers`` Metadata requests with the present state, even if the state changes.
 
-        ``broker`` limits this to one broker (default: all brokers).
+        Use it to imitate brokers that lag behind. ``broker`` is the broker that answers so (default: all brokers, with
+        one common count).
         """
         integer(0)("answers", answers)
         if broker is not None:
@@ -350,7 +351,7 @@ class ClusterControls:
     def records(self, topic: str, partition: int | None = None) -> list[ConsumerRecord[bytes | None, bytes | None]]:
         """Return the records of a partition, or of all partitions in their order if ``partition`` is None.
 
-        Control records are left out, but records of aborted transactions are included.
+        Records of open and aborted transactions are included; control records are left out.
         """
         if partition is None:
             return [record for number in range(self.partition_count(topic)) for record in self.records(topic, number)]
@@ -386,7 +387,8 @@ class ClusterControls:
     def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
         """Move a partition to these brokers. The first becomes the preferred leader.
 
-        The move is immediate, unless `hold_reassignments` is True.
+        ``replicas`` is the complete list of brokers with a replica. The move is immediate, unless `hold_reassignments`
+        is True.
         """
         self._state.reassign(self._partition(topic, partition), _checks.BROKERS("replicas", replicas))
 
@@ -436,8 +438,8 @@ class ClusterControls:
     def move_leader(self, topic: str, partition: int = 0, to: int | None = None, *, gap_ms: float = 0) -> int:
         """Make another replica the leader, and return its id. The leader epoch increases by one.
 
-        ``to`` is the id of a broker (default: the next in-sync replica). For ``gap_ms``, no broker acts as the leader.
-        During this time the old leader names the new leader, but the new leader has not learned of the change yet and
+        ``to`` is the id of a broker (default: the next in-sync replica). With ``gap_ms``, no broker acts as the leader
+        for that time: the old leader names the new leader, but the new leader has not learned of the change yet and
         names the old leader.
         """
         target = self._partition(topic, partition)

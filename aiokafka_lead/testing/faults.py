@@ -112,7 +112,7 @@ class Fault:
     def release(self) -> None:
         """Release all held requests and responses, in the order of their arrival.
 
-        Call this in the event loop of the cluster.
+        Requests that arrive later are held again, until `remove`. Call this in the event loop of the cluster.
         """
         held, self._held = self._held, []
         for go_on in held:

@@ -85,9 +85,10 @@ class RequestLog:
         client_id: str | None = None,
         since: float | None = None,
     ) -> list[RequestRecord]:
-        """Return the logged requests that match all given criteria.
+        """Return the logged requests that match all given criteria, oldest first.
 
-        ``since`` is a time of `time.monotonic`.
+        ``api`` is a name such as "Fetch", a number or a request class. ``since`` is a time of `time.monotonic`. The log
+        contains only the latest requests (``request_log_size``).
         """
         key = None if api is None else api_key_of(api)
         return [

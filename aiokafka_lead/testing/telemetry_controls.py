@@ -70,9 +70,10 @@ class TelemetryControls:
         max_bytes: int = 1_048_576,
         delta: bool = True,
     ) -> None:
-        """Set the codecs, the maximum size and the temporality of pushes that later subscriptions accept.
+        """Set which pushes the brokers accept: the codecs, the maximum size in bytes, and the temporality.
 
-        The temporality is delta or cumulative.
+        ``delta`` requests the change since the last push; otherwise clients push totals since their start. Only later
+        subscriptions are affected.
         """
         codecs = _CODECS("compression_types", compression_types)
         integer(0)("max_bytes", max_bytes)

@@ -41,9 +41,9 @@ class ClusterThread:
         with ClusterThread(EmbeddedCluster(brokers=3)) as cluster:
             cluster.create_topic("events", partitions=6)
 
-    It has the methods of `EmbeddedCluster`. Most operations have finished when the call returns. On an event loop,
-    await the calls that stop, kill or start brokers, and the calls that wait for requests. Elsewhere these calls have
-    also finished when they return.
+    A `ClusterThread` has the methods of `EmbeddedCluster`. Most operations have finished when the call returns. On an
+    event loop, await the calls that stop, kill or start brokers, and the calls that wait for requests. Elsewhere, these
+    calls have also finished when they return.
     """
 
     def __init__(self, cluster: EmbeddedCluster) -> None:

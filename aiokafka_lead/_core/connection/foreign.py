@@ -32,9 +32,9 @@ _GREETINGS = (
 
 
 def recognise(head: bytes) -> str | None:
-    """Return a description of the protocol that begins with these bytes, and a remedy.
+    """Return a description of the protocol that begins with these bytes, and a remedy, for an error message.
 
-    None if the protocol is unknown.
+    Returns None if the protocol is unknown.
     """
     if len(head) >= 3 and head[0] in _TLS_RECORDS and head[1] == 3 and head[2] <= 4:
         return (

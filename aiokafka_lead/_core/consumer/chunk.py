@@ -16,7 +16,7 @@ Record = ConsumerRecord[Any, Any]
 class Chunk:
     """Decoded records of one partition and one leader epoch.
 
-    They are handed out one by one, or several at a time. Invariant: ``remaining`` is the only iterator over
+    The records are handed out one by one, or several at a time. Invariant: ``remaining`` is the only iterator over
     ``records``, and therefore the only cursor. A loop over it is as fast as a plain loop over the list, and the
     position follows from the number of records that the iterator has left.
     """

@@ -84,9 +84,9 @@ def never_awaited(contents: Iterable[Any]) -> TypeError:
 
 
 def bound(one: Function | None, topic: str, headers: Headers, *, is_key: bool) -> Callable[[bytes], Any] | None:
-    """Return a function of the bytes alone.
+    """Return a function that deserializes bytes from one record, or None if there is no deserializer.
 
-    If the deserializer takes a context, it is bound to one record's context.
+    If the deserializer takes a `SerializationContext`, the function passes the context of this record.
     """
     if one is None or not one.asks:
         return None if one is None else one.call

@@ -190,9 +190,9 @@ class FetchPlanner:
         return self._nodes[node_id].members.values()
 
     def sent_at(self, node_id: int) -> float | None:
-        """Return the time at which the session's pending request to this broker was sent.
+        """Return the time at which the session's pending request to this broker was sent, or None.
 
-        None if no request is pending.
+        None means that no request is pending.
         """
         node = self._nodes.get(node_id)
         return None if node is None or node.main is None else node.main.sent_at
@@ -350,9 +350,10 @@ class FetchPlanner:
         return min(share, partitions * limits.max_partition_fetch_bytes)
 
     def make_room(self, wanted: Container[TopicPartition] | None) -> None:
-        """If there is not enough memory, drop data of other partitions than ``wanted``, which a reader is waiting for.
+        """If a request lacks memory, drop data that is not being read.
 
-        None stands for all partitions.
+        ``wanted`` are the partitions for which a reader is waiting, and keep their data; None means that it waits for
+        all partitions. Dropped data is fetched again later.
         """
         if self.starved:
             self.starved = False
@@ -374,9 +375,10 @@ class FetchPlanner:
         return [state for tp in planned.asked if (state := self._positions.get(tp)) is not None]
 
     def too_large(self, planned: PlannedFetch) -> PartitionState | None:
-        """Record a response that was too large. Return the partition that caused it, once that is certain.
+        """Record that the response to ``planned`` was too large, and return the partition that caused it.
 
-        Merged fetches find that partition themselves, and then answer as if it had been requested alone.
+        Returns None while the cause is uncertain; the partitions are then fetched one by one. Merged fetches do this
+        themselves, and report the cause as the only partition of a failed request.
         """
         if not self._merged:
             culprit = self._nodes[planned.node_id].suspects.accuse(planned.asked)

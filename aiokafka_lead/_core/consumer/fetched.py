@@ -150,9 +150,9 @@ class FetchedData:
     # --- handing out -------------------------------------------------------------------------------------------------
 
     def next_batch(self, deserializers: Deserializers) -> RecordBatch[Any, Any] | None:
-        """Return the next records in columns, from the position on.
+        """Return the next records in columns, from the position on, or None at the end.
 
-        None at the end. Raises the same errors as `next_chunk`.
+        Raises the same errors as `next_chunk`.
         """
         while views := self._next_views():
             found, last = self._columns(views)

@@ -62,7 +62,8 @@ class Followers:
     def connecting(self, node_id: int, now: float, *, failed: bool) -> bool:
         """Record that a follower is not connected. Return True if it must be abandoned.
 
-        It must be abandoned at once if the attempt to connect ``failed``.
+        A follower is abandoned at once if the attempt to connect has ``failed``, and otherwise when connecting takes
+        too long.
         """
         since = self._connecting.setdefault(node_id, now)
         return failed or now >= since + CONNECTS_WITHIN_S
@@ -106,8 +107,9 @@ class Followers:
     def follows(self, leader_id: int, node_id: int, tp: TopicPartition, now: float, *, known: bool = True) -> bool:
         """Return True if the partition should be read from the follower that its leader has named.
 
-        If the follower is not in the metadata (``known`` is False, see `may_serve`), it is abandoned until the metadata
-        may have caught up.
+        Returns False for a follower that was abandoned before. A follower that is not in the metadata (``known`` is
+        False, see `may_serve`) is abandoned for a short time, in which the metadata may catch up. Meanwhile, fetches
+        from the leader omit the client's rack, so the leader sends records.
         """
         key = (node_id, tp)
         self.named.add(node_id)

@@ -152,9 +152,10 @@ class Standstill:
         now: float,
         reads: tuple[int, float],
     ) -> None:
-        """Compare with the last sample.
+        """Take a sample of the partitions' offsets, and compare it with the last sample.
 
-        ``reads`` are the number of records taken and the seconds waited for records.
+        ``reads`` is a pair of the number of records taken and the seconds waited for records. If neither changes, the
+        application does not read, so partitions do not count as standing still.
         """
         if reads != self._reads:
             self._read_at = now

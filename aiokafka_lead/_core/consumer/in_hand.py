@@ -91,14 +91,15 @@ class InHand:
     def comes_again(self) -> bool:
         """True if all records in hand will be delivered again.
 
-        That is the case after an aborted transaction has moved the consumer back, until the application reads again.
+        This is the case from the time at which an aborted transaction moves the consumer back to the committed offsets,
+        until the application reads again.
         """
         return self._back_at_read != self.times_back
 
     def abandon(self, tp: TopicPartition) -> None:
         """Stop waiting for the records in hand of this partition, without marking them as done.
 
-        Rebalances do not wait for them any longer.
+        A rebalance then takes the partition away at once, and the records are delivered again.
         """
         if tp in self._many or self._iterates((tp,)):
             self._abandoned.add(tp)
@@ -129,7 +130,7 @@ class InHand:
     def note_lost(self, partitions: Iterable[TopicPartition]) -> None:
         """Record that the records in hand of these partitions cannot be committed.
 
-        Ends with the application's next read.
+        `lost` contains the partitions until the application's next read.
         """
         self._lost.update(partitions)
 
@@ -146,9 +147,9 @@ class InHand:
     # --- transactions ------------------------------------------------------------------------------------------------
 
     def in_transaction(self, part: object, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Record that these offsets are part of a transaction.
+        """Record that an open transaction will commit these offsets.
 
-        Ends when `transaction_ended` is called for this part.
+        ``part`` identifies them. Call `transaction_ended` with the same ``part`` when the transaction has ended.
         """
         self._in_transactions[part] = offsets
 
@@ -164,9 +165,10 @@ class InHand:
             self._on_release()
 
     def note_uncommitted(self, states: Iterable[PartitionState]) -> None:
-        """Record that these partitions are being revoked.
+        """Record partitions that are being revoked while they have records that no open transaction commits.
 
-        Their uncommitted records may be missing from a transaction.
+        These records may have been handled in a transaction that lacks their offsets. That transaction then fails with
+        `CommitFailedError`, because `uncommitted` contains the partitions.
         """
         for state in states:
             position = state.position
@@ -256,9 +258,8 @@ class InHand:
 class PollInterval:
     """Measures the time since the application's last read (``max_poll_interval_ms``).
 
-    A read that waits counts as progress.
-
-    In a consumer without a group, no task checks if the interval has expired.
+    The interval does not expire while a read waits for records. Only the task of a group member checks the interval, so
+    it never expires in a consumer without a group.
     """
 
     __slots__ = ("_mark", "_progressed_at", "_waiting", "interval_s", "oldest_work")
@@ -286,9 +287,10 @@ class PollInterval:
         self._waiting = True
 
     def look(self, mark: object, now: float) -> None:
-        """Detect progress by iteration, which takes records without a call.
+        """Start the interval again if ``mark`` has changed since the last call.
 
-        ``mark`` is any value that changes with progress, such as the number of records taken.
+        ``mark`` is any value that changes with progress, such as the number of records taken. This call detects the
+        progress of ``async for``, which takes buffered records without calling `progressed`.
         """
         if mark != self._mark:
             self._mark = mark

@@ -198,7 +198,8 @@ class MergedFetches:
     def main(self, version: int, now: float) -> MergedRequest | None:
         """Return the next main request, or None if no partition is wanted. The request counts as sent.
 
-        If a response was too large to be read, it is a request for one of the suspected partitions (see `Suspects`).
+        After a response that was too large to be read, the requests are for one suspected partition at a time (see
+        `Suspects`).
         """
         session = self._session
         for consumer in self._asks.send_away(now):

@@ -84,9 +84,10 @@ def by_leader(
 def list_offsets_request(
     timestamps: Mapping[TopicPartition, int], snapshot: ClusterSnapshot, *, read_committed: bool, timeout_ms: int
 ) -> ListOffsetsRequest:
-    """Return a ListOffsets request to one leader, with a timestamp for each partition.
+    """Return a ListOffsets request to one leader.
 
-    It asks for the first offset at or after the timestamp. For special timestamps, see `reset_policy`.
+    ``timestamps`` maps each partition to a time in milliseconds since 1970, or to a special timestamp (see
+    `reset_policy`). For a time, the response contains the first offset at or after it.
     """
     topics: dict[str, ListOffsetsTopic] = {}
     for tp, timestamp in timestamps.items():

@@ -359,9 +359,10 @@ class PartitionState:
     # --- failures ----------------------------------------------------------------------------------------------------
 
     def back_off(self, now: float, leader_epoch: int, retry: RetryPolicy, *, lagging_leader: bool = False) -> None:
-        """Delay the next request after a failure. A leader epoch newer than ``leader_epoch`` ends the delay.
+        """Delay the next request after a failure.
 
-        Set ``lagging_leader`` if the broker has reported that it has not caught up since its election.
+        The delay ends early if the leader gets a newer epoch than ``leader_epoch``. ``lagging_leader`` is True if the
+        broker has reported that it has not caught up since its election, which calls for a short delay.
         """
         self.patience.failed(now, leader_epoch, retry, True, lagging_leader)
         self.looked_up = False

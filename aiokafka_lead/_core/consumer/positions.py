@@ -19,8 +19,8 @@ def _nothing() -> None:
 class Positions:
     """The partitions that a consumer reads, and the state of each.
 
-    Only the owner of the assignment calls `assign`: `Consumer.assign`, a subscription without a group, or the group's
-    task. No other code adds or removes partitions.
+    `assign` is the only method that adds or removes partitions. It is called by the owner of the assignment, which is
+    `Consumer.assign`, a subscription without a group, or the task of the group.
     """
 
     def __init__(self, on_touch: Callable[[], None] = _nothing, on_settle: Callable[[], None] = _nothing) -> None:
@@ -77,10 +77,10 @@ class Positions:
         return state
 
     def accompany(self, companions: Mapping[str, Sequence[str]]) -> None:
-        """From the next `assign` on, read with each partition of a topic the same partition of its companion topics.
+        """Set the companion topics of each topic. The next `assign` applies them.
 
-        The group does not assign companion topics. Whichever assignor it uses, the member that owns a partition reads
-        its companions.
+        A consumer that is assigned a partition of a topic also reads the partition with the same number of each
+        companion topic. The group does not assign companion topics, so this works with every assignor.
         """
         self._companions = companions
         self._accompanying = frozenset(name for names in companions.values() for name in names)

@@ -163,10 +163,11 @@ class Prefetch:
                 self._give_up(state)
 
     def chunk(self, wanted: Container[TopicPartition] | None = None) -> Chunk | None:
-        """Return the next records, at least one, or None. If ``wanted`` is set, they are from these partitions only.
+        """Return the next records, at least one, or None if there are none.
 
-        Records that are taken from the chunk count as handed out. If it is the turn of a partition with an error,
-        raises the error; other partitions still get their turns.
+        If ``wanted`` is set, the records are from these partitions only. Records that are taken from the chunk count as
+        handed out. If it is the turn of a partition with an error, raises the error; other partitions still get their
+        turns.
         """
         while (state := self._turn(wanted)) is not None:
             if state.chunk is not None:

@@ -56,18 +56,18 @@ class Reading:
         return added, removed
 
     def accompany(self, companions: Mapping[str, Sequence[str]]) -> None:
-        """Read, with each partition of a topic, the same partition of the topic's companion topics.
+        """Set the companion topics of each topic; see `Positions.accompany`.
 
-        See `Positions.accompany`.
+        A consumer reads them together with the partitions that it is assigned.
         """
         own = self.positions.own(self.positions.assigned)
         self.positions.accompany(companions)
         self.assign(own)
 
     def read_only(self, topics: Container[str] | None) -> None:
-        """Hand out records of these topics only. None removes the restriction.
+        """Hand out records of these topics only, or of all topics if ``topics`` is None.
 
-        The group has yet to revoke the partitions of all other topics.
+        Used while the group has not yet revoked the partitions of topics that are no longer subscribed.
         """
         positions = self.positions
         own = () if topics is None else positions.own(positions.assigned)

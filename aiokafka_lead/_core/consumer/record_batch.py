@@ -44,14 +44,13 @@ Bury = Callable[[Sequence[RecordDeserializationError]], Coroutine[Any, Any, None
 class RecordBatch(Generic[K, V]):
     """Consecutive records of one partition, in offset order; never empty.
 
-    The records come from one batch of the log, or from several buffered batches that are joined up to
-    ``max_poll_records`` records (500 if that is None). Iterate over the batch to get its records, or use its columns,
-    which are lists of equal length. A column is created when it is first used, and is kept. Do not modify it. For
-    example::
-
         async for batch in consumer.batches():
             await database.insert(zip(batch.keys, batch.values))
             await batch.commit()
+
+    The records come from one batch of the log, or from several fetched batches that are joined up to
+    ``max_poll_records`` records (500 if that is None). Iterate over the batch to get its records, or use its columns,
+    which are lists of equal length. A column is created when it is first used, and is kept, so do not modify the list.
 
     ``keys`` and ``values`` are deserialized as a whole when they are first used. If a deserializer is asynchronous,
     this happens before the batch is returned. They raise `RecordDeserializationError` if a record cannot be
@@ -86,8 +85,11 @@ class RecordBatch(Generic[K, V]):
         """Commit the offset after this batch. All earlier records of its partition count as processed.
 
         Returns True if the offset was stored. Returns False if the partition does not belong to this consumer any
-        longer, so its new owner gets the records again. ``timeout_ms`` is in milliseconds; for its default and for the
-        errors, see `Consumer.commit`. Raises `IllegalStateError` if the consumer has no ``group_id``.
+        longer, so its new owner gets the records again, or if the topic was deleted or recreated.
+
+        Raises `IllegalStateError` if the consumer has no ``group_id``, `RequestTimedOutError` after ``timeout_ms``
+        (default: ``default_api_timeout_ms``), and the broker's error if it refuses the offset. After one of these
+        errors, the call may be repeated.
         """
         given: float | None = TIMEOUT("timeout_ms", timeout_ms)
         if self.lease is None:

@@ -42,7 +42,7 @@ _WITHOUT_EFFECT = re.UNICODE | re.ASCII | re.DEBUG
 def for_brokers(pattern: re.Pattern[str]) -> str | None:
     """Return the pattern as text for brokers to match (KIP-848), including its flags.
 
-    None if only Python can match it.
+    Returns None if a flag has no equivalent in RE2, so only Python can match the pattern.
     """
     flags = pattern.flags & ~_WITHOUT_EFFECT
     inline = "".join(letter for flag, letter in _INLINE_FLAGS.items() if flags & flag)

@@ -21,12 +21,11 @@ class Suspects:
         self._left: dict[TopicPartition, None] = {}
 
     def accuse(self, asked: Collection[TopicPartition]) -> TopicPartition | None:
-        """Record that the response for these partitions was too large.
+        """Record that the response for these partitions was too large, and return the cause if it is certain.
 
-        Return the partition that caused it, if that is certain.
-
-        It is certain only if the partition was fetched alone because of an earlier large response. A single large frame
-        may be garbage.
+        The cause is certain if the partition was fetched alone because of an earlier large response. Otherwise, returns
+        None, and `next` returns the partitions to fetch alone. A single large response proves nothing, because its
+        length may be garbage.
         """
         if len(asked) == 1 and not self._left.keys().isdisjoint(asked):
             self._left.clear()

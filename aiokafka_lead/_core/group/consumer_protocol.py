@@ -122,9 +122,9 @@ class HeartbeatFields:
     def heartbeat(
         self, member_id: str, epoch: int, subscribed: Subscribed, owned: Mapping[TopicPartition, UUID]
     ) -> ConsumerGroupHeartbeatRequest:
-        """Return the next heartbeat, without the fields that have not changed since the last one.
+        """Return the next heartbeat, without the fields that have not changed since the last heartbeat.
 
-        With epoch 0, it joins the group, and ``owned`` must be empty.
+        A heartbeat with epoch 0 joins the group, and ``owned`` must then be empty.
         """
         request = self.bare(member_id, epoch)
         everything = self._subscribed is None or epoch == 0
@@ -277,9 +277,10 @@ class ConsumerProtocolMember(HeartbeatMember):
                 self._begin_to_join(now)
 
     def leave(self, reason: str, *, orderly: bool, now: float) -> None:
-        """Leave.
+        """Leave the group, and give up all partitions.
 
-        If ``orderly``, give up all partitions first and then leave the group. Otherwise, in the reverse order.
+        If ``orderly``, first give up the partitions, so their offsets can be committed, and then leave. Otherwise,
+        first leave, and then drop the partitions.
         """
         self._come_back = False
         self._leaving = reason
@@ -459,9 +460,10 @@ class ConsumerProtocolMember(HeartbeatMember):
     # --- topics ------------------------------------------------------------------------------------------------------
 
     def _resolved(self) -> Mapping[TopicPartition, UUID]:
-        """Return the target by topic name.
+        """Return the target as partitions with topic names.
 
-        Brokers match patterns against internal topics as well, so these may be left out.
+        Internal topics are left out if the subscription is a pattern and ``exclude_internal_topics`` is set, because
+        brokers match patterns against internal topics as well.
         """
         excluded = self._subscription.by_pattern and self._config.exclude_internal_topics
         return self._target.resolved(internal=not excluded)

@@ -307,8 +307,8 @@ class Target:
 class HeartbeatMember(ABC):
     """Decides which heartbeats to send. All methods are synchronous and take the time as an argument.
 
-    The response to a heartbeat is processed only while the heartbeat is in ``_sent``. After a leave, the response to an
-    earlier heartbeat concerns a membership that has ended (KAFKA-19335).
+    A response is processed only if ``_sent`` is still the heartbeat to which it belongs. After a leave, the response to
+    an earlier heartbeat concerns a membership that has ended (KAFKA-19335).
     """
 
     _unserved: ClassVar[str]

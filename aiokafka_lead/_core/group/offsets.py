@@ -159,9 +159,10 @@ def committed_request(
 def read_committed(
     response: OffsetFetchResponse, partitions: Collection[TopicPartition], snapshot: ClusterSnapshot
 ) -> tuple[dict[TopicPartition, OffsetAndMetadata | None], dict[TopicPartition, KafkaError]]:
-    """Return the committed offsets, and the errors of partitions whose offset is not available now.
+    """Return a dict from partition to committed offset, and a dict from partition to error.
 
-    A partition without a committed offset has None. Raises an error that concerns the whole group.
+    A partition without a committed offset has None. A partition has an error if its offset is not available now. Raises
+    an error that concerns the whole group.
     """
     found: dict[TopicPartition, OffsetAndMetadata | None] = {}
     failed: dict[TopicPartition, KafkaError] = {}

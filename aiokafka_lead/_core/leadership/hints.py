@@ -63,7 +63,7 @@ class HintReader:
     def take(self, topic: str, topic_id: UUID, partition: int, error_code: int, leader: _CurrentLeader) -> None:
         """Call `read`, and remove the hint from the response.
 
-        Otherwise each client that shares the response would merge it.
+        If several clients share the response, only one of them then merges the hint.
         """
         self.read(topic, topic_id, partition, error_code, leader)
         leader.leader_id = leader.leader_epoch = -1

@@ -165,7 +165,7 @@ class Reachability:
     def patience_s(self, endpoint: Endpoint) -> float:
         """Return the seconds to wait for a response at the current IP address before trying another.
 
-        Infinity if the host has no known IP address.
+        Returns infinity if the host has no known IP address.
         """
         addresses = self._addresses.get(endpoint)
         return math.inf if addresses is None else addresses.patience_s
@@ -231,9 +231,9 @@ class Reachability:
         return 0.0 if failures is None else failures.retry_at
 
     def last_error(self, endpoint: Endpoint) -> KafkaError | None:
-        """Return the error of the last attempt or connection.
+        """Return the error of the last attempt or connection, or None.
 
-        None if a connection is ready, or if nothing has failed yet.
+        None means that a connection is ready, or that no attempt has failed yet.
         """
         failures = self._failures.get(endpoint)
         return None if failures is None else failures.error

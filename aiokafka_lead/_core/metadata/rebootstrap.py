@@ -144,11 +144,11 @@ class RebootstrapPolicy:
         self.is_misled = False
 
     def misled(self, endpoint: Endpoint) -> bool:
-        """Record that an address leads to the wrong broker. Return True if that requires a bootstrap.
+        """Record that an address leads to the wrong broker. Return True if the client should bootstrap.
 
-        It requires a single bootstrap, until the address leads to the right broker again. The bootstrap servers may
-        know a newer address (KIP-1242). If they do not, the address that the cluster advertises is wrong. Further
-        bootstraps would not correct it, and would close the working connections to other brokers.
+        The client bootstraps once, because the bootstrap servers may know a newer address (KIP-1242). Until the address
+        leads to the right broker again, further calls return False: the address that the cluster advertises is wrong,
+        so more bootstraps would only close the working connections to other brokers.
         """
         if endpoint in self._misled:
             return False

@@ -91,7 +91,7 @@ def lost(node_id: int) -> Reason:
 
 
 class _Row:
-    """The successive refreshes for one reason."""
+    """The history of the refreshes for one reason."""
 
     __slots__ = ("answers", "asked", "began", "in_vain", "not_before", "since", "wanted", "witnesses")
 

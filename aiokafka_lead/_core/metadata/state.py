@@ -78,7 +78,7 @@ class MetadataState:
     def outsiders(self) -> dict[int, Broker]:
         """Return the bootstrap servers whose addresses belong to no known broker.
 
-        They may lead to brokers with newer metadata.
+        These servers may lead to brokers with newer metadata.
         """
         taken = {broker.endpoint for broker in self.snapshot.brokers.values()}
         servers = self.bootstrap_brokers

@@ -294,10 +294,11 @@ class MissingPartitions:
         """The time of the first refusal, and the number of other brokers' responses without the partition."""
 
     def judge(self, refused: Iterable[TopicPartition], counts: Mapping[str, int], now: float) -> set[TopicPartition]:
-        """Return the partitions to give up.
+        """Return the partitions to give up, because they do not exist.
 
-        ``counts`` has the number of partitions of each topic, from another broker's response. It is 0 for a topic that
-        this broker does not know. Topics that the response does not cover are absent from ``counts``.
+        ``refused`` are the partitions that the broker does not know. ``counts`` has the number of partitions of each
+        topic, according to another broker: 0 for a topic that this other broker does not know either, and no entry for
+        a topic that its response does not cover.
         """
         missing = set()
         for tp in refused:

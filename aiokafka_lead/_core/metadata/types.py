@@ -243,10 +243,10 @@ def _frozen(mapping: Mapping[_K, _V] | None) -> MappingProxyType[_K, _V]:
 
 
 class Moved:
-    """The difference between two snapshots.
+    """The difference between two snapshots, which listeners query.
 
-    It is computed on demand, once, and only for the topics that are queried. There may be thousands of other topics,
-    and a client may have hundreds of listeners.
+    The difference of a topic is computed once, when it is first queried, because there may be thousands of other topics
+    and hundreds of listeners.
     """
 
     __slots__ = ("_brokers", "_found", "_led", "_topics", "after", "before", "partitions")
@@ -285,9 +285,9 @@ class Moved:
         return self._topics
 
     def of(self, topic: str) -> Collection[int]:
-        """Return the topic's partitions that differ.
+        """Return the topic's partitions that differ in any way.
 
-        These are all of them if the topic was created, deleted or recreated.
+        If the topic was created, deleted or recreated, these are all its partitions.
         """
         found = self._found.get(topic)
         if found is None:
@@ -297,8 +297,8 @@ class Moved:
     def led(self, topic: str) -> Collection[int]:
         """Return the topic's partitions that are new, or whose leader or leader epoch differs.
 
-        When a broker leaves or returns, every partition of which it has a replica differs in some way. This method
-        ignores all differences but the leader.
+        Unlike `of`, this method ignores other differences, for example of the replicas. When a broker leaves or
+        returns, every partition with a replica on it differs in some way.
         """
         found = self._led.get(topic)
         if found is None:

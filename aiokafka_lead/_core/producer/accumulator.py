@@ -329,10 +329,11 @@ class Accumulator:
         return topic.queue(partition)
 
     def _had_share(self, topic: TopicBuffer, size: int, now: float) -> bool:
-        """Return True if ``size`` bytes are enough for the sticky partition.
+        """Return True if the sticky partition has received its share, and another partition is next.
 
-        It gets ``batch_size`` bytes (KIP-794). It gets more within the linger time, because otherwise each partition
-        would get a small batch. The speed of its broker is ignored, so all partitions get the same share.
+        ``size`` is the number of bytes that it has received. The share is ``batch_size`` bytes (KIP-794), or more
+        within the linger time, because otherwise each partition would get a small batch. The speed of its broker is
+        ignored, so all partitions get the same share.
         """
         if size < self.batch_size:
             return False

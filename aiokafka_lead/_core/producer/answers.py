@@ -238,7 +238,7 @@ class BatchAnswers:
     def _split(self, batch: ProducerBatch) -> None:
         """Replace a batch that is too large for the broker by smaller batches.
 
-        They use its sequence numbers in order.
+        The smaller batches use the sequence numbers of the batch in order.
         """
         queue = batch.queue
         self._counters.batches_split += 1

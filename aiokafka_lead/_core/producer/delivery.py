@@ -25,15 +25,16 @@ from .outcome import NOTHING_TO_WAIT_FOR, BatchOutcome, Park
 class Delivery:
     """One record that was sent. Await it for its `RecordMetadata`.
 
-    It completes within ``delivery_timeout_ms``. If the record could not be delivered, awaiting raises the error. A
-    delivery can be awaited any number of times, and cancelling the await does not cancel the record. For example::
-
         delivery = await producer.send("topic", b"value")
         metadata = await delivery
         print(metadata.partition, metadata.offset)
 
-    It has the read-only methods of an `asyncio.Future`, so `asyncio.wait` and other functions accept it. It belongs to
-    the producer's event loop.
+    The record is acknowledged or fails within ``delivery_timeout_ms``. If it has failed, awaiting the delivery raises
+    the error, for example `DeliveryTimeoutError`. A delivery may be awaited any number of times, or not at all.
+    Cancelling the await does not cancel the record.
+
+    A delivery has the read-only methods of an `asyncio.Future`, so `asyncio.wait` and other functions accept it. It
+    belongs to the producer's event loop.
     """
 
     __slots__ = ("_index", "_outcome", "_timestamp_ms")
@@ -293,11 +294,11 @@ def _failure(entry: Any) -> KafkaError | None:
 class DeliveryBatch:
     """The records of one ``send_many``. Await it for a list of results, one for each record, in order.
 
-    Each result is a `RecordMetadata`, or the exception with which the record failed. Awaiting does not raise these
-    exceptions. For example::
-
         batch = await producer.send_many("topic", values)
         failed = [result for result in await batch if isinstance(result, KafkaError)]
+
+    Each result is a `RecordMetadata`, or the `KafkaError` with which the record failed. Awaiting does not raise these
+    errors, and waits until all records are acknowledged or have failed.
     """
 
     __slots__ = ("_entries", "_size")

@@ -45,9 +45,10 @@ class Sequencing:
     __slots__ = ()
 
     def blocks(self, queue: PartitionQueue, batch: ProducerBatch, leader_id: int) -> bool:
-        """Return True if ``batch`` must wait for responses to earlier batches.
+        """Return True if ``batch`` must not be sent before earlier batches are answered.
 
-        It is the first one without a pending response.
+        ``batch`` is the first batch in ``queue`` that is not in flight, and ``leader_id`` is the broker to which it
+        would be sent.
         """
         raise NotImplementedError
 
@@ -74,7 +75,7 @@ class Sequencing:
     def given_up(self, batch: ProducerBatch, in_doubt: bool) -> None:
         """Record that the batch, which is still queued, will not be sent again.
 
-        ``in_doubt`` is True if it may be in the log.
+        ``in_doubt`` is True if the batch was sent and may be in the log.
         """
 
     def restart_if_due(self, queue: PartitionQueue) -> bool:

@@ -322,7 +322,7 @@ class Outbox:
     def slow_at(self) -> float:
         """Return the time at which the broker will count as `slow` if it does not respond.
 
-        Infinity if it already does, or if no request is in flight.
+        Returns infinity if the broker counts as slow already, or if no request is in flight.
         """
         return self._at_work_since + SLOW_S if self._under_way and self._served_s < SLOW_S else math.inf
 
@@ -353,8 +353,8 @@ class Outbox:
     def takes(self, owner: Hashable, way_free: bool, now: float) -> bool:
         """Return True if a request of this owner is accepted.
 
-        If the first connection is not free, the request joins a waiting parcel, follows it, or uses an additional
-        connection as earlier requests of the owner did.
+        ``way_free`` is True if the first connection takes a request. Otherwise, the request joins a waiting parcel,
+        follows it, or uses an additional connection as earlier requests of the owner did.
         """
         if self.holds_back(owner) or not self.is_open(way_free, now):
             return False
@@ -392,8 +392,8 @@ class Outbox:
     def first(self, now: float, *, beside: bool) -> Parcel | None:
         """Return the oldest parcel that may be sent now on the first connection or, if ``beside``, on another one.
 
-        If the first connection is busy, an owner in ``_contenders`` waits for an additional connection first, because
-        that answers sooner.
+        While the first connection has requests in flight, the parcels of owners in ``_contenders`` wait up to `SLOW_S`
+        for an additional connection, which is likely to answer sooner. Returns None if no parcel may be sent.
         """
         for at, parcel in enumerate(self._waiting):
             stuck: Container[Hashable] = self._beside

@@ -28,7 +28,7 @@ class Wakeable(Protocol):
 class Park(Protocol):
     """Waits for outcomes on one event loop.
 
-    It does not refer to any outcome, so a finished outcome may keep it.
+    A finished outcome may keep its `Park`, because the `Park` does not refer to any outcome.
     """
 
     def __call__(self, outcome: BatchOutcome, /) -> Awaitable[object]:
@@ -144,7 +144,8 @@ class BatchOutcome:
     def records(self, first: int, count: int, timestamp_ms: int) -> list[RecordMetadata | KafkaError]:
         """Return the results of ``count`` consecutive records that have the same timestamp.
 
-        Only for a finished outcome.
+        ``first`` is the index of the first record in the batch. Each result is a `RecordMetadata` or a `KafkaError`.
+        The outcome must be finished.
         """
         found: list[RecordMetadata | KafkaError] = []
         for index in range(first, first + count):

@@ -34,8 +34,9 @@ NAMES = frozenset(("record", "value", "key", "headers", *PARTS, *_TXN))
 def bound(handler: Handler, *, transactional: bool, model: Any = None) -> Handler:
     """Return a function that calls this handler with a record, and with a transaction if ``transactional``.
 
-    It is the handler itself, unless the handler has other parameters or ``model`` is the type of the value. Raises
-    `ConfigTypeError` for a parameter for which there is no argument.
+    The handler itself is returned if it takes exactly these arguments and no ``model`` is given. ``model`` is the type
+    of the value for a handler without annotations. Raises `ConfigTypeError` for a parameter for which there is no
+    argument.
     """
     checked = checked_handler(handler)
     wanted = _parameters(handler, transactional=transactional, model=model)

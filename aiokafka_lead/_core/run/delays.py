@@ -51,9 +51,11 @@ class Closed:
     """Partitions of retry topics whose next record is not due yet. Times are Unix seconds."""
 
     def __init__(self, due_ms: Callable[[Any, float], float], clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin with all open. ``due_ms`` returns a record's due time, given the present time; both in milliseconds.
+        """Start without closed partitions.
 
-        ``clock`` is monotonic: a wall clock that is set back would keep partitions closed for that much longer.
+        ``due_ms`` returns the time at which a record is due, given the record and the present time. Both are Unix times
+        in milliseconds. ``clock`` is monotonic, because setting back a wall clock would keep partitions closed for too
+        long.
         """
         self._due_ms = due_ms
         self._clock = clock

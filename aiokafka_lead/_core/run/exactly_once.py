@@ -122,7 +122,8 @@ class Attempts:
     def judged(self, records: Sequence[Record], error: BaseException) -> list[HandlerFailure]:
         """Decide about each record of a failed call, without counting the attempt.
 
-        If several records have no retries left together, each is then handled alone.
+        If the call was about several records and any of them has no retries left, each record is handled alone next.
+        This finds the record that fails, which is then the only one to become a dead letter.
         """
         failures = [self._judged(record, error) for record in records]
         if len(records) > 1 and any(failure.verdict.fate != "retry" for failure in failures):

@@ -25,9 +25,9 @@ _QUOTED = re.compile(r"""(value|field) ('.*'|".*"|`.*`|-?\d+)""", re.DOTALL)
 
 
 def blamed(error: BaseException) -> BaseException:
-    """Return the exception to name as the reason.
+    """Return the exception to name as the reason for a failure.
 
-    That is the only exception of a group, or the cause of a `PermanentError`, or else the exception itself.
+    This is the only exception of a group, or the cause of a `PermanentError`, or else the exception itself.
     """
     raised = leaves(error)
     if len(raised) == 1:

@@ -124,12 +124,12 @@ class _Family:
 class Following:
     """Tracks the records in retry topics. A record may be handled only if no earlier record of its key waits there.
 
-    A single member has all the information: it owns the partition and its retry partitions, and no other member writes
-    to them. A member that takes over a partition first reads the retry partitions to their ends.
+    A single member has all the information, because it owns the partition and its retry partitions, and no other member
+    writes to them. A member that takes over a partition first reads the retry partitions to their ends.
 
-    If a member crashes before a commit, a record may be written twice. It is handled once if the copies are found in
-    time. Otherwise it is handled a second time, and only the first time was in order. If a transaction is aborted, the
-    changes that it made here are undone.
+    If a member crashes before a commit, a record may be written twice. The record is handled once if the copies are
+    found in time. Otherwise it is handled a second time, and only the first time was in order. If a transaction is
+    aborted, the changes that it made here are undone.
     """
 
     def __init__(self, topics: RetryTopics) -> None:
@@ -167,9 +167,10 @@ class Following:
         return scan is not None and scan.start is not None
 
     def scanned(self, tp: TopicPartition, position: Position | None) -> Position | None:
-        """Return the position to which to return if a retry partition's scan is complete at this position.
+        """Return the position from which to handle a retry partition, if its scan ends at ``position``.
 
-        Otherwise, return None.
+        This is the position at which the scan began. Returns None if no scan is in progress or it has not reached the
+        end.
         """
         scan = self._scan(tp)
         if scan is None or scan.start is None or scan.end is None or position is None or position.offset < scan.end:
@@ -209,9 +210,10 @@ class Following:
             family.taken_to[last.topic] = last.offset + 1
 
     def written(self, record: Record, topic: str, offset: int) -> Undo | None:
-        """Record that a record was written to a retry topic. It may have been taken from there, or even be finished.
+        """Record that a record was written to a retry topic, at this offset.
 
-        Returns a function that undoes this if the transaction is aborted, or None if there is nothing to undo.
+        Returns a function that undoes this if the transaction is aborted. Returns None if there is nothing to undo, for
+        example because the record has been read from the retry topic already.
         """
         family = self._family_of(record)
         if family is None or offset < family.taken_to[topic]:
@@ -236,7 +238,7 @@ class Following:
     def is_copy(self, record: Record) -> bool:
         """Return True if this copy need not be handled, because another copy of the same record is waiting.
 
-        Only the latest known copy is always handled, because an earlier copy may be about to be written to that place.
+        Of several copies, only the copy that was written last is handled.
         """
         waiting = self._waiting(record)
         latest = None if waiting is None else waiting.latest(self._origin(record))

@@ -46,7 +46,7 @@ class _Line(Generic[B]):
 class Gathering(Generic[B]):
     """Collects records in the order of their partition. One batch of each partition is handled at a time.
 
-    It holds the slots of the waiting records. Times are in monotonic seconds.
+    The slots of the waiting records stay occupied. Times are in monotonic seconds.
     """
 
     def __init__(self) -> None:

@@ -52,9 +52,9 @@ class Verdict(NamedTuple):
 
 
 def leaves(error: BaseException) -> list[BaseException]:
-    """Return the exceptions of a group and of groups in it, as a task group raises them.
+    """Return the exceptions of a group and of groups in it, such as those that a task group raises.
 
-    For others, the exception itself.
+    For any other exception, returns a list with this exception.
     """
     if not isinstance(error, BaseExceptionGroup):
         return [error]

@@ -121,9 +121,9 @@ class Outages:
         self._text = ""
 
     def bear(self, record: Any, error: BaseException, now: float) -> float | None:
-        """Return the seconds until all waiting records, including this one, are retried.
+        """Record that a record waits, and return the seconds until all waiting records are retried.
 
-        None if the outage lasts for too long.
+        Returns None if the outage has lasted longer than it is tolerated, so the run must end with ``error``.
         """
         self.passed(now)
         if not self._waiting:

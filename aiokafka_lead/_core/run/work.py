@@ -100,18 +100,18 @@ class HandlerSlot:
 class Work:
     """The records in hand of a run, over all partitions. The partitions take turns.
 
-    Limits: all records together weigh about ``max_in_hand`` at most. A record weighs 1, plus 1 for each
-    ``max_in_hand_bytes / max_in_hand`` bytes, so both options are respected. Each partition has a share of this limit.
-    It applies to the partition's records in hand, and to the offsets from its first unfinished record on. A partition
-    that is stuck, or has records that wait for a retry, therefore does not block other partitions.
+    The records in hand together weigh about ``max_in_hand`` at most. A record weighs 1, plus 1 for each
+    ``max_in_hand_bytes / max_in_hand`` bytes, so both options are respected. Each partition has a share of this limit,
+    for its records in hand and for the offsets from its first unfinished record on. A partition that is stuck, or has
+    records that wait for a retry, therefore does not block other partitions.
 
-    Shares: retries, and records of keys that have taken more than their share of time, wait in a separate queue. While
-    both queues have records, each has its part of the handlers (see `Shares`).
+    Retries, and records of keys that have taken more than their share of time, wait in a separate queue. While both
+    queues have records, each has a part of the handlers (see `Shares`).
 
     A handler that never waits is done before the next record is taken. Until then, the last record taken is ``_fresh``,
     and needs almost no bookkeeping. Every method except `take` and `finished` first settles it.
 
-    As a container, it contains the partitions from which records may be taken now.
+    As a container, a `Work` contains the partitions from which records may be taken now.
     """
 
     def __init__(
@@ -209,8 +209,8 @@ class Work:
     def room(self) -> int:
         """Return the number of records that may be taken now.
 
-        It is at most half a partition's share, because all of them may belong to one partition. While no record is in
-        hand, it is at least 1, whatever the record weighs. Otherwise, the run would stop.
+        The number is at most half a partition's share, because all of them may belong to one partition. While no record
+        is in hand, it is at least 1, because the run would stop if the next record weighed more than the limit.
         """
         room = min(TAKE_AT_ONCE, self._half_share(), int((self._limit - self.in_hand) / self._mean_weight))
         return room if self.in_hand else max(1, room)
@@ -323,7 +323,8 @@ class Work:
     def _end_turn(self, partition: PartitionWork) -> None:
         """End this partition's turn.
 
-        It gets another turn if it has a record that can be handled before any other is finished.
+        If the partition has a record that can be handled before any other record is finished, it gets another turn
+        after the other partitions.
         """
         self._left = RUN
         self.turns.popleft()

@@ -90,7 +90,7 @@ class Span(NamedTuple):
 class AckBatch(NamedTuple):
     """The acknowledgements of consecutive offsets in the protocol's format.
 
-    They have one type for each offset, or one type for all.
+    There is one type for each offset, or one type for all.
     """
 
     first: int
@@ -189,9 +189,9 @@ class Acquired:
         return mark in (_OPEN, _RENEW, _RENEW_SENT)
 
     def decide(self, index: int, kind: int) -> bool:
-        """Acknowledge a record, or renew its lock.
+        """Record the decision about a record: accept, release or reject it, or renew its lock.
 
-        Return False if there is already a decision, or if the lock is lost.
+        Returns False, without effect, if there is already a decision or the lock is lost.
         """
         mark = self.marks[index]
         if mark == _OPEN or (kind != _RENEW and mark in (_RENEW, _RENEW_SENT)):

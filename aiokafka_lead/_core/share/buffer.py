@@ -203,7 +203,8 @@ class ShareBuffer:
     def go_on(self, record: Record, until: float) -> None:
         """Allow the iteration that received this record to take the next records without checks until this time.
 
-        It may do so only while their locks are recent.
+        The time is earlier if the lock of the record becomes too old before it, because the iteration does not check
+        locks. Has no effect if records were put back.
         """
         if not self._returned:
             self.at_hand.quick_until = min(until, self._allowance.late_at(record._acquired.expires_at))

@@ -51,16 +51,17 @@ class Delivered:
             self._handed.append(_handed(records, ACCEPT))
 
     def unreadable(self, record: Record) -> None:
-        """Record that reading this record raises an error.
+        """Record that a read raises an error because of this record.
 
-        The record is released unless the application decides otherwise.
+        The record is released at the next read, unless the application acknowledges it before.
         """
         self._handed.append(_handed((record,), RELEASE))
 
     def go_on(self, record: Record) -> bool:
-        """Hand out this record by itself.
+        """Record that an iteration hands out this record, and make the default decision about the previous one.
 
-        Returns True if the caller must first call `come_back`, and then this method again.
+        Returns True if the caller must first call `come_back`, because records that were handed out otherwise have no
+        decision, and then this method again.
         """
         given = self._given
         if given is None:

@@ -120,7 +120,7 @@ class Jobs:
     # --- failures ---
 
     def keep_back(self, slot: JobSlot, now: float) -> None:
-        """Release the slot's record after a backoff.
+        """Keep the slot's record locked for a backoff, and then release it.
 
         If it were released now, the broker would deliver it again at once.
         """
@@ -129,9 +129,9 @@ class Jobs:
         heapq.heappush(self._kept_back, (due_at, next(self._sequence), record))
 
     def postpone(self, slot: JobSlot, due_at: float) -> None:
-        """Hand out the slot's record again at this time.
+        """Keep the slot's record locked, and hand it out again at this time.
 
-        It stays locked, because each delivery counts towards the limit.
+        The record is not released, because each delivery counts towards the group's limit of deliveries.
         """
         heapq.heappush(self._postponed, (due_at, next(self._sequence), self._let_go(slot)))
 

@@ -187,7 +187,7 @@ class SharePlanner:
     def _wanted(self, exchange: Exchange, now: float, *, fetching: bool) -> dict[SharedPartition, PlacedPartition]:
         """Return the partitions to fetch from a broker now.
 
-        If ``fetching`` is False, only partitions whose start offset is not fixed yet.
+        If ``fetching`` is False, these are only the partitions whose start offset is not fixed yet.
         """
         return {
             partition.key: partition

@@ -18,11 +18,11 @@ from .acquired import Acquired
 
 
 class ShareRecord(AnyRecord):
-    """A record that is locked for this consumer until it is acknowledged or the lock expires. Treat it as frozen.
+    """A record that is locked for this consumer until it is acknowledged or the lock expires.
 
-    It has the attributes of `ConsumerRecord`. In addition, ``delivery_count`` is the number of times that the record
-    was delivered to any member of the group, including this time. Records compare by identity, so a record that is
-    delivered again is a different object.
+    It has the attributes of `ConsumerRecord`; do not change them. In addition, ``delivery_count`` is the number of
+    times that the record was delivered to any member of the group, including this time. Records compare by identity, so
+    a record that is delivered again is a different object.
     """
 
     __slots__ = ("_acquired", "_exchange", "_index", "delivery_count")
@@ -52,9 +52,9 @@ class ShareRecord(AnyRecord):
 
     @property
     def lock_expires_at(self):
-        """Time (``time.monotonic()``) before which no other member gets the record. Renewing the lock extends it.
+        """Time (``time.monotonic()``) before which no other member gets the record.
 
-        0 if the record is acknowledged or its lock is lost.
+        Renewing the lock extends the time. It is 0 if the record is acknowledged or its lock is lost.
         """
         return self._acquired.lock_expires_at(self._index)
 

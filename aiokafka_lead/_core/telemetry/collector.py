@@ -164,9 +164,10 @@ class _Sum:
 
 
 class Collector:
-    """Owns the latest values of all sources, and the values to push.
+    """Computes the metrics that a client's next push to its broker contains.
 
-    Collected values are kept until a broker has accepted them. If a push fails, the next push also covers its interval.
+    Holds the latest totals of each source, and their changes since the last push that a broker has accepted. If a push
+    fails, the next push therefore also covers its interval.
     """
 
     def __init__(self) -> None:
@@ -187,7 +188,7 @@ class Collector:
     def remove(self, source: Source, *, keep: bool) -> None:
         """Remove a source that has ended.
 
-        If ``keep`` is True, its counts are included in the next push. Pass False if there will be none.
+        If ``keep`` is True, the next push still includes its counts. Pass False if there will be no further push.
         """
         for client in self._clients:
             if client.source is source:

@@ -129,10 +129,10 @@ class Payload(NamedTuple):
 
 
 def build_payload(resources: Sequence[ResourceMetrics], codec: str, max_bytes: int) -> Payload:
-    """Encode and compress metrics. If necessary, leave out the last metrics so that at most ``max_bytes`` remain.
+    """Encode and compress metrics.
 
-    0 means no limit. An empty payload is not compressed, because compression would add bytes that the receiver would
-    have to decompress.
+    If the result is larger than ``max_bytes``, the last metrics are left out; 0 means no limit. An empty payload is not
+    compressed, because compression would add bytes that the receiver would have to decompress.
     """
     count = whole = sum(len(resource.metrics) for resource in resources)
     while True:

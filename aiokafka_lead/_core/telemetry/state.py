@@ -150,7 +150,7 @@ _FIRST_RETRY_MS = 1_000
 
 
 class _Then(Enum):
-    """Consequences of a broker's error."""
+    """Reactions to a broker's error: request the subscription again, or end the exchange."""
 
     ASK_AT_ONCE = "ask at once"
     ASK_AFTER_INTERVAL = "ask after the interval"

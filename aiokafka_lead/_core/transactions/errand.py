@@ -119,10 +119,12 @@ class Errand:
         v2: bool = False,
         renew: bool = False,
     ) -> None:
-        """Start with the request ``call``.
+        """Create an errand whose first request is ``call``.
 
-        Set ``v2`` if the transaction follows KIP-890. Set ``renew`` if its epoch must not be used for another
-        transaction.
+        ``producer_id`` and ``epoch`` identify the producer of the transaction. -1 means that the coordinator has not
+        assigned them yet, which is possible only if ``call`` requests a producer id. ``timeout_ms`` is the
+        ``transaction_timeout_ms`` of the producer. Set ``v2`` if the transaction follows KIP-890. Set ``renew`` if the
+        producer needs a new epoch before its next transaction.
         """
         self.transactional_id = transactional_id
         self.timeout_ms = timeout_ms

@@ -238,7 +238,7 @@ class TransactionState:
         self._take(Event.STORE)
 
     def abort(self) -> None:
-        """Start to abort.
+        """Start to abort the open transaction.
 
         From now on, the transaction accepts no records and no offsets, and its content is discarded.
         """

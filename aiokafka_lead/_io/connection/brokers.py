@@ -144,10 +144,11 @@ class Brokers:
     # --- connections ---
 
     def ready(self, node_id: int, lane: AnyLane = Lane.DATA) -> Connection | None:
-        """Return the node's connection if it is ready, otherwise None. It may be busy; see `Connection.can_send`.
+        """Return the node's connection if it is ready, otherwise None.
 
-        If it is not ready, it is opened now or after the backoff, and listeners are called. Call this method again
-        after each failure, because a link connects again only if that was requested since.
+        A ready connection may be busy; see `Connection.can_send`. If there is none, it is opened now or after the
+        backoff, and listeners are called. Call this method again after each failure, because a link connects again only
+        if that was requested since.
         """
         node = self._nodes.get(node_id)
         if node is None:
@@ -194,7 +195,7 @@ class Brokers:
     def retry_at(self, node_id: int) -> float:
         """Return the end of the node's backoff in monotonic seconds.
 
-        0.0 if there is none, infinity if the node is unknown.
+        Returns 0.0 if the node has no backoff, and infinity if the node is unknown.
         """
         node = self._nodes.get(node_id)
         return math.inf if node is None else self._reachability.retry_at(node.endpoint)
@@ -223,10 +224,10 @@ class Brokers:
         )
 
     def unanswered_s(self, node_id: int, now: float) -> float:
-        """Return the seconds since the last request on a connection with unanswered requests. The maximum for the node.
+        """Return the seconds since the last request on a connection to the node with unanswered requests.
 
-        Returns 0 if all requests are answered. The rebalance lane does not count, because group members wait for each
-        other there.
+        If several connections have unanswered requests, returns the longest time, and 0 if none has. The rebalance lane
+        does not count, because group members wait for each other there.
         """
         node = self._nodes.get(node_id)
         links = {} if node is None else node.links
@@ -272,11 +273,11 @@ class Brokers:
                 self._reconnect(node, error)
 
     def leave(self, node_id: int, error: KafkaError, *, silent: bool = False) -> bool:
-        """Reconnect the node, if possible to another address of its host. Return False if that is no better now.
+        """Reconnect the node, if possible to another address of its host. Return True if the new connection may help.
 
-        It is no better if all other addresses were left without a useful response since. Unreachable addresses are
-        tried again by the next request. A ``silent`` address is left in any case, because `patience_s` increases each
-        time.
+        It cannot help if all other addresses were left without a useful response since. Unreachable addresses are tried
+        again by the next request. A ``silent`` address, which has not answered in time, is left in any case, because it
+        gets more time after each turn (`patience_s`).
         """
         node = self._nodes.get(node_id)
         if node is None:
@@ -323,15 +324,14 @@ class Brokers:
         return node is not None and self._reachability.in_doubt(node.endpoint, time.monotonic())
 
     def least_loaded(self, lane: Lane = Lane.CONTROL, avoid: Container[int] = ()) -> int | None:
-        """Return the best broker for a request that any broker can answer.
+        """Return the best broker for a request that any broker can answer, or None.
 
-        None if all are in backoff, or none is known.
-
-        As in Java, it is the ready node with the fewest requests in flight, else a connecting node, else a node to
+        As in Java, this is the ready node with the fewest requests in flight, else a connecting node, else a node to
         which a connection can be opened. Equal nodes are chosen at random, so that clients spread over the brokers.
-        Nodes in doubt come after others, and nodes in ``avoid`` come last, even if they are connected. Unlike in Java,
-        bootstrap servers are not considered, because they may belong to another cluster until they have answered
-        Metadata.
+        Nodes in doubt come after others, and nodes in ``avoid`` come last, even if they are connected.
+
+        Returns None if all nodes are in backoff, or none is known. Unlike in Java, bootstrap servers are not
+        considered, because they may belong to another cluster until they have answered Metadata.
         """
         now = time.monotonic()
         best: int | None = None
@@ -378,9 +378,10 @@ class Brokers:
     # --- internal ---
 
     def _new_link(self, node: _Node, lane: AnyLane) -> Link:
-        """Return a link for a node. If a retired link still has requests in flight, it is used again.
+        """Return a link for a node on this lane.
 
-        On a second connection to the same broker, later requests could overtake earlier ones.
+        A retired link that still has requests in flight is used again, because on a second connection to the same
+        broker, later requests could overtake earlier ones.
         """
         self._retired = [link for link in self._retired if not link.idle]
         for link in self._retired:

@@ -41,9 +41,9 @@ def with_broker(error: KafkaError, label: str) -> KafkaError:
 
 
 def of_addresses(errors: Mapping[str, KafkaError], latest: KafkaError) -> KafkaError:
-    """Return an error that contains the failure of each address of a host. If there is none, return ``latest``.
+    """Return an error that contains the failure of each address of a host, or ``latest`` without failures.
 
-    It has the class of the failure that is least likely to go away.
+    The class of the error is the class of the failure that is least likely to go away.
     """
     if not errors:
         return latest

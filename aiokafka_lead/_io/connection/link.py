@@ -120,9 +120,10 @@ class Link:
                 raise
 
     async def wait(self, timeout_s: float) -> Connection | None:
-        """Wait for the next attempt and return its connection. None if the link is closed or replaced.
+        """Wait for the next attempt to connect, and return its connection.
 
-        Raises the error of the attempt, or TimeoutError after ``timeout_s`` seconds.
+        Returns None if the link is closed or replaced. Raises the error of the attempt, or TimeoutError after
+        ``timeout_s`` seconds.
         """
         if self._closed:
             return None
@@ -365,9 +366,8 @@ class Link:
     ) -> None:
         """Open the connection at the next address and make it ready.
 
-        If ``older``, start with an older version of ApiVersions.
-
-        Raises TimeoutError if the address does not respond in time.
+        If ``older``, the handshake starts with an older version of ApiVersions. Raises TimeoutError if the address does
+        not respond in time.
         """
         began, way = time.monotonic(), self._context.way
         connection.stage = "connecting" if way is None else f"connecting through {way.label}"

@@ -43,9 +43,10 @@ class FetchLane(NamedTuple):
 
 
 class HeldLane(NamedTuple):
-    """The lane REBALANCE of one of the consumers that share connections.
+    """The lane REBALANCE of one of several consumers on shared connections.
 
-    It does not wait for the groups of the others.
+    The coordinator holds a JoinGroup request until all members have joined. With its own connection, a consumer does
+    not wait for the groups of the other consumers.
     """
 
     consumer: int
@@ -58,9 +59,9 @@ class HeldLane(NamedTuple):
 
 
 class ShareLane(NamedTuple):
-    """The lane for the share sessions of one of the consumers that share connections.
+    """The lane for the share sessions of one of several share consumers on shared connections.
 
-    A session is bound to a connection.
+    Each needs its own connections, because a broker binds a share session to a connection.
     """
 
     consumer: int

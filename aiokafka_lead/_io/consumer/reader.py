@@ -200,8 +200,9 @@ class Reader(Generic[K, V]):
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         """Return buffered records of these partitions. If there are none, wait for the first ones.
 
-        ``due`` returns the number of a chunk's next records that may be taken. The others stay in the buffer. If it is
-        not all of them, ``wanted`` must no longer contain the partition.
+        ``due`` returns how many of a chunk's next records may be taken; the others stay in the buffer. If ``due``
+        returns fewer than all, it must have removed the partition from ``wanted``, or the call would ask again without
+        end.
         """
         deadline = Deadline(timeout_ms)
         while True:
@@ -393,7 +394,7 @@ class Reader(Generic[K, V]):
 
 
 class AnyOf:
-    """Contains what any of several containers contains."""
+    """A container of the partitions that at least one of several containers contains."""
 
     def __init__(self, containers: Sequence[Container[TopicPartition]]) -> None:
         self._containers = containers
@@ -426,9 +427,9 @@ class Slices(Generic[K, V]):
 
 
 class Batches(Generic[K, V]):
-    """Iterates over the batches of a reader.
+    """Asynchronous iterator over the batches of a reader.
 
-    It is not a generator, because trio warns of generators that are not exhausted.
+    This is not a generator, because trio warns of generators that are not exhausted.
     """
 
     def __init__(self, reader: Reader[K, V], leases: Leases | None, look: BatchLoop | None = None) -> None:

@@ -113,10 +113,10 @@ class Commits:
     async def commit(self, given: Offsets | None, timeout_ms: float) -> None:
         """Commit these offsets or, if None, the offsets after the records that were handed out.
 
-        Raises the errors of `store`.
-
-        If a partition no longer exists, raises `UnknownTopicOrPartitionError` after the other offsets were stored. If
-        ``given`` is None and the consumer has lost partitions with records in hand, raises `CommitFailedError`.
+        Raises `UnknownTopicOrPartitionError` for partitions that no longer exist, after the other offsets were stored.
+        Raises `CommitFailedError` if ``given`` is None and the consumer has lost partitions with records in hand, also
+        after the other offsets were stored. Raises `IllegalStateError` in a run that commits in transactions, and the
+        errors of `store`.
         """
         if self._run.work is not None and self._run.work.transactional:
             raise IllegalStateError("run() commits offsets in its transactions: do not commit while it runs")
@@ -183,10 +183,11 @@ class Commits:
     def begin_part(self, part: object, given: Offsets | None) -> Offsets:
         """Return the offsets that a transaction must commit.
 
-        They are ``given``, or the offsets after the records that were handed out. A rebalance does not revoke their
-        partitions until `end_part` is called for the same part. Raises `CommitFailedError` if the consumer does not own
-        one of the partitions, or if the transaction may contain results of records that the consumer has lost or that
-        will be handed out again.
+        These are ``given``, or the offsets after the records that were handed out. A rebalance does not revoke their
+        partitions until `end_part` is called for the same ``part``.
+
+        Raises `CommitFailedError` if the consumer does not own one of the partitions, or if the transaction may contain
+        results of records that the consumer has lost or that will be handed out again.
         """
         if self.standing.wanted:
             self.standing.commits_as()  # without the member's identity, the coordinator would not check the membership
@@ -240,12 +241,11 @@ class Commits:
         return self.standing.wanted
 
     async def store(self, offsets: Offsets, timeout_ms: float) -> set[TopicPartition]:
-        """Commit these offsets. Return the partitions that no longer exist.
+        """Commit these offsets, and return the partitions that no longer exist.
 
-        After an error, some offsets may be committed.
-
-        If a rebalance prevents the commit, it is retried later if the member still owns the partitions. Otherwise,
-        raises `CommitFailedError`. Also raises the errors of `GroupOffsets.commit`.
+        If a rebalance prevents the commit, it is tried again after the rebalance, if the member still owns the
+        partitions. Otherwise, raises `CommitFailedError`. Also raises the errors of `GroupOffsets.commit`. After an
+        error, some offsets may be stored.
         """
         began, began_at = time.time_ns(), time.monotonic()
         failure: BaseException | None = None

@@ -94,9 +94,9 @@ class Coordinators:
         return None if inquiry is None else inquiry.node_id
 
     def doubted_since(self, kind: CoordinatorKind, key: str) -> float | None:
-        """Return the time since which no coordinator has served this key, if that is too long, else None.
+        """Return the time since which no coordinator has served this key, or None.
 
-        The time is in seconds, from ``time.monotonic()``.
+        The time is in seconds, from ``time.monotonic()``. None means that a coordinator has served the key recently.
         """
         inquiry = self._inquiries.get((kind, key))
         return None if inquiry is None else inquiry.doubted_since(time.monotonic())
@@ -141,9 +141,10 @@ class Coordinators:
                 await sleep_until(retry_at)
 
     def _retry_at(self, node_id: int | None, error: KafkaError, failures: int) -> float:
-        """Return the time of the next attempt after a failure, of this node if it was found.
+        """Return the time of the next attempt after a failure.
 
-        It is not later than the end of the backoff of the node's connection, because the node may be usable then.
+        ``node_id`` is the coordinator, if it was found. The time is not later than the end of the backoff of its
+        connection, because the node may be usable then.
         """
         now = time.monotonic()
         reconnect_at = 0.0 if node_id is None else self._client.brokers.retry_at(node_id)

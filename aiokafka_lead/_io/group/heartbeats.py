@@ -32,9 +32,9 @@ class GroupCoordinator:
 
     @property
     def doubted_since(self) -> float | None:
-        """Time since which no broker has served as coordinator (``time.monotonic()``).
+        """Time (``time.monotonic()``) since which no broker has served as coordinator, or None.
 
-        None unless that is too long.
+        None means that a broker serves, or has not failed for too long.
         """
         return self._coordinators.doubted_since(CoordinatorKind.GROUP, self.group_id)
 

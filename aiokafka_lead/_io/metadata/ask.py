@@ -59,8 +59,8 @@ class Outcome(NamedTuple):
 def candidates(brokers: Brokers, nodes: Sequence[int], avoid: Sequence[Set[int]] = ()) -> list[int]:
     """Return the nodes that can be asked now, best first, by the state of their connections and by load.
 
-    Nodes in doubt come later. Last are the nodes to ``avoid``, whose metadata is trusted least. They are sets, of which
-    the first comes last of all.
+    Nodes in doubt come later, and the nodes in ``avoid`` come last. ``avoid`` is a sequence of sets, with the least
+    trusted nodes in the first set.
     """
     states = {node_id: brokers.state(node_id) for node_id in nodes}
     # If possible, use a node that is connected on the control lane.

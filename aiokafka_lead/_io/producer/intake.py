@@ -35,9 +35,10 @@ _NONE_YET = object()
 
 
 def all_bytes(what: str, contents: list[Any]) -> list[bytes | None]:
-    """Return values or keys.
+    """Return values or keys as bytes or None.
 
-    If all are bytes or None, the list is returned unchanged; otherwise all are converted to bytes.
+    A list that contains only these is returned unchanged. Raises `ConfigTypeError` for a content that cannot be
+    converted; ``what`` is its name in the message.
     """
     if all(content is None or type(content) is bytes for content in contents):
         return contents
@@ -301,10 +302,15 @@ class Intake:
     async def wait_in_line(
         self, record: Record, admission: Admission, deadline: Deadline | None, with_others: bool = False
     ) -> Delivery:
-        """Accept a record when its topic is known and there is memory, within the deadline (``max_block_ms``).
+        """Accept a record as soon as that is possible, and return its `Delivery`.
 
-        Earlier calls that wait for the topic come first. The call does not suspend after it has accepted the record, so
-        a call that was cancelled has not accepted it.
+        Waits until all earlier calls for the same topic have been served, the topic and the partition are known, and
+        ``buffer_memory`` has space. ``deadline`` limits these waits together (default: ``max_block_ms``). After the
+        deadline, raises `BufferFull` if earlier calls or space were missing, and `UnknownTopicOrPartitionError` or
+        `RequestTimedOutError` if the topic is unknown. Raises `ConfigError` if the topic has no such partition, and the
+        errors of ``admission``.
+
+        The call does not suspend after it has accepted the record, so a cancelled call has not accepted it.
         """
         accumulator = self._accumulator
         return await self._put_in_line(

@@ -481,7 +481,7 @@ class Sender:
     def _explain(self, node_id: int) -> str:
         """Return the reason why batches cannot be sent to a node, for the error of a batch that has expired.
 
-        For node -1, return the reason why there is no producer id.
+        Node -1 stands for the broker that assigns producer ids, so the reason is why there is no producer id.
         """
         if node_id < 0:
             return "" if self._ids.error is None else str(self._ids.error)

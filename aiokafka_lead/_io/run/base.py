@@ -201,9 +201,9 @@ class WorkersRun(ABC, Generic[S, R]):
     # --- the end -----------------------------------------------------------------------------------------------------
 
     async def finish(self, ready_by: float, end_by: float) -> None:
-        """End the run of a stopping consumer.
+        """End the run of a consumer that is being stopped.
 
-        Handlers have until ``ready_by``, and everything else until ``end_by``.
+        Handlers have until ``ready_by``, and all other work has until ``end_by``. Both are monotonic times in seconds.
         """
         self._stop_at, self._end_by = ready_by, end_by
         self._room.set()
@@ -258,7 +258,7 @@ class WorkersRun(ABC, Generic[S, R]):
     def _settle(self, slot: S, record: R, error: BaseException, attempts: int) -> None:
         """Decide about a record whose handler has raised this exception, and carry out the decision.
 
-        It was the ``attempts``-th attempt.
+        ``attempts`` is the number of attempts so far, including this one.
         """
         if isinstance(error, NoAwaitableError):
             self._end(slot, ConfigTypeError(str(error)))
@@ -348,10 +348,10 @@ class WorkersRun(ABC, Generic[S, R]):
         return SEND_AGAIN_S
 
     def _smaller(self, sending: Sending) -> Sending | None:
-        """Return how to send a record that is too large together with its headers, or None.
+        """Return a smaller form in which to send a record that was too large with its additional headers, or None.
 
-        Without the headers it was not too large. A record that is too large for its retry topic becomes a dead letter,
-        and a dead letter loses the description of its error.
+        A record that is too large for its retry topic becomes a dead letter, and a dead letter loses the description of
+        its error. None means that there is no smaller form.
         """
         if sending.error is None or sending.brief or self._dead_letters is None:
             return None

@@ -87,10 +87,10 @@ class DeadLetters:
     async def send(
         self, record: ConsumerRecord[Any, Any], error: BaseException, attempts: int, *, brief: bool = False
     ) -> Delivery:
-        """Send a dead letter. If ``brief`` is True, it describes the error only by its class.
+        """Send a dead letter, and return its delivery.
 
-        Its timestamp is the current time, so that the retention of the topic begins now. The headers contain the
-        timestamp of the record.
+        With ``brief``, the dead letter describes the error only by its class. Its timestamp is the current time, so
+        that the retention of the topic begins now. The headers contain the timestamp of the record.
         """
         headers = dead_letter_headers(record, error, attempts, self._group_id, brief=brief)
         delivery: Delivery = await self._producer.send(self.topic, record.value, record.key, headers=headers)

@@ -85,9 +85,8 @@ async def run_exactly_once(
 class ExactlyOnceRun:
     """One call of `Consumer.run`.
 
-    It takes a batch of records, has the records handled, commits the batch, and starts again.
-
-    With a pipeline, it takes the next batch as soon as all records sent for this batch are stored.
+    The run takes a batch of records, has them handled, commits the batch, and starts again. With a pipeline, it takes
+    the next batch as soon as all records sent for this batch are stored.
     """
 
     transactional = True
@@ -410,9 +409,9 @@ class ExactlyOnceRun:
             self._batch.close()
 
     async def finish(self, ready_by: float, end_by: float) -> None:
-        """End the run of a stopping consumer.
+        """End the run of a consumer that is being stopped.
 
-        Handlers have until ``ready_by``, and everything else until ``end_by``.
+        Handlers have until ``ready_by``, and all other work has until ``end_by``. Both are monotonic times in seconds.
         """
         if self._batch is not None:
             await self._end_batch(self._batch, ready_by)

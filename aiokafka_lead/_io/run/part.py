@@ -11,7 +11,10 @@ from .batch import Batch
 
 
 class RunSource:
-    """The consumer of a run. If a transaction was aborted, the run itself moves the consumer back; see `Source`."""
+    """The consumer of a run, as a part of its transactions; see `Source`.
+
+    If a transaction is aborted, the run moves the consumer back to the committed offsets.
+    """
 
     def __init__(self, commits: Commits) -> None:
         self._commits = commits

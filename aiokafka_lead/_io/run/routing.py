@@ -86,9 +86,9 @@ class Routing:
         return self.batches.get(None) if found is None and topic not in self._single else found
 
     def order_of(self, order: Order) -> Callable[[str], Order] | None:
-        """Return a function that returns the order of a topic's records. None if all topics have the run's ``order``.
+        """Return a function from topic to the order of its records, or None if all topics have ``order``.
 
-        Records of a topic that is handled in batches may all be taken at once, because `Gathering` keeps their order.
+        Records of a topic that is handled in batches have no order here, because `Gathering` keeps their order.
         """
         if not self.batches:
             return None

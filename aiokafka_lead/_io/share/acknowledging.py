@@ -29,8 +29,8 @@ _RENEW = RENEW
 class Acknowledgement:
     """The outcome of a record's acknowledgement. Awaiting it is optional.
 
-    ``await`` returns None when the broker has accepted the acknowledgement. It raises `InvalidRecordStateError` if the
-    lock had expired, or was lost together with a connection or a leader, so the record will be delivered again. It also
+    Awaiting returns None when the broker has accepted the acknowledgement. It raises `InvalidRecordStateError` if the
+    lock had expired, or was lost together with a connection or a leader; the record is then delivered again. It also
     raises other errors of the broker.
     """
 

@@ -146,8 +146,8 @@ class ShareExchanging:
     def _room(self, exchange: Exchange, now: float) -> int:
         """Return the number of records to request from a broker.
 
-        It is half of an equal share of the limit, so the next records are ready while the application is processing
-        others. It is 0 while more than the other half is buffered.
+        The number is half of an equal share of the limit, so the next records are ready while the application is
+        processing others. While more than the other half is buffered, the number is 0.
         """
         if exchange.waited_for and not exchange.has_unsent and (self._buffer.buffered() or not self.demand):
             at = max(self.taken_at, self._arrived_at) + IN_HAND_S

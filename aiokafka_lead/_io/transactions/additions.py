@@ -49,11 +49,10 @@ Brokers that have to ask the coordinator wait for the same time, but ask only ev
 
 
 class LastEnd:
-    """Asks the coordinator repeatedly until it has finished the last transaction.
+    """Asks the coordinator repeatedly until it has finished the previous transaction.
 
-    Then, work that waits for it continues.
-
-    The work also continues if the coordinator cannot be asked, or if the time is up.
+    Work of the next transaction waits for this. It also continues after `HELD_S` seconds, or if the coordinator cannot
+    be asked.
     """
 
     def __init__(
@@ -64,10 +63,10 @@ class LastEnd:
         over: Callable[[int], None],
         look_by: Callable[[float], None],
     ) -> None:
-        """Ask on behalf of waiting transactions.
+        """Ask about the transactions of ``transactional_id``.
 
-        ``over`` is called with the number of the waiting transaction. ``look_by`` is called with the time at which to
-        call `look`.
+        ``over`` is called with the number of the waiting transaction when it may continue. ``look_by`` is called with
+        the time at which to call `look` again.
         """
         self._transactional_id = transactional_id
         self._asking = asking
@@ -129,9 +128,9 @@ _NOT_A_MEMBER = (
 
 
 class Additions:
-    """Adds partitions, groups and offsets.
+    """Adds partitions, groups and offsets to the open transaction.
 
-    Only one request of each kind is in flight. A failure fails the transaction.
+    Only one request of each kind is in flight. If a request fails for good, the transaction can only be aborted.
     """
 
     def __init__(

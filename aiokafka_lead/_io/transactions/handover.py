@@ -31,7 +31,7 @@ COMMITS_AT_ONCE = 100
 
 
 async def hand_over(producer: Transactional) -> OpenTransaction:
-    """Send all records of the producer's open transaction. Another process can end the transaction with the result.
+    """Send all records of the producer's open transaction, and return the value with which another process ends it.
 
     After that, the producer can only be stopped, which leaves the transaction open. If a record cannot be stored, the
     transaction is aborted, and this raises the errors of `Producer.commit_transaction`.
@@ -79,10 +79,10 @@ class TransactionCommits:
         await self._client.stop(timeout_ms)
 
     async def commit(self, opened: Iterable[OpenTransaction], *, within_ms: float) -> dict[str, Ended]:
-        """Commit all these transactions; return the results by transactional id. Can be repeated safely.
+        """Commit all these transactions, and return a dict from transactional id to `Ended`.
 
-        If the coordinator has not answered in time, the error is
-        `RequestTimedOutError` and the outcome is unknown.
+        If the coordinator does not answer within ``within_ms``, the error of an item is `RequestTimedOutError`, and the
+        outcome of its transaction is unknown. The call can be repeated safely.
         """
         ended: dict[str, Ended] = {}
         at_once = anyio.CapacityLimiter(COMMITS_AT_ONCE)

@@ -107,8 +107,9 @@ class Transactions:
     ) -> None:
         """Request a producer id, which fences earlier users of the transactional id and aborts their transactions.
 
-        If ``wait`` is False, the first transaction requests it. If an open transaction was resumed, none is requested.
-        `TransactionGate` uses the intakes.
+        If ``wait`` is False, the first transaction requests the id. If an open transaction was resumed, no id is
+        requested. `TransactionGate` uses ``intake`` and ``another``. Raises the errors of `Producer.begin_transaction`,
+        at ``deadline`` `TransactionTimedOutError`.
         """
         self._gate = TransactionGate(intake, another)
         self._client.spawn(self._endings.run, name="kafka transaction")
@@ -226,9 +227,9 @@ class Transactions:
         self._endings.carry_out(self.state.end())
 
     def doom(self, error: KafkaError) -> None:
-        """Abort the transaction because of this error.
+        """Mark the transaction as failed because of this error, so that it can only be aborted.
 
-        If its records are stored, do so at once, else when its block ends.
+        A transaction whose records are stored is aborted at once, and any other transaction at the end of its block.
         """
         stored = self.state.phase is Phase.STORED
         self._failed(error)
@@ -245,11 +246,9 @@ class Transactions:
             pass  # the coordinator will abort it after its timeout
 
     async def hand_over(self) -> OpenTransaction:
-        """Wait until all records of the open transaction are stored.
+        """Store the open transaction, and return the value with which another process ends it.
 
-        Return the value with which another process ends it.
-
-        Raises the errors of a commit.
+        Waits until all records of the transaction are stored. Raises the errors of a commit.
         """
         self.state.check_open(self.state.number)
         await self._send_all(Deadline(self._max_block_s * 1000))
@@ -259,9 +258,8 @@ class Transactions:
     async def _send_all(self, deadline: Deadline, then: Then | None = None) -> Ending | None:
         """Stop accepting records, and wait until all records of the open transaction are stored.
 
-        If that fails, abort it.
-
-        ``then`` is called with the last response. If it starts to end the transaction, the result is that `Ending`.
+        ``then`` is called with the last response, and may start to end the transaction. The result is this `Ending`, or
+        None if none was started. If a record cannot be stored in time, aborts the transaction and raises the error.
         """
         phase = self.state.phase
         if phase is Phase.FAILED:
@@ -359,7 +357,7 @@ class Transactions:
     async def send_part(self, consumed: Consumed, timeout_s: float | None = None) -> None:
         """Add the offsets after the records that a consumer has handed out.
 
-        Notify the consumer when the transaction ends.
+        The consumer is notified when the transaction ends. Raises the errors of `Transaction.send_offsets`.
         """
         self.state.check_open(self.state.number)
         try:

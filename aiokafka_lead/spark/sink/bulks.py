@@ -159,10 +159,10 @@ def _targets(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[tuple[st
 
 
 def _mixed(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[tuple[str, int | None, Sequence[int]]]:
-    """Yield the same for a batch in which only some rows have a partition.
+    """Yield groups of rows for the producer from a batch in which only some rows have a partition.
 
-    The producer may choose the same partition for rows without one. To keep the order of rows, each run of successive
-    rows with a partition, or without one, is grouped separately.
+    Each run of successive rows with a partition, or without one, becomes its own groups. This keeps the order of rows,
+    because the producer may choose the same partition for rows without one.
     """
     partitions = batch.column(columns.partition).to_pylist()
     topics = batch.column(columns.topic).to_pylist() if isinstance(columns.topic, int) else repeat(columns.topic)
@@ -218,7 +218,7 @@ _NOT_WRITTEN = (OverflowError, ValueError)
 
 
 def _with_dicts(kind: pa.DataType) -> Callable[[Any], Any]:
-    """Return a function that makes dicts of the pairs in a value of this type, which are Arrow's maps.
+    """Return a function that converts the maps in a value of this type, which Arrow returns as pairs, to dicts.
 
     Arrow itself can do so from 20.0 on, and in lists of structs from 22.0 on.
     """

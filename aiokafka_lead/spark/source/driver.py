@@ -146,8 +146,9 @@ class StreamDriver:
     def ends(self, known: Progress, *, certain: bool) -> Progress:
         """Return the current end offsets. A partition in doubt keeps its known offset.
 
-        With ``certain``, waits until no partition is in doubt. Raises `DataLossError` for a loss if ``failOnDataLoss``
-        is set, otherwise logs a warning.
+        ``known`` is the position that the query has reached. With ``certain``, the call waits until no partition is in
+        doubt, that is, until each one is as long as before or counts as lost. For a loss, raises `DataLossError` if
+        ``failOnDataLoss`` is set, and otherwise logs a warning.
         """
         while True:
             found = self._loop.run(self._view.ends, known)

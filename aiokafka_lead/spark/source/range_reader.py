@@ -193,8 +193,8 @@ class RangeReader:
     def _leave(self, tp: TopicPartition) -> None:
         """Stop reading a partition.
 
-        The time of a new assignment grows with the number of partitions. The partition is therefore only paused, until
-        half of the assigned partitions are complete.
+        The partition is only paused at first, because a new assignment takes longer the more partitions the consumer
+        has. Once half of the assigned partitions are complete, they are all removed from the assignment.
         """
         del self._current[tp]
         self._paused += 1

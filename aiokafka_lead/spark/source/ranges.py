@@ -1,6 +1,8 @@
 """Ranges of offsets, and their distribution to Spark tasks.
 
-This code does no I/O and is deterministic, so a retry gives the same tasks.
+`plan_tasks`, `split` and `pack` are deterministic and do no I/O. `partitions_of` also reads the number of cores from
+the operating system, so a micro-batch that Spark repeats on another machine may have other tasks, but it has the same
+offsets.
 """
 
 from __future__ import annotations

@@ -83,8 +83,8 @@ def samples(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, 
 def waits(available: int, least: int | None, since_last_ms: float | None, longest_ms: float) -> bool:
     """Return True if the next micro-batch must wait, because fewer than ``least`` offsets are available.
 
-    It waits at most ``longest_ms`` since the last micro-batch. The first micro-batch (``since_last_ms`` is None) never
-    waits.
+    ``available`` is the number of available offsets. A micro-batch waits until at most ``longest_ms`` after the last
+    one, and the first micro-batch (``since_last_ms`` is None) never waits.
     """
     return least is not None and available < least and since_last_ms is not None and since_last_ms < longest_ms
 

@@ -226,9 +226,9 @@ class ConsumerGroup:
     def check_commit(
         self, member_id: str, epoch: int, version: int, *, transactional: bool
     ) -> Callable[[Key], None] | None:
-        """Raise an error if no commit is allowed.
+        """Raise an error if the member may not commit offsets of the group.
 
-        If that depends on the partition, return a check for each partition.
+        If this depends on the partition, return a check to call with each partition.
         """
         if epoch < 0 and not self.members:
             return None

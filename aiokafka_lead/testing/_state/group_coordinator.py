@@ -99,9 +99,10 @@ class ClassicApi(Protocol):
 
 
 class GroupCoordinator:
-    """Groups by id. A group exists from its first member on, and as long as it has members or offsets.
+    """Groups by id.
 
-    Invariant: no id is in two of ``groups``, ``consumers`` and ``shares``.
+    A group begins to exist with its first member or offset, and exists as long as it has members or offsets. Invariant:
+    no id is in two of ``groups``, ``consumers`` and ``shares``.
     """
 
     def __init__(self, clock: Clock, options: GroupOptions, cluster: ClusterState) -> None:
@@ -212,9 +213,9 @@ class GroupCoordinator:
         version: int = 0,
         transactional: bool = False,
     ) -> Callable[[Key], None] | None:
-        """Raise an error if no commit is allowed.
+        """Raise an error if the member may not commit offsets of the group.
 
-        If that depends on the partition, return a check for each partition.
+        If this depends on the partition, return a check to call with each partition.
         """
         if group_id in self.shares:
             raise GroupIdNotFoundError(f"Group {group_id} is not a consumer group.")

@@ -132,7 +132,8 @@ class PartitionLog:
     def read(self, offset: int, max_bytes: int, *, committed_only: bool, at_least_one: bool) -> tuple[list[bytes], int]:
         """Return whole batches, beginning with the batch that contains ``offset``, and their total size in bytes.
 
-        With ``at_least_one``, the first batch is included even if it is larger than ``max_bytes`` (KIP-74).
+        The size is at most ``max_bytes``, but with ``at_least_one``, the first batch is included even if it is larger
+        (KIP-74). With ``committed_only``, batches from the last stable offset on are left out.
         """
         batches, size = self.stored(offset, max_bytes, committed_only=committed_only, at_least_one=at_least_one)
         return [batch.data for batch in batches], size
@@ -246,7 +247,7 @@ class PartitionLog:
     def truncate(self, offset: int) -> None:
         """Delete all batches from ``offset`` on, like an unclean leader election.
 
-        The new end is the start of a batch.
+        A batch that contains ``offset`` is deleted as a whole, so the new end may be lower.
         """
         index = bisect_left(self._last_offsets, offset)
         self.size_bytes -= sum(batch.size for batch in self.batches[index:])

@@ -132,7 +132,8 @@ class Transaction:
     def answer_to_end(self, producer_id: int, epoch: int, *, committed: bool, bump: bool) -> EndAnswer | None:
         """Return the reaction to EndTxn, or None for the id of another producer.
 
-        ``bump`` means that the transaction has version 2.
+        ``committed`` is True for a commit. ``bump`` is True if the transaction has version 2, in which each transaction
+        has a new epoch.
         """
         if bump and self.is_ending:
             return EndAnswer.CONCURRENT  # checked first, because a producer may already have its next id (KAFKA-18660)

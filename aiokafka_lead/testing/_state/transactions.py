@@ -89,9 +89,9 @@ class TransactionCoordinator:
             )
 
     def _next_epoch(self, txn: Transaction, *, resumed: bool, epoch: int) -> None:
-        """Advance to another epoch or id.
+        """Advance the producer of a transactional id to its next epoch, or after the last epoch to another producer id.
 
-        For a producer that has not received the response, repeat both.
+        A producer that repeats its request, because it has not received the response, gets the same id and epoch again.
         """
         if txn.is_exhausted and (not resumed or epoch == txn.epoch):
             txn.previous_producer_id = txn.producer_id

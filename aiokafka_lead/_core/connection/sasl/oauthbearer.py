@@ -28,9 +28,11 @@ class OAuthBearer:
         return f"n,,{_KVSEP}{''.join(f'{name}={value}{_KVSEP}' for name, value in pairs.items())}{_KVSEP}".encode()
 
     def respond(self, challenge: bytes) -> bytes:
-        """Return an empty message if the broker has accepted.
+        """Return the response to the broker's challenge.
 
-        Otherwise return the reply that makes it send its error (RFC 7628).
+        An empty challenge means that the broker has accepted the token. Any other challenge contains the broker's
+        error. The response to it is a separator, after which the broker refuses the login (RFC 7628). If the broker
+        sends another challenge instead, raises `SaslAuthenticationFailedError` with the error.
         """
         if self.refused is not None:
             raise SaslAuthenticationFailedError(f"the broker refused the token: {self.refused}")

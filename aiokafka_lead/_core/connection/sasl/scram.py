@@ -69,9 +69,10 @@ class Scram:
         return f"n,,{self._first_bare}".encode()
 
     def respond(self, challenge: bytes) -> bytes:
-        """Return the client-final-message for the server-first-message.
+        """Return the response to the server's message.
 
-        Return no bytes for the server-final-message.
+        The first message of the server is answered with the client-final-message, and its final message with no bytes.
+        Raises `SaslAuthenticationFailedError` if the server does not prove that it knows the password's keys.
         """
         text = _decoded(challenge)
         if self._server_signature is None:

@@ -89,7 +89,7 @@ def decode_assignment(assignment: bytes) -> list[TopicPartition]:
     """Decode a member's partitions, in the order in which they were written and without duplicates.
 
     The result is empty if ``assignment`` is empty, which means that the leader has left out the member. Raises
-    `MalformedMessageError`.
+    `MalformedMessageError` for invalid bytes.
     """
     if not assignment:
         return []

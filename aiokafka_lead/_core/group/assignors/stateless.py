@@ -80,9 +80,9 @@ class _TopicRange:
             del self._unassigned[partition]
 
     def assign(self, may_have: Callable[[str, int], bool] | None = None) -> None:
-        """Assign partitions to the subscribers in order until each has its number.
+        """Give unassigned partitions to the subscribers in order, to each as many as it may still get.
 
-        ``may_have`` limits the partitions for each subscriber. Without it, each may get any partition.
+        With ``may_have``, a subscriber gets only partitions for which ``may_have(member_id, partition)`` returns True.
         """
         for member_id in self.racks:
             room = self.room(member_id)
@@ -107,9 +107,10 @@ def _assign_within_racks(ranges: Sequence[_TopicRange]) -> None:
 
 
 def _assign_together(group: Sequence[_TopicRange]) -> None:
-    """Assign partition n of every topic to the same member.
+    """Assign partition n of every topic in the group to the same member.
 
-    That is the first member below its limit that has a replica of each in its rack, if there is any.
+    This is the first member below its limit that has a replica of each of these partitions in its rack. If there is
+    none, the partitions are left for later.
     """
     takers = list(group[0].racks)
     for partition in range(group[0].count):
@@ -147,9 +148,9 @@ class RoundRobinAssignor:
 
 
 def _takers(wants: Sequence[bool]) -> list[int]:
-    """Return, for each member's index, the next member from there on that wants the topic.
+    """Return the index of the member that takes the next partition, for each index whose turn it may be.
 
-    At least one must want it.
+    This is the first member from that index on, in a circle, that wants the topic. At least one member must want it.
     """
     takers = [0] * len(wants)
     following = wants.index(True)

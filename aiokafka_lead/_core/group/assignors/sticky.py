@@ -321,8 +321,8 @@ class Balance:
     def _best_to_move(self, giver: int, taker: int) -> tuple[str, int]:
         """Return the partition that ``giver`` should pass to ``taker``, as a topic and an index in the giver's list.
 
-        It prefers a partition in the taker's rack, then one that the giver did not own before, then one of the topic of
-        which the giver has the largest surplus.
+        A partition in the taker's rack is preferred, then a partition that the giver did not own before, then a
+        partition of the topic of which the giver has the largest surplus.
         """
         theirs, kept, wanted = self._held[taker], self._kept[giver], self._wanted[taker]
         best: tuple[bool, bool, int, str, int] | None = None
@@ -350,9 +350,9 @@ class StickyAssignor:
     cooperative = False
 
     def user_data(self, topics: Sequence[str], owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """Encode the last assignment, although it was given up, and its generation.
+        """Encode the last assignment and its generation, although the assignment was given up.
 
-        None if there is no last assignment.
+        Returns None if there is no last assignment.
         """
         return None if generation == NO_GENERATION else encode_sticky(owned, generation)
 

@@ -86,9 +86,9 @@ naming.show_in("aiokafka_lead", TopicPartitions)
 class GroupAssignor(Protocol):
     """The interface of an assignor, which assigns a classic group's partitions to its members.
 
-    It runs in the client that leads the group. ``partition_assignment_strategy`` accepts objects with these members,
-    besides the built-in names. All members of a group must share at least one name, and should use the same assignor
-    under it. This one is for a group whose members all subscribe to the same topics::
+    ``partition_assignment_strategy`` accepts objects with these members, besides the built-in names. The assignor runs
+    in the client that leads the group. All members of a group must share at least one name, and should use the same
+    assignor under this name. For example, this assignor suits a group whose members all subscribe to the same topics::
 
         class FirstMemberTakesAll:
             name = "first-takes-all"
@@ -101,6 +101,8 @@ class GroupAssignor(Protocol):
                 first = min(member.member_id for member in members)
                 everything = [TopicPartition(t, p) for t, count in topics.counts.items() for p in range(count)]
                 return {m.member_id: everything if m.member_id == first else [] for m in members}
+
+    If a method raises an error, the member's next read raises `AssignorError`.
     """
 
     @property

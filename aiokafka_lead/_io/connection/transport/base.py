@@ -54,8 +54,7 @@ class Transport(Protocol):
     async def run(self) -> None:
         """Run until the connection ends, and then release its resources.
 
-        It must run in a task while the transport is used. It raises no errors. If it is cancelled, it closes the
-        connection.
+        Must run in a task while the transport is used. Raises no errors. A cancellation closes the connection.
         """
         ...
 

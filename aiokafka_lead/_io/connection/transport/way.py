@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class Way:
-    """Connects with a function.
+    """Connects to brokers with a function, for example of the application.
 
-    The function also resolves names, because the network behind a proxy may have other names.
+    The function also resolves host names, because the network behind a proxy may have other names.
     """
 
     def __init__(self, connect: Connect, label: str) -> None:

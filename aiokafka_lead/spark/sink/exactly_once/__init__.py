@@ -2,16 +2,14 @@
 
 Terms:
 
-1. **Begin** (driver): get a producer id under the main id, read the ledger, commit the transactions that its decision
-   left open, write the new run's name into the ledger in a main transaction, abort all other open transactions under
-   the prefix.
-2. **Write** (tasks): if the ledger already has the micro-batch, do nothing. Task 0 gets a producer id under the main id
-   *and then* reads the ledger, which must name its run. Each task writes its rows, waits until they are stored, and
-   hands its open transaction to the driver.
-3. **Commit** (driver): check with the coordinators that all transactions are open, under the epochs of the attempts
-   that Spark counted, with time left; otherwise fail, and no row counts. Write the decision into the ledger *as part of
-   the main transaction*, and commit that: from then on the micro-batch counts. Commit the other transactions, and
-   record in the ledger that none is open. Abort the transactions of attempts that do not count.
+- A *run* is one attempt at a micro-batch or write. It begins on the driver, when Spark pickles the writer for the
+  tasks, and ends on the driver, when Spark requests the commit.
+- Each task attempt writes in a transaction of its own. Task 0 uses the *main* transactional id ``<prefix>-0-0``.
+  Attempt ``a`` of any other task ``k`` uses ``<prefix>-<k>-<a>``.
+- The *ledger* is the committed offset of the consumer group ``<prefix>`` for partition 0 of the ledger topic. Its
+  metadata contains the name of the run, the query and micro-batch that were decided last, and the transactions of this
+  decision that may still be open.
+- A *decision* is an entry in the ledger which states that a micro-batch counts.
 
 Steps of a run:
 
@@ -24,7 +22,8 @@ Steps of a run:
 3. **Commit** (driver): Check with the transaction coordinators that all transactions are open, have the epochs of the
    attempts that Spark counted, and have enough time left. Otherwise the run fails, and none of its rows becomes
    visible. Write the decision into the ledger *as part of the main transaction*, and commit this transaction. From now
-   on the micro-batch counts. Commit the other transactions, and record in the ledger that no transaction is open.
+   on the micro-batch counts. Commit the other transactions, and record in the ledger that no transaction is open. Abort
+   the transactions of attempts that do not count.
 
 A write of a DataFrame has the same steps. With the option ``batchId``, the ledger stores the number of the write, and a
 second write with the same number does nothing.

@@ -59,8 +59,12 @@ def _begin(loop: ClientLoop, settings: ExactlyOnce, streaming: bool) -> Run:
 def commit(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
     """Decide the micro-batch or write, and commit the transactions of all tasks.
 
-    Raises `ExactlyOnceError` or a KafkaError before the decision, and `TransactionsLostError` after it. Then aborts the
-    transactions of attempts that do not count: readers of committed records would wait for their timeout.
+    ``shares`` has the open transaction of each task. None stands for a task without a result, after which the commit
+    fails. After the decision, the transactions of attempts that do not count are aborted, because readers of committed
+    records would otherwise wait until these transactions time out.
+
+    Before the decision, raises `ExactlyOnceError` or a KafkaError, and no row becomes visible. After it, raises
+    `TransactionsLostError` if some transactions can no longer be committed.
     """
     given = [share for share in shares if share is not None]
     if given and all(share.written_before for share in given):
@@ -89,9 +93,10 @@ def commit(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
 
 
 def abort(settings: ExactlyOnce, shares: Sequence[Share | None], run: Run | None) -> None:
-    """Abort the run's open transactions, also of killed tasks, unless the run is decided or has been replaced.
+    """Abort the open transactions of the run, including transactions of killed tasks.
 
-    Without ``run``, the shares name it. Failures are logged. The next begin then aborts the transactions.
+    Does nothing if the run is decided or has been replaced. If ``run`` is None, ``shares`` name the run. Failures are
+    only logged, because the next begin aborts the remaining transactions.
     """
     given = [share for share in shares if share is not None]
     if not (given or run) or any(share.written_before for share in given):

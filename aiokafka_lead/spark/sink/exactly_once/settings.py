@@ -60,8 +60,8 @@ class ExactlyOnce:
     def main_id(self) -> str:
         """Transactional id of task 0, whose transactions contain the decisions.
 
-        It ends with two numbers like the other ids. With one number, it could equal an id of a task under a shorter
-        prefix.
+        The id ends with two numbers like the other ids. With one number, it could equal an id of a task of a query with
+        a shorter prefix.
         """
         return f"{self.prefix}-0-0"
 

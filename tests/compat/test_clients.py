@@ -214,6 +214,42 @@ async def test_a_listener_may_take_any_time(cluster: EmbeddedCluster) -> None:
     assert not consumer._native._client.running
 
 
+class FlushingListener(SlowListener):
+    """Takes as long as the test wants to give up its partitions, and then commits."""
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        if revoked and self.consumer is not None:
+            self.calls.append(("begun", revoked))
+            await self.goes_on.wait()
+            await self.consumer.commit({FIRST: 1})
+            self.calls.append(("ended", revoked))
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:  # type: ignore[override]
+        pass
+
+
+async def test_a_stop_waits_for_the_listener(cluster: EmbeddedCluster) -> None:
+    options: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap_servers, "group_id": "g"}
+    await filled(cluster, 1)
+    listener = FlushingListener()
+    listener.consumer = consumer = AIOKafkaConsumer(**options, rebalance_timeout_ms=60_000, enable_auto_commit=False)
+    consumer.subscribe(["events"], listener=listener)
+    async with asyncio.timeout(60):
+        await consumer.start()
+        other = AIOKafkaConsumer("events", **options)
+        joining = asyncio.create_task(other.start())
+        while not listener.calls:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+        stopping = asyncio.create_task(consumer.stop())
+        assert not (await asyncio.wait([stopping], timeout=4))[0]
+        listener.goes_on.set()
+        await stopping
+        assert [name for name, _ in listener.calls] == ["begun", "ended"]
+        await joining
+        assert await other.committed(FIRST) == 1
+        await other.stop()
+
+
 async def filled(cluster: EmbeddedCluster, records: int) -> None:
     async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         for number in range(records):

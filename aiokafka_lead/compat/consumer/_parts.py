@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Callable
@@ -49,7 +50,10 @@ class ListenerCalls:
         self._assignment = assignment
         self._stopping = stopping
         self._revoked = False
-        """True if the revocation was already reported in this rebalance."""
+        """True after the call for this rebalance's revoked partitions."""
+        self._running = 0
+        self._idle = asyncio.Event()
+        """Set when a callback has ended."""
 
     async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
         """Report partitions that the group revokes."""
@@ -71,13 +75,23 @@ class ListenerCalls:
         await self.on_partitions_revoked(partitions)
         await self.on_partitions_assigned(partitions)
 
+    async def ended(self) -> None:
+        """Wait, without a limit, until no callback runs."""
+        while self._running:
+            self._idle.clear()
+            await self._idle.wait()
+
     async def _call(self, callback: Callable[[Any], Any], partitions: set[TopicPartition]) -> None:
+        self._running += 1
         try:
             result = callback(partitions)
             if inspect.isawaitable(result):
                 await result
         except Exception:
-            _log.exception("%s of the rebalance listener failed", callback.__name__)
+            _log.exception("%s of the rebalance listener has failed", callback.__name__)
+        finally:
+            self._running -= 1
+            self._idle.set()
 
 
 NO_POSITION = (FetchOffsetOutOfRangeError, NoOffsetForPartitionError)

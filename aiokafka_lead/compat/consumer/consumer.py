@@ -159,14 +159,22 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         await self._subscription.wait_for_assignment()
 
     async def stop(self) -> None:
-        """Commit offsets if ``enable_auto_commit`` is set, leave the group, and close all connections."""
+        """Commit (with ``enable_auto_commit``), leave the group, and close every connection.
+
+        Waits for a callback of the listener, without a limit.
+        """
         if self._closed:
             return
         self._native._client.kind.check_stop()  # before any change: a listener cannot stop its consumer
         self._closed = True
         self._last = {tp: self._place(tp) for tp in self._partitions()}
         self._wants.set()
-        await self._native.stop()
+        calls = self._native._engine.subscription.listener
+        try:
+            if isinstance(calls, ListenerCalls) and asyncio.current_task() is not self._telling:
+                await calls.ended()
+        finally:
+            await self._native.stop()
 
     # --- subscription and assignment ---------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import pickle
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -431,6 +432,20 @@ def test_bad_records_are_null(
         offset: contents[offset] for offset in (3, 4, 9)
     }
     assert found[3]["_corrupt"]["error"].startswith("cannot decode its value: the bytes begin with")
+
+
+def test_a_key_and_a_value_that_cannot_be_read(
+    cluster: ClusterThread, new_topic: NewTopic, registry: EmbeddedSchemaRegistry, given: dict[str, str]
+) -> None:
+    """The only topic gives the subjects, however the options name it."""
+    topic = new_topic(1)
+    register(registry, f"{topic}-value", ORDER)
+    register(registry, f"{topic}-key", "long")
+    fill(cluster, topic, [b"bad"], keys=[b"worse"])
+    for selection in ({"subscribe": f"{topic}, "}, {"assign": json.dumps({topic: [0]})}):
+        (row,) = read(cluster, **selection, onBadRecord="null", keySchema="latest", **given)
+        assert (row["_corrupt"]["key"], row["_corrupt"]["value"]) == (b"worse", b"bad")
+        assert re.match("its key cannot be read .*; its value cannot be read", row["_corrupt"]["error"])
 
 
 def test_bad_records_are_dead_letters(

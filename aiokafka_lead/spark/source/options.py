@@ -122,7 +122,7 @@ def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
     mention_unknown(options)
     if boolean(options, "pushFilters", False):
         raise ValueError(_NO_PUSHING)
-    selection = _selection(options)
+    selection = selection_of(options)
     check_settings(options)
     min_partitions = integer(options, "minPartitions", 1, INT32_MAX)
     max_records = integer(options, "maxRecordsPerPartition", 1)
@@ -165,7 +165,8 @@ def _trigger_limits(options: Mapping[str, str]) -> tuple[int | None, int | None]
     return least, most
 
 
-def _selection(options: Mapping[str, str]) -> Selection:
+def selection_of(options: Mapping[str, str]) -> Selection:
+    """Return the partitions to read. Raises ValueError."""
     names = [name for name in ("subscribe", "subscribePattern", "assign") if name in options]
     if len(names) != 1:
         how = "One" if not names else "Only one"

@@ -22,6 +22,7 @@ from ...errors import InvalidSchemaError, KafkaError
 from ..kafka_options import boolean
 from ..schemas import Typed, registry_of, registry_of_tasks, resolved_at_once, schema_of, typed_columns, typed_field
 from .bad_records import CORRUPT, BadRecordError, OnBadRecord, bad_records, corrupt_column
+from .options import selection_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,8 +39,9 @@ def with_types(options: Mapping[str, str], schema: StructType) -> StructType:
     typed = typed_columns(options)
     if typed is None:
         return schema
-    subscribed = options.get("subscribe", "").split(",")
-    topic = subscribed[0].strip() if len(subscribed) == 1 and subscribed[0].strip() else None
+    selection = selection_of(options)
+    topics = {*selection.topics, *(tp.topic for tp in selection.partitions)}
+    topic = topics.pop() if len(topics) == 1 else None
     fields = (_field(typed, field, topic) if field.name in typed.schemas else field for field in schema.fields)
     return StructType(list(fields))
 
@@ -76,7 +78,9 @@ def batch_reader_of(
             array, bad = (await columns.read(batch))[name]
             if mode is OnBadRecord.FAIL and (row := min(bad, default=count)) < count:
                 raise BadRecordError(batch.topic_partition, batch.offsets[row], name, bad[row])
-            errors |= {row: f"cannot decode its {name}: {error}" for row, error in bad.items()}
+            for row, error in bad.items():
+                before = f"{errors[row]}; " if row in errors else ""
+                errors[row] = f"{before}its {name} cannot be read by its schema: {error}"
             made = made.set_column(made.schema.get_field_index(name), name, array)
         return made if mode is OnBadRecord.FAIL else made.append_column(CORRUPT, corrupt_column(batch, errors))
 

@@ -40,7 +40,7 @@ def test_a_loss_takes_time_and_answers() -> None:
     assert not doubts.settle(KNOWN, Progress({}), 0).losses
     assert not doubts.settle(KNOWN, Progress({}), 60).losses, "two answers, however far from each other"
     settled = doubts.settle(KNOWN, Progress({}), 61, refusals={"t": "no such topic"})
-    assert settled.losses == [f"partition {tp} has not existed for 10 s: no such topic" for tp in (T0, T1)]
+    assert settled.losses == [f"partition {tp} has been missing for 10 s: no such topic" for tp in (T0, T1)]
     assert settled.ends == KNOWN, "it might come back"
     assert doubts.settle(KNOWN, Progress({}), 62).losses == [], "said once"
 
@@ -225,7 +225,7 @@ def test_a_deleted_topic_is_a_loss_that_the_checkpoint_does_not_have(
     query.step()
     planned = list(query.planned)
     cluster.delete_topic(topic)
-    with pytest.raises(DataLossError, match=r"has not existed for 0 s: .*: The broker does not know this topic"):
+    with pytest.raises(DataLossError, match=r"has been missing for 0 s: .*: The broker does not know this topic"):
         _lose(query)
     assert query.planned == planned
     tolerant = query.restarted(stream_reader(cluster, subscribe=topic, failOnDataLoss="false", **AT_ONCE))
@@ -250,7 +250,7 @@ def test_a_planned_batch_of_a_topic_that_was_deleted(
     cluster.delete_topic(topic)
     again = query.restarted(stream_reader(cluster, failOnDataLoss=fail, **options))
     if fail == "true":
-        with pytest.raises(DataLossError, match=rf"partition {topic}-0 has not existed for 0 s: no broker knows it"):
+        with pytest.raises(DataLossError, match=rf"partition {topic}-0 has been missing for 0 s: no broker knows it"):
             again.run()
     else:
         assert again.run() == [b"other"]

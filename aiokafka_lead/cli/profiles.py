@@ -55,7 +55,7 @@ def options_of(
     note: Callable[[str], None],
 ) -> dict[str, Any]:
     """Return the options of clients, including ``bootstrap_servers``; raise `ConfigError`."""
-    if profile == "":  # of a variable that is not set: another cluster may be meant than that of the default profile
+    if profile == "":  # from an unset variable: another cluster may be meant than the one of the default profile
         raise ConfigError("the name of the profile is empty")
     options = _profile(profile or environment.get(f"{ENVIRONMENT_PREFIX}PROFILE"), profile_path(environment))
     variables = {ENVIRONMENT_PREFIX + name.upper(): name for name in _FIELDS}

@@ -56,7 +56,7 @@ def options_of(
     note: Callable[[str], None],
 ) -> dict[str, Any]:
     """Return the options of clients, including ``bootstrap_servers``; raise `ConfigError`."""
-    if profile == "":  # A variable without a value: the default profile may name another cluster than was meant.
+    if profile == "":  # from an unset variable: another cluster may be meant than the one of the default profile
         raise ConfigError("the name of the profile is empty")
     options = _profile(profile or environment.get(f"{ENVIRONMENT_PREFIX}PROFILE"), profile_path(environment))
     variables = {ENVIRONMENT_PREFIX + name.upper(): name for name in _FIELDS}

@@ -76,7 +76,9 @@ def moment_ms(text: str) -> int:
     try:
         found = _since_1970(text) if text.isdecimal() else _date_ms(text)
     except (ValueError, OverflowError, OSError):  # OSError: a local time before 1970 on Windows
-        raise ConfigError(f"{text!r} is no time: write 2h (ago), 2026-11-23T10:00 or milliseconds since 1970") from None
+        raise ConfigError(
+            f"{text!r} is not a time; write 2h (2 hours ago), 2026-11-23T10:00, or milliseconds since 1970"
+        ) from None
     if found > _LAST_MS:
         raise ConfigError(f"{text!r} is too late: a time must fit in 64 bits as milliseconds since 1970")
     return max(0, found)

@@ -272,7 +272,7 @@ async def _by_schema(schema: FromJson, content: bytes | None, topic: str, part: 
         if isinstance(content, _JsonOrText):
             with suppress(SchemaContentError):
                 return await schema.encode(content.quoted, topic, is_key=part == "key")
-        raise Failed(f"line {number}: the {part} does not fit its schema: {error}") from None
+        raise Failed(f"line {number}: the {part} does not match its schema: {error}") from None
     except SchemaNotFoundError as error:
         error.add_note("pass --register to register the schema of the file")
         raise

@@ -156,15 +156,15 @@ def mention_unknown(options: Mapping[str, str]) -> None:
 
 
 def mention_key(options: Mapping[str, str]) -> None:
-    """Warn once in this process about a private key that is an option, unless a config provider reads it."""
+    """Log a warning, once per process, for a private key in an option, unless a config provider supplies the key."""
     for name in KEYS:
         if "${" in options.get(name, "${") or name in _mentioned:
             continue
         _mentioned.add(name)
         _log.warning(
-            "option '%s': Spark shows it in its UI, the UI's REST answers and event logs. Call "
-            "aiokafka_lead.spark.register(spark) first, which makes Spark hide it; or have a config provider read it "
-            "('${env:NAME}' with kafka.config.providers), or name a file by kafka.ssl.keystore.location",
+            "option '%s' is visible in Spark's UI, REST API and event logs. To hide it, call "
+            "aiokafka_lead.spark.register(spark) first. Alternatively, read the key with a config provider "
+            "('${env:NAME}' with kafka.config.providers), or from a file with kafka.ssl.keystore.location",
             name,
         )
 

@@ -350,4 +350,4 @@ def test_a_string_of_digits_is_a_key_like_any_other(with_registry: CommandLine, 
     shown = cli.fine("consume", "digits", *ALL, "--json", "--key-as", "schema").lines
     assert [json.loads(line)["key"] for line in shown] == [*keys[:4], "quoted"]
     ran = cli("produce", "digits", *schema, stdin='{"key": "3432", "key_as": "hex"}')
-    assert (ran.code, "line 1: the key does not fit its schema" in ran.err) == (1, True), ran.err
+    assert (ran.code, "line 1: the key does not match its schema" in ran.err) == (1, True), ran.err

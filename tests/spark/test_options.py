@@ -254,7 +254,7 @@ def test_a_key_that_spark_shows_is_mentioned(caplog: pytest.LogCaptureFixture) -
     assert "MARKED" not in said
     with pytest.raises(ValueError, match="PLAINTEXT does not use"):
         plan(KafkaDataSource, "MARKED", "kafka.ssl.keydata")
-    assert caplog.messages[0].startswith("option 'kafka.ssl.keydata': Spark shows it in its UI")
+    assert caplog.messages[0].startswith("option 'kafka.ssl.keydata' is visible in Spark's UI")
 
 
 @pytest.mark.usefixtures("nothing_mentioned")

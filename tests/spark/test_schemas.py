@@ -445,7 +445,7 @@ def test_a_key_and_a_value_that_cannot_be_read(
     for selection in ({"subscribe": f"{topic}, "}, {"assign": json.dumps({topic: [0]})}):
         (row,) = read(cluster, **selection, onBadRecord="null", keySchema="latest", **given)
         assert (row["_corrupt"]["key"], row["_corrupt"]["value"]) == (b"worse", b"bad")
-        assert re.match("its key cannot be read .*; its value cannot be read", row["_corrupt"]["error"])
+        assert re.match("cannot decode its key: .*; cannot decode its value", row["_corrupt"]["error"])
 
 
 def test_bad_records_are_dead_letters(

@@ -204,7 +204,7 @@ def test_a_registered_session_hides_private_keys(
     assert session.table("by_view").unionAll(session.table("by_frame")).count() == 6
     writer = frame.select("value").write.format(FORMAT).options(**options, topic=topic).mode("append")
     writer.save()
-    with pytest.raises(PySparkException, match=r"PLAINTEXT does not use the kafka\.ssl\.keydata given"):
+    with pytest.raises(PySparkException, match=r"PLAINTEXT does not use kafka\.ssl\.keydata"):
         writer.option("kafka.ssl.keydata", SECRET).save()
     shown = [plan for plan in _shown(spark) if topic in plan]
     assert any("Kafka.SSL.keystore.key=****" in plan for plan in shown), shown

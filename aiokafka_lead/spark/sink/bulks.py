@@ -209,7 +209,7 @@ def _objects(column: pa.Array, indices: Sequence[int]) -> list[Any]:
             try:
                 made(value.as_py())
             except _NOT_WRITTEN as error:
-                raise RowError(index, f"not written by its schema: {error}") from None
+                raise RowError(index, f"a typed column cannot be converted: {error}") from None
         raise
 
 

@@ -80,7 +80,7 @@ def batch_reader_of(
                 raise BadRecordError(batch.topic_partition, batch.offsets[row], name, bad[row])
             for row, error in bad.items():
                 before = f"{errors[row]}; " if row in errors else ""
-                errors[row] = f"{before}its {name} cannot be read by its schema: {error}"
+                errors[row] = f"{before}cannot decode its {name}: {error}"
             made = made.set_column(made.schema.get_field_index(name), name, array)
         return made if mode is OnBadRecord.FAIL else made.append_column(CORRUPT, corrupt_column(batch, errors))
 

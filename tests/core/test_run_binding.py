@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import functools
 import sys
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, Literal, NewType, TypedDict
@@ -261,7 +262,7 @@ def test_what_could_not_be_decoded_is_in_no_text() -> None:
 
 
 def test_a_partition_that_is_asked_for_no_more_does_not_open_again_and_again() -> None:
-    closed = Closed(lambda record, now_ms: 5_000.0)
+    closed = Closed(lambda record, now_ms: 5_000.0, time.monotonic)
     assert closed.due(TopicPartition("t", 0), [record()], 1.0) == 0
     assert closed.opens_in_s(2.0) == 3.0
     assert closed.opens_in_s(6.0) == float("inf")

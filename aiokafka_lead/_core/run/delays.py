@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -50,7 +49,7 @@ _Times = tuple[float, float]
 class Closed:
     """Partitions of retry topics whose next record is not due yet. Times are Unix seconds."""
 
-    def __init__(self, due_ms: Callable[[Any, float], float], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, due_ms: Callable[[Any, float], float], clock: Callable[[], float]) -> None:
         """Start without closed partitions.
 
         ``due_ms`` returns the time at which a record is due, given the record and the present time. Both are Unix times

@@ -91,7 +91,7 @@ class Intake:
         self._reading = reading
         self._reader = reader
         self._retry_topics = retry_topics
-        self._closed = Closed(_never if retry_topics is None else retry_topics.due_ms)
+        self._closed = Closed(_never if retry_topics is None else retry_topics.due_ms, time.monotonic)
         self._following = following
         self._on_scan = on_scan
         self._assignment: object = None

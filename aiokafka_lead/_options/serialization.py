@@ -94,7 +94,7 @@ def application_function(name: str, value: Any) -> Any:
 def _asks(name: str, function: Callable[..., Any]) -> bool:
     try:
         signature = signature_of(function)
-    except (TypeError, ValueError):  # some built-in functions have none
+    except (TypeError, ValueError):  # some builtin functions have no signature
         return False
     by_position = [
         parameter

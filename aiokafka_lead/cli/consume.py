@@ -323,7 +323,7 @@ async def _read_as_member(
                 finally:
                     held += await _flushed(consumer, sink)
                     if sink.is_kept:
-                        # With no record in hand, positions cover everything, including partitions without records.
+                        # If no fetched record is unprinted, commit all positions, also for partitions without records.
                         await done.commit(positions=whole and not held, last=left == 0 or not whole)
                     else:
                         done.forget_lost()

@@ -212,7 +212,7 @@ def _comparison(operator: str, text: str) -> Callable[[Any], bool]:
     def agrees(found: Any) -> bool:
         if _is_number(wanted) and _is_number(number := _json(found, found) if isinstance(found, str) else found):
             try:
-                return compare(number, wanted)  # decimals of Avro and long integers of Protobuf are text in JSON
+                return compare(number, wanted)  # Avro's decimals and Protobuf's long integers are strings in JSON
             except InvalidOperation:  # NaN is neither less nor greater than a Decimal
                 return False
         if operator in ("==", "!="):

@@ -33,8 +33,8 @@ _FORMS = ("text", "json", "hex", "base64")
 def record_of(line: bytes, number: int, by_schema: Container[str] = ()) -> dict[str, Any]:
     """Return the keyword arguments of `Producer.send` for a line of JSON. Raises `Failed`, which names the line.
 
-    ``by_schema`` contains "key" or "value" if that part is written with a schema. Its bytes are then JSON, also for a
-    string: a `_JsonOrText` if the string contains JSON.
+    ``by_schema`` contains ``"key"`` or ``"value"`` if that part is encoded with a schema. Its bytes are then always
+    JSON: a string keeps its quotes, unless it contains JSON, which becomes a `_JsonOrText`.
     """
     try:
         text = line.decode("utf-8-sig")

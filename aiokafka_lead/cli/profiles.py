@@ -55,7 +55,11 @@ def options_of(
     ask: Callable[[str], str] | None,
     note: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Return the options of clients, including ``bootstrap_servers``; raise `ConfigError`."""
+    """Return the options of clients from all sources. Raises `ConfigError` if an option is invalid.
+
+    ``settings`` are the values of ``--option``. ``ask`` prompts for the SASL password if it is not None. ``note``
+    reports environment variables with the prefix that are not options.
+    """
     if profile == "":  # from an unset variable: another cluster may be meant than the one of the default profile
         raise ConfigError("the name of the profile is empty")
     options = _profile(profile or environment.get(f"{ENVIRONMENT_PREFIX}PROFILE"), profile_path(environment))

@@ -135,7 +135,7 @@ class HasClient(Protocol):
 
 
 class BrokerWatch:
-    """Checks the connections of a command's clients to a cluster. Sends no requests to brokers itself."""
+    """Reports unreachable brokers from the state of the clients' connections, without requests of its own."""
 
     def __init__(self, note: Callable[[str], None], timeout_s: float | None, *, silence_s: float) -> None:
         """Create a watch without clients.

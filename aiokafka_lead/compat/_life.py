@@ -1,4 +1,4 @@
-"""Lifecycle of the clients."""
+"""Base classes of the clients, for starting and stopping."""
 
 from __future__ import annotations
 
@@ -20,17 +20,21 @@ _NOT_KEPT = {"self", "topics", "sasl_plain_password"}
 
 
 class Startable:
-    """Starts a native client. As in aiokafka, a start may be tried again after a failure, also after a stop."""
+    """Base class that starts a native client.
+
+    As in aiokafka, a client can be started again after a failed start, also if it was stopped meanwhile. Clients that
+    do not set ``_begun`` can be started again after every stop.
+    """
 
     _native: Any
     _starting: asyncio.Lock
     _begun = False
-    """True once `start` has succeeded, of clients that do not start again after a stop."""
+    """True once `start` has succeeded. Set only by clients that cannot be started again after a stop."""
     _closed: bool | None = None
-    """True after the stop; None until the options are checked. FastStream reads it."""
+    """True after `stop`, and None before the options are checked. Read by FastStream."""
 
     def _renew(self) -> None:
-        """Replace the native client by a new one."""
+        """Replace the native client with a new one."""
         raise NotImplementedError
 
     def _connections(self) -> Client:
@@ -38,7 +42,10 @@ class Startable:
         return self._native._client  # type: ignore[no-any-return]
 
     async def _start_native(self) -> None:
-        """Start the native client unless it runs; calls at the same time wait for one start."""
+        """Start the native client, unless it is running. Concurrent calls wait for the same start.
+
+        If the start fails, replace the client, because in aiokafka it can be started again.
+        """
         async with self._starting:
             if self._closed and not self._begun:
                 self._renew()
@@ -54,10 +61,13 @@ class Startable:
 
 
 class Life(Startable):
-    """Implements ``async with``, and warns of a client that was not stopped. Belongs to one asyncio event loop."""
+    """Base class with ``async with``, and with a warning for a client that was not stopped.
+
+    Belongs to one asyncio event loop.
+    """
 
     _kind: ClassVar[str]
-    """Key of the client in the context of the event loop's exception handler."""
+    """Key of the client in the context that the event loop's exception handler receives."""
     _source_traceback: Any = None
     _loop: asyncio.AbstractEventLoop
     _options_given: Mapping[str, Any] = {}

@@ -119,7 +119,7 @@ _RANGES: dict[str, tuple[int, int]] = {
     "max_batch_size": (0, INT32_MAX),
     "max_request_size": _BYTES,
 }
-"""Ranges of native options. aiokafka accepts any number."""
+"""Ranges of native options. aiokafka accepts any numbers."""
 _MAY_BE_NONE = {"connections_max_idle_ms", "rebalance_timeout_ms", "transaction_timeout_ms"}
 _WHOLE = {name for name in _RANGES if name.endswith(("_bytes", "_size"))} | {"transaction_timeout_ms"}
 _FLAGS = ("enable_auto_commit", "check_crcs", "exclude_internal_topics", "enable_idempotence")

@@ -23,7 +23,7 @@ __all__ = ["AIOKafkaClient", "client_of"]
 
 
 class AIOKafkaClient(Startable):
-    """A native client with aiokafka's methods."""
+    """Low-level client with the methods of aiokafka."""
 
     _native: Client
     _bootstrap_servers: str | list[str]
@@ -132,7 +132,7 @@ class AIOKafkaClient(Startable):
         return True
 
     async def fetch_all_metadata(self) -> ClusterMetadata:
-        """Fetch the metadata of every topic once, without keeping it."""
+        """Fetch the metadata of all topics once, without keeping it up to date."""
         self._native.check()
         answer = await self._native.request_any(MetadataRequest().native())
         topics = [topic_metadata(topic, version=0) for topic in answer.topics if topic.name]

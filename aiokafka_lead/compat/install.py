@@ -107,7 +107,7 @@ class _Finder:
         """Let the import system create an ordinary module."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Fill the module with the contents of the module that implements it."""
+        """Copy the contents of the module that implements this module, and the structures of aiokafka."""
         home, structs = import_module(_HOMES[module.__name__]), import_module(f"{_HERE}.structs")
         # Editors complete imports of structures from any module of aiokafka that uses them.
         module.__dict__.update({name: getattr(structs, name) for name in structs.__all__})

@@ -26,13 +26,13 @@ Lookup = Callable[[str, str], str]
 
 
 def with_variables(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options, with each ``${provider:path:key}`` or ``${provider:key}`` of a declared provider replaced.
+    """Replace ``${provider:path:key}`` and ``${provider:key}`` of declared providers in the values of options.
 
-    Their names must be in lower case. Raises ValueError for a provider class other than Java's three, and for a missing
-    value. The error names the option, and never shows a value.
+    The names of the options must be in lower case. Raises ValueError for an unsupported provider class, and for a value
+    that cannot be read. The error names the option, and never contains a value.
     """
     names = [name.strip() for name in options.get(_NAMES, "").split(",")]
-    # As in Java, a name without a class has no effect.
+    # Like Java, ignore a provider without a class.
     providers = {name: _provider(name, options) for name in names if f"{_NAMES}.{name.lower()}.class" in options}
     return hidden(
         {
@@ -65,7 +65,7 @@ def _replaced(name: str, value: str, providers: Mapping[str, Lookup]) -> str:
             why = "it is not valid UTF-8"
         except OSError as error:
             why = str(error.strerror)
-        # Not raised above: the frames of the first error have the contents of a file.
+        # Raised outside of the except blocks, because the traceback of the original error contains secrets in a file.
         raise ValueError(f"option '{name}': {match[0]} cannot be read: {why}")
 
     found = _VARIABLE.sub(find, value)

@@ -59,7 +59,7 @@ class Closed:
         self._due_ms = due_ms
         self._clock = clock
         self._until: dict[TopicPartition, tuple[int, _Times]] = {}
-        """Offset of a record that is not due, and the time until which it is not examined."""
+        """The offset of a record that is not due, and the time until which it is not examined."""
 
     def is_closed(self, tp: TopicPartition, position: Position | None, now: float) -> bool:
         """Return True if no record of the partition is due from this position on."""
@@ -78,8 +78,8 @@ class Closed:
         return len(records)
 
     def opens_in_s(self, now: float) -> float:
-        """Return the seconds until the next partition opens; infinite if all are open."""
-        # Also drop partitions that were revoked or paused, which no later record opens.
+        """Return the seconds until the next partition opens. Infinity if all are open."""
+        # Also forget partitions that were revoked or paused, because no later record opens them.
         self._until = {tp: closed for tp, closed in self._until.items() if self._left_s(closed[1], now) > 0}
         return min((self._left_s(until, now) for _, until in self._until.values()), default=math.inf)
 

@@ -115,15 +115,15 @@ class Reader(Generic[K, V]):
 
     @property
     def waiting(self) -> bool:
-        """True while a task waits for records."""
+        """True while a task is waiting for records."""
         return bool(self._waits)
 
     def has_waited_since(self, at: float) -> bool:
-        """Return True if a read has waited for records at this time (``time.monotonic()``) or later."""
+        """Return True if a read was waiting for records at this time (``time.monotonic()``) or later."""
         return self.waiting or self._waited_at >= at
 
     def waited_s(self) -> float:
-        """Return the total time that reads have waited for records, in seconds."""
+        """Return the total time in seconds for which reads have waited for records."""
         return self._waited_s + (time.monotonic() - self._waits_since if self._waits else 0.0)
 
     def replace_listener(self, listener: ReadListener | None) -> ReadListener | None:
@@ -355,7 +355,7 @@ class Reader(Generic[K, V]):
         raise ClientClosedError
 
     async def wait(self, wanted: Wanted, deadline: Deadline | None) -> bool:
-        """Wait until records may have arrived; return False once the deadline has passed."""
+        """Wait until records may have arrived. Return False if the deadline has passed."""
         if self._waits and not self.shared:
             raise IllegalStateError("another task is waiting for this consumer's records: read from one task at a time")
         now = time.monotonic()

@@ -55,9 +55,9 @@ class Handover:
         self._run = run
         self._log = log
         self.listener: object | None = None
-        """The application's listener, as given to `subscribe`."""
+        """The application's listener, as passed to `subscribe`, or None."""
         self.listen_within_s = listen_within_s
-        """Time limit of each callback of the listener."""
+        """Time limit in seconds for each callback of the listener."""
         self.on_assigned: Callable[[], None] | None = None
         """Called before the listener is called with an assignment."""
         self._is_late = is_late

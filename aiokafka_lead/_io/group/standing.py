@@ -50,9 +50,9 @@ class Standing:
         self._asking: tuple[Ask, anyio.CancelScope] | None = None
         """The request for whose response the rebalancing task is waiting, and the scope that ends the wait."""
         self.subscribed = False
-        """True if the application is subscribed; set by `GroupTask`."""
+        """True if the application has subscribed. Set by `GroupTask`."""
         self.assigned = False
-        """True while the listener handles an assignment, if that need not be awaited; set by `GroupTask`."""
+        """True while the listener handles an assignment, if that need not be awaited. Set by `GroupTask`."""
         self._out_for: str | None = None
         """The reason why this consumer has left the group by itself, until the application reads again."""
 
@@ -86,7 +86,7 @@ class Standing:
 
     @property
     def awaits(self) -> str | None:
-        """Step for which the first assignment waits; None once there is an assignment, even if empty."""
+        """The step for which the first assignment is waiting. None once there is an assignment, even an empty one."""
         if not self.subscribed or self.assigned or self.member.awaits is None:
             return None
         what = self.member.awaits if self.joined or self.coordinator is not None else "the look-up of its coordinator"

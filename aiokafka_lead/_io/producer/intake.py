@@ -61,14 +61,18 @@ class Admission:
         *,
         lenient: bool = False,
     ) -> None:
-        """``on_failure`` is called with the errors of sends; if ``lenient``, only of those that accept some records."""
+        """Grant the permission while ``check`` raises no error.
+
+        ``on_failure`` is called with the errors of sends. If ``lenient``, it is called only with the errors of sends
+        that have accepted some of their records.
+        """
         self.lenient = lenient
         self.check = check
         """Raises an error if records cannot be accepted now from this task."""
         self._on_failure = on_failure
 
     def failed(self, error: KafkaError) -> None:
-        """Report the error that a send raises, except errors of arguments."""
+        """Report the error that a send raises, unless it concerns the arguments or the admission is lenient."""
         if not self.lenient and not isinstance(error, (ConfigError, ConfigTypeError)):
             self.incomplete(error)
 

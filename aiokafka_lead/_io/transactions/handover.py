@@ -27,7 +27,7 @@ from .manager import Transactional, transactions_of
 __all__ = ["Ended", "OpenTransaction", "Outcome", "TransactionCommits", "hand_over", "resume"]
 
 COMMITS_AT_ONCE = 100
-"""Number of transactions committed at a time."""
+"""Number of transactions to commit at the same time."""
 
 
 async def hand_over(producer: Transactional) -> OpenTransaction:
@@ -54,7 +54,7 @@ def resume(producer: Transactional, opened: OpenTransaction) -> None:
 
 
 class Ended(NamedTuple):
-    """Result of committing a transaction."""
+    """The result of committing a transaction."""
 
     outcome: Outcome | None
     """The outcome. If it is None, the outcome is unknown, and the call should be repeated."""
@@ -63,7 +63,7 @@ class Ended(NamedTuple):
 
 
 class TransactionCommits:
-    """A client that commits open transactions of other processes; started and stopped like `Client`."""
+    """A client that commits open transactions of other processes. It is started and stopped like `Client`."""
 
     def __init__(self, bootstrap_servers: str | Iterable[str], **options: Any) -> None:
         """Take the options of an `AdminClient`."""

@@ -54,7 +54,10 @@ __all__ = ["AIOKafkaAdminClient"]
 
 
 class AIOKafkaAdminClient(Startable):
-    """A native `AdminClient` with aiokafka's methods, which return brokers' responses, with errors as codes."""
+    """Admin client with the methods of aiokafka.
+
+    They return the responses of brokers, in which errors are codes, and raise `KafkaError` if a request fails.
+    """
 
     _native: AdminClient
 
@@ -94,7 +97,7 @@ class AIOKafkaAdminClient(Startable):
         self._coordinators = Coordinators(self._native._client)
 
     async def start(self) -> None:
-        """Connect to the cluster; may be called again, also after a failure or after `close`."""
+        """Connect to the cluster. May be called again, also after a failure or after `close`."""
         await self._start_native()
 
     async def close(self) -> None:

@@ -50,7 +50,7 @@ class ListenerCalls:
         self._assignment = assignment
         self._stopping = stopping
         self._revoked = False
-        """True after the call for this rebalance's revoked partitions."""
+        """True if the revocation was already reported in this rebalance."""
         self._running = 0
         self._idle = asyncio.Event()
         """Set when a callback has ended."""
@@ -76,7 +76,7 @@ class ListenerCalls:
         await self.on_partitions_assigned(partitions)
 
     async def ended(self) -> None:
-        """Wait, without a limit, until no callback runs."""
+        """Wait, without a limit, until no callback is running."""
         while self._running:
             self._idle.clear()
             await self._idle.wait()

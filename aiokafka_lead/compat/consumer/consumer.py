@@ -37,8 +37,9 @@ LOOK_EVERY_S = 0.005
 class AIOKafkaConsumer(Life, OffsetCalls):
     """Consumer with the options, defaults and methods of aiokafka. Belongs to one asyncio event loop.
 
-    As in aiokafka, records count as done once they are handed out: automatic commits cover them immediately, and a
-    rebalance does not wait for the application. Several tasks may read, each from other partitions or from all.
+    As in aiokafka, records count as processed as soon as they are returned: automatic commits include them, and a
+    rebalance does not wait for the application. Several tasks may read records at the same time, each from its own
+    partitions or from all.
     """
 
     _client: AIOKafkaClient
@@ -97,11 +98,11 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         self._made_with: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, **options}
         self._create()
         self._telling: asyncio.Task[None] | None = None
-        """Calls a listener that was replaced together with unchanged topics."""
+        """Task that calls a new rebalance listener, if `subscribe` was called again with the same topics."""
         self._look_at = 0.0
         """Monotonic time of the next check for due work, such as a commit."""
         self._wants = asyncio.Event()
-        """Set by changes of the subscription and by `stop`. Reads wait for it while there is nothing to read."""
+        """Set when the subscription changes, and by `stop`. Reads wait for it while there is no subscription."""
         self._closed = False
         if topics:
             self._native.subscribe(_checked_topics(topics))
@@ -159,9 +160,9 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         await self._subscription.wait_for_assignment()
 
     async def stop(self) -> None:
-        """Commit (with ``enable_auto_commit``), leave the group, and close every connection.
+        """Commit offsets if ``enable_auto_commit`` is set, leave the group, and close all connections.
 
-        Waits for a callback of the listener, without a limit.
+        First waits, without a limit, for the end of a callback of the listener.
         """
         if self._closed:
             return

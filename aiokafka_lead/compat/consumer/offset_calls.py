@@ -137,7 +137,7 @@ class OffsetCalls:
     # --- the cluster's topics and offsets -----------------------------------------------------------------------------
 
     async def topics(self) -> set[str]:
-        """Return the cluster's topics, without internal topics."""
+        """Return the names of all topics in the cluster, without internal topics."""
         return (await self._client.fetch_all_metadata()).topics()
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:

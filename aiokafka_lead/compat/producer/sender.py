@@ -16,15 +16,15 @@ class Sender:
 
     @property
     def sender_task(self) -> asyncio.Future[None] | None:
-        """Return None before the start; the result is done once the producer has stopped or failed."""
+        """None before the start, and done once the producer has stopped or failed."""
         return self._sender_task
 
     def started(self, native: Client, loop: asyncio.AbstractEventLoop) -> None:
-        """Show that the producer runs, until `stopped` or a fatal error."""
+        """Set the state to running, until `stopped` is called or the producer fails."""
         self._sender_task = loop.create_future()
         native.on_fatal(lambda _: self.stopped())
 
     def stopped(self) -> None:
-        """Show that the producer does not run any more."""
+        """Set the state to stopped."""
         if self._sender_task is not None and not self._sender_task.done():
             self._sender_task.set_result(None)

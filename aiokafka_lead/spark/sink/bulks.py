@@ -214,7 +214,7 @@ def _objects(column: pa.Array, indices: Sequence[int]) -> list[Any]:
 
 
 _NOT_WRITTEN = (OverflowError, ValueError)
-"""Errors of a time beyond the year 9999, and of a map with a key twice."""
+"""Errors of a time beyond the year 9999, and of a duplicate key in a map."""
 
 
 def _with_dicts(kind: pa.DataType) -> Callable[[Any], Any]:

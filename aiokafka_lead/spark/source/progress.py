@@ -35,7 +35,7 @@ class CheckpointError(RuntimeError):
 
 
 def recreation(topic: str) -> str:
-    """Return the description of this loss."""
+    """Return the description of the loss if a topic is recreated, or is in another cluster."""
     return f"topic {topic} was deleted and created again, or is in another cluster: what was not read before is lost"
 
 

@@ -125,8 +125,9 @@ async def test_bootstrapping_again(names: Names, bad: Handler) -> None:
 async def test_a_start_that_fails_says_what_each_address_did(setup_ms: int, names: Names) -> None:
     names[NAME] = ["127.0.0.3", BAD, GOOD]
     async with serve(resetting) as port, serve(resetting, host=BAD, port=port):
+        options: dict[str, Any] = {**QUICK, "socket_connection_setup_timeout_ms": setup_ms}
         with pytest.raises(KafkaConnectionError) as caught:
-            await Producer(f"{NAME}:{port}", **{**QUICK, "socket_connection_setup_timeout_ms": setup_ms}).start()
+            await Producer(f"{NAME}:{port}", **options).start()
     assert f": {NAME}:{port}: 127.0.0.3: cannot connect: connection refused; 127.0.0.2, 127.0.0.1: " in str(
         caught.value
     )

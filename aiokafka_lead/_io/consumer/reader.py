@@ -399,7 +399,7 @@ class AnyOf:
     def __init__(self, containers: Sequence[Container[TopicPartition]]) -> None:
         self._containers = containers
 
-    def __contains__(self, tp: object) -> bool:
+    def __contains__(self, tp: Any) -> bool:
         return any(tp in container for container in self._containers)
 
 

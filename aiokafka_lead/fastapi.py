@@ -15,7 +15,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
-from anyio.abc import TaskGroup
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
@@ -24,6 +23,7 @@ from ._core.run.failures import blamed, class_name, quotes_input
 from ._core.run.handler import place_of
 from ._core.run.options import HandlingConfig, RunConfig
 from ._core.share.run_options import ShareRunConfig
+from ._io.cancellation import tasks_of_block
 from ._io.deadline import Deadline
 from ._options.checks import boolean, discreet
 from ._replies import too_large, unavailable
@@ -376,7 +376,7 @@ class Kafka:
                 for dependency in self._dependencies:
                     made = await stack.enter_async_context(dependency._made(client))
                     await made.start(wait=self._wait)
-                tasks = await stack.enter_async_context(_tasks())
+                tasks = await stack.enter_async_context(tasks_of_block())
                 if (directory := os.environ.get("PROMETHEUS_MULTIPROC_DIR")) and _HAS_PROMETHEUS:
                     from ._scrapes import Scrapes
 
@@ -516,20 +516,3 @@ class Kafka:
             stuck += relay.health().problems
         content = {"healthy": not problems and not stuck, "problems": [*problems, *stuck]}
         return JSONResponse(content, 503 if problems else 200)
-
-
-@asynccontextmanager
-async def _tasks() -> AsyncIterator[TaskGroup]:
-    """Provide a task group that raises an error of the block unchanged.
-
-    anyio's task group would raise it in an exception group.
-    """
-    failure: BaseException | None = None
-    async with anyio.create_task_group() as tasks:
-        try:
-            yield tasks
-        except (Exception, KeyboardInterrupt, SystemExit) as error:
-            failure = error
-            tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure

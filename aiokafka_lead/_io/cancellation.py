@@ -8,15 +8,18 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 import anyio.lowlevel
 
 from .deadline import Deadline
 from .loop import Waiter, in_trio
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
 
 T = TypeVar("T")
 
@@ -204,3 +207,20 @@ def cancellation_of_task() -> Callable[[], bool]:
 
 def _no() -> bool:
     return False
+
+
+@asynccontextmanager
+async def tasks_of_block() -> AsyncIterator[TaskGroup]:
+    """Provide a task group that raises an error of the block unchanged, after it has cancelled the tasks.
+
+    anyio's task group would raise it in an exception group.
+    """
+    failure: BaseException | None = None
+    async with anyio.create_task_group() as tasks:
+        try:
+            yield tasks
+        except (Exception, KeyboardInterrupt, SystemExit) as error:
+            failure = error
+            tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

@@ -7,7 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import UUID
 
-from .._options.checks import no_options
+from .._options.checks import as_keywords, no_options
 from .._wire import Request, Response
 from ..config import ClientConfig
 from ..errors import (
@@ -235,7 +235,8 @@ def configured(
         no_options("topics", topic)
     if client is None:
         if bootstrap_servers is None:
-            no_options("options", {name: None for name in options if "." in name} or None)
+            if dotted := [name for name in options if "." in name]:
+                raise ConfigTypeError(f"options are written with underscores; pass {as_keywords(dotted)}")
             address = next((topic for topic in topics if ":" in str(topic)), None)
             hint = "" if address is None else f"; {address!r} was passed as a topic"
             raise ConfigTypeError(f"pass bootstrap_servers, or a Client to share its connections{hint}")

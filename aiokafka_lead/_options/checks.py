@@ -246,9 +246,13 @@ _SERVER = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:/\s]+)
 def no_options(name: str, value: Any) -> None:
     """Refuse a dict of options, which confluent-kafka accepts. The error shows the keyword arguments to use instead."""
     if isinstance(value, Mapping):
-        names = ", ".join(f"{str(key).replace('.', '_')}=..." for key in value)
-        text = "options are written with underscores" if name == "options" else f"{name} must be str, not a dict"
-        raise ConfigTypeError(f"{text}; pass keyword arguments: {names}")
+        raise ConfigTypeError(f"{name} must be str, not a dict; pass {as_keywords(value)}")
+
+
+def as_keywords(options: Iterable[Any]) -> str:
+    """Return the keyword arguments for options with Kafka's names, to be shown in an error."""
+    names = ", ".join(f"{str(name).replace('.', '_')}=..." for name in options)
+    return f"keyword arguments: {names}"
 
 
 def servers(name: str, value: Any) -> tuple[tuple[str, int], ...]:

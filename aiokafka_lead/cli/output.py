@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
+from .._io.cancellation import tasks_of_block
 from .failures import Failed
 from .streams import Stderr, Stdout, visible
 
@@ -98,16 +99,10 @@ class Output:
                 await anyio.sleep(_LOOK_EVERY_S)
             raise BrokenPipeError
 
-        failure: Exception | None = None
-        async with anyio.create_task_group() as tasks:
+        async with tasks_of_block() as tasks:
             tasks.start_soon(watch)
-            try:
-                yield
-            except Exception as error:
-                failure = error  # kept out of the group, which would wrap it
+            yield
             tasks.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
 
     def rows(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str], empty: str) -> None:
         """Print a table with these columns, or a JSON array of the whole rows.

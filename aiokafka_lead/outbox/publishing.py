@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import anyio
 
+from .._io.cancellation import tasks_of_block
 from .._options.checks import INT32_MAX
 from ..client import Client
 from ..errors import (
@@ -80,16 +81,10 @@ class ShardProducer:
         A separate task starts and stops the producer. A commit ignores the cancellation of its own task, and ends only
         when the producer stops.
         """
-        failure: Exception | None = None
-        async with anyio.create_task_group() as tasks:
-            try:
-                await tasks.start(self._live)
-                yield self
-            except Exception as error:
-                failure = error  # raised below, because the task group would wrap it in an ExceptionGroup
+        async with tasks_of_block() as tasks:
+            await tasks.start(self._live)
+            yield self
             tasks.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
 
     async def _live(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         try:

@@ -49,7 +49,7 @@ def to_bytes(what: str, content: Any) -> bytes | None:
 
 
 def one_for_each(name: str, given: Iterable[Any], count: int) -> list[Any]:
-    """Return the given entries, which must be as many as the values."""
+    """Return the given entries. Their number must equal the number of values."""
     found = entries(name, given, "one entry for each value")
     if len(found) != count:
         raise ConfigError(f"{name} must have one entry for each of the {count} values, not {len(found)}")

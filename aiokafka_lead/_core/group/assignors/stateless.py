@@ -80,7 +80,7 @@ class _TopicRange:
             del self._unassigned[partition]
 
     def assign(self, may_have: Callable[[str, int], bool] | None = None) -> None:
-        """Give unassigned partitions to the subscribers in order, to each as many as it may still get.
+        """Give unassigned partitions to the subscribers in order, each up to its remaining share.
 
         With ``may_have``, a subscriber gets only partitions for which ``may_have(member_id, partition)`` returns True.
         """

@@ -25,6 +25,7 @@ _WELL_KNOWN = "google.protobuf"
 """Package of messages that may be something else than an object in JSON."""
 
 _NUMBERS = (int, float, Decimal)
+_LARGEST_FLOAT = (2 - 2**-23) * 2.0**127
 _FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -51,13 +52,13 @@ def plain(value: Any) -> Any:
 def _of_message(message: Any) -> Any:
     """Return a message in Protobuf's JSON mapping, or field by field if it has no such form.
 
-    The mapping cannot represent a time beyond the year 9999, an ``Any`` of an unknown type, NaN in a ``Value``, and a
-    proto2 string that is not UTF-8.
+    The mapping cannot represent a time beyond the year 9999, an ``Any`` of an unknown type, NaN in a ``Value``, a
+    proto2 string that is not UTF-8, and the largest ``float``.
     """
     from google.protobuf.json_format import MessageToDict
 
     def whole(message: Any) -> Any:
-        if _has_odd_text(message):  # MessageToDict would return the ``repr`` of the bytes
+        if _misshown(message):
             raise ValueError
         return MessageToDict(message, descriptor_pool=message.DESCRIPTOR.file.pool, **_json_options())
 
@@ -97,12 +98,18 @@ def _entry_of(field: Any) -> Any:
     return kind.fields_by_name if kind is not None and kind.GetOptions().map_entry else None
 
 
-def _has_odd_text(message: Any) -> bool:
+def _misshown(message: Any) -> bool:
+    """Return whether ``MessageToDict`` would return the ``repr`` of bytes, or a float that ``Parse`` refuses."""
     return any(
-        _has_odd_text(each) if hasattr(each, "DESCRIPTOR") else _is_odd_text(part, each)
+        _misshown(each) if hasattr(each, "DESCRIPTOR") else _is_odd_text(part, each) or _is_largest(part, each)
         for field, content in message.ListFields()
         for part, each in _parts(field, content)
     )
+
+
+def _is_largest(field: Any, content: Any) -> bool:
+    """Return whether a ``float`` would be rounded up to 3.4028235e+38, which is out of its range."""
+    return isinstance(content, float) and field.type == field.TYPE_FLOAT and abs(content) == _LARGEST_FLOAT
 
 
 def _is_odd_text(field: Any, content: Any) -> bool:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from aiokafka_lead import ConsumerRecord, TimestampType
 from aiokafka_lead.cli.produce import record_of
 from aiokafka_lead.cli.record_text import FORMS, as_json, template, without_escapes
-from aiokafka_lead.cli.schema_json import AvroJson, plain
+from aiokafka_lead.cli.schema_json import AvroJson, message_of, plain
 from aiokafka_lead.cli.schemas import AsJson, FromJson, writer_of
 from aiokafka_lead.cli.streams import Stdout
 from aiokafka_lead.schema import Schema, SchemaRegistry, SchemaSerializer
@@ -349,6 +349,21 @@ def test_messages_that_have_no_json_are_shown_by_their_fields() -> None:
     odd = {"any": [{"type_url": "type.googleapis.com/a.B", "value": "eA=="}], "some": some}
     assert plain(message) == {**whole, "at": "1970-01-01T00:00:00Z", **odd}
     assert plain(type(message)(m=message)) == {**none, "m": plain(message)}
+
+
+@pytest.mark.parametrize("largest", [3.4028234663852886e38, -3.4028234663852886e38])
+def test_the_largest_float_is_shown_so_that_it_can_be_read(largest: float) -> None:
+    fields = "float one = 1; repeated float many = 2; map<string, float> some = 3; M m = 4; double wide = 5;"
+    kind = DescribedMessages(ResolvedSchema(Schema(f'syntax = "proto3"; message M {{ {fields} }}', "PROTOBUF"))).kind(
+        "M"
+    )
+    for message in (
+        kind(one=largest, wide=3.4028235e38),
+        kind(many=[0.5, largest]),
+        kind(some={"a": largest}),
+        kind(m=kind(one=largest)),
+    ):
+        assert message_of(json.dumps(plain(message)), kind) == message
 
 
 def test_a_branch_of_a_union_is_chosen_by_what_fits() -> None:

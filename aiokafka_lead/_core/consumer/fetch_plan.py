@@ -38,7 +38,6 @@ from .partition_fetch import PartitionFetch
 from .partition_state import FetchState, PartitionState
 from .positions import Positions
 from .prefetch import Prefetch
-from .suspects import Suspects
 
 ANSWERS_AHEAD = 2
 """Maximum number of unread responses for each partition."""
@@ -428,3 +427,45 @@ class FetchPlanner:
             request = node.session.close()
             if request is not None:
                 yield node_id, request
+
+
+class Suspects:
+    """The partitions of one broker that must be fetched one by one, because a batch may be too large to receive.
+
+    A broker sends the first batch whole, however large it is. The client does not read a frame that is too large, so
+    any of the requested partitions may be the cause. The client fetches them one by one until it has found the
+    partition, and continues to read all other partitions.
+    """
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left: dict[TopicPartition, None] = {}
+
+    def accuse(self, asked: Collection[TopicPartition]) -> TopicPartition | None:
+        """Record that the response for these partitions was too large, and return the cause if it is certain.
+
+        The cause is certain if the partition was fetched alone because of an earlier large response. Otherwise, returns
+        None, and `next` returns the partitions to fetch alone. A single large response proves nothing, because its
+        length may be garbage.
+        """
+        if len(asked) == 1 and not self._left.keys().isdisjoint(asked):
+            self._left.clear()
+            return next(iter(asked))
+        self._left.update(dict.fromkeys(asked))
+        return None
+
+    def next(self, wanted: Container[TopicPartition]) -> TopicPartition | None:
+        """Return the wanted partition that must be fetched alone now, or None."""
+        while self._left:
+            tp = next(iter(self._left))
+            if tp in wanted:
+                return tp
+            del self._left[tp]
+        return None
+
+    def cleared(self, asked: Collection[TopicPartition]) -> None:
+        """Record that a response for these partitions was read, so they are not the cause."""
+        if self._left:
+            for tp in asked:
+                self._left.pop(tp, None)

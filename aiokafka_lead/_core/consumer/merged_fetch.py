@@ -26,11 +26,10 @@ from ...errors import FrameTooLargeError, KafkaError
 from ...types import TopicPartition
 from ..backoff import Backoff
 from ..trust import Trust, patience_of
-from .fetch_plan import BESIDE_AFTER_S, PlannedFetch
+from .fetch_plan import BESIDE_AFTER_S, PlannedFetch, Suspects
 from .fetch_session import FetchSession, SessionRequest, names_by_id, version_to_send
 from .merged_ask import Answered, Asker, AskingConsumer, Asks, MergedRequest
 from .partition_fetch import PartitionFetch
-from .suspects import Suspects
 
 PROBE_AGAIN_S = 0.04
 """First delay in seconds between a probe without data and the next probe."""

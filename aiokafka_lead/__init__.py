@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ._core.consumer.record_batch import RecordBatch
     from ._core.group.assignors import GroupAssignor, MemberSubscription, TopicPartitions
     from ._core.producer.delivery import Delivery, DeliveryBatch
-    from ._core.run.dead_letter import DEAD_LETTER_HEADERS
+    from ._core.run.failures import DEAD_LETTER_HEADERS
     from ._core.run.later import RETRY_HEADERS
     from ._core.share.record import ShareRecord
     from ._io.share.acknowledging import Acknowledgement
@@ -113,7 +113,7 @@ __all__ = [
 
 _HOMES = {
     "ACCELERATED": "_accel",
-    "DEAD_LETTER_HEADERS": "_core.run.dead_letter",
+    "DEAD_LETTER_HEADERS": "_core.run.failures",
     "Acknowledgement": "_io.share.acknowledging",
     "AdminClient": "admin",
     "AdminOptions": "config.options",

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .._core.run.dead_letter import DEAD_LETTER_HEADERS
+from .._core.run.failures import DEAD_LETTER_HEADERS
 from .._core.run.later import RETRY_HEADERS
 from .._options.arguments import topic_name
 from .._records.record import ConsumerRecord

@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from aiokafka_lead import ShareConsumer, TopicPartition
-from aiokafka_lead._core.run.dead_letter import DEAD_LETTER_HEADERS
+from aiokafka_lead._core.run.failures import DEAD_LETTER_HEADERS
 from aiokafka_lead.cli.output import Output
 from aiokafka_lead.cli.session import Session
 from aiokafka_lead.errors import CoordinatorNotAvailableError, TopicAuthorizationFailedError

@@ -11,7 +11,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from aiokafka_lead._core.run.dead_letter import DEAD_LETTER_HEADERS
+from aiokafka_lead._core.run.failures import DEAD_LETTER_HEADERS
 from aiokafka_lead.testing import ClusterThread, EmbeddedCluster
 
 from .conftest import CommandLine, program

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from aiokafka_lead import ConsumerRecord, Producer, TimestampType
-from aiokafka_lead._core.run.dead_letter import DEAD_LETTER_HEADERS
+from aiokafka_lead._core.run.failures import DEAD_LETTER_HEADERS
 from aiokafka_lead.cli.matching import condition
 from aiokafka_lead.errors import ConfigError
 from aiokafka_lead.schema import SchemaRegistry

@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 from typer.main import get_command
 
-from aiokafka_lead._core.run.dead_letter import DEAD_LETTER_HEADERS
+from aiokafka_lead._core.run.failures import DEAD_LETTER_HEADERS
 from aiokafka_lead.testing import ClusterThread
 
 from ..suites import ALL

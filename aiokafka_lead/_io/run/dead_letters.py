@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ..._core.run.dead_letter import dead_letter_headers
+from ..._core.run.failures import dead_letter_headers
 from ..._records import ConsumerRecord
 from ..._wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 from ...config.run import DeadLetterProducer

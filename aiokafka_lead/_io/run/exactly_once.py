@@ -15,8 +15,8 @@ from ..._core.backoff import Backoff
 from ..._core.consumer.partition_state import PartitionState
 from ..._core.consumer.position import Position
 from ..._core.consumer.subscription import SubscriptionKind
-from ..._core.run.dead_letter import dead_letter_headers
 from ..._core.run.exactly_once import Attempts, CallTransaction, HandlerFailure, TransactionalProducer
+from ..._core.run.failures import dead_letter_headers
 from ..._core.run.following import Following
 from ..._core.run.options import RunConfig, Verdict
 from ..._core.run.refusals import REFUSALS, is_outage

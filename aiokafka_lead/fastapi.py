@@ -21,8 +21,7 @@ from fastapi.responses import JSONResponse
 from ._core.run.exactly_once import checked_producer
 from ._core.run.failures import blamed, class_name, quotes_input
 from ._core.run.handler import place_of
-from ._core.run.options import HandlingConfig, RunConfig
-from ._core.share.run_options import ShareRunConfig
+from ._core.run.options import HandlingConfig, RunConfig, ShareRunConfig
 from ._io.cancellation import tasks_of_block
 from ._io.deadline import Deadline
 from ._options.checks import boolean, discreet

@@ -25,8 +25,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, NamedTuple
 
 from aiokafka_lead import errors
-from aiokafka_lead._core.run.options import RunConfig
-from aiokafka_lead._core.share.run_options import ShareRunConfig
+from aiokafka_lead._core.run.options import RunConfig, ShareRunConfig
 from aiokafka_lead._io.facade import Facade
 from aiokafka_lead.config import AdminConfig, ConsumerConfig, ProducerConfig
 from aiokafka_lead.config.share import ShareConsumerConfig

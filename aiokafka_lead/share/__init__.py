@@ -286,7 +286,7 @@ class ShareConsumer(Facade, Generic[K, V]):
         async, and any error that prevents reading.
         """
         self._client.check()
-        from .._core.share.run_options import ShareRunConfig
+        from .._core.run.options import ShareRunConfig
         from .._io.share.runner import run
 
         config = ShareRunConfig.from_options(options)

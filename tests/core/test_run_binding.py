@@ -18,10 +18,9 @@ import pytest
 from aiokafka_lead import ConsumerRecord, Transaction
 from aiokafka_lead._core.consumer.position import Position
 from aiokafka_lead._core.run.binding import bound, bound_to_batch
-from aiokafka_lead._core.run.delays import Closed, delays
 from aiokafka_lead._core.run.failures import blamed, described, quotes_input
-from aiokafka_lead._core.run.later import RetryTopics
-from aiokafka_lead._core.run.options import RunConfig
+from aiokafka_lead._core.run.later import Closed, RetryTopics
+from aiokafka_lead._core.run.options import RunConfig, delays
 from aiokafka_lead._options.serialization import inspected
 from aiokafka_lead.errors import ConfigTypeError, DropRecordError, PermanentError, RecordDeserializationError
 from aiokafka_lead.errors.shown import shown_cause

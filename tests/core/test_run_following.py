@@ -10,9 +10,9 @@ import pytest
 
 from aiokafka_lead._core.consumer.partition_state import PartitionState
 from aiokafka_lead._core.consumer.position import Position
-from aiokafka_lead._core.run.delays import delays
 from aiokafka_lead._core.run.following import Following
 from aiokafka_lead._core.run.later import RetryTopics
+from aiokafka_lead._core.run.options import delays
 from aiokafka_lead._records import ConsumerRecord
 from aiokafka_lead.types import TimestampType, TopicPartition
 

@@ -13,10 +13,9 @@ from aiokafka_lead._core.consumer.fetched import FetchedData
 from aiokafka_lead._core.consumer.in_hand import PollInterval
 from aiokafka_lead._core.consumer.position import Position
 from aiokafka_lead._core.consumer.reading import Reading
-from aiokafka_lead._core.run.delays import delays
 from aiokafka_lead._core.run.following import Following, Scan
 from aiokafka_lead._core.run.later import RetryTopics
-from aiokafka_lead._core.run.options import RunConfig
+from aiokafka_lead._core.run.options import RunConfig, delays
 from aiokafka_lead._core.run.work import Work
 from aiokafka_lead._io.consumer.reader import Reader
 from aiokafka_lead._io.loop import Signal

@@ -6,7 +6,8 @@ therefore finds every waiting record of its partition.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..._options.arguments import topic_name
@@ -14,11 +15,11 @@ from ..._records import ConsumerRecord
 from ..._values import NamedTuple
 from ...errors import ConfigError, DropRecordError, RecordDeserializationError
 from ...errors.shown import shown_cause
-from ...types import Header, TimestampType
-from .delays import Delay
+from ...types import Header, TimestampType, TopicPartition
+from ..consumer.position import Position
 from .failures import blamed, class_name
 from .handler import place_of
-from .options import Verdict
+from .options import Delay, Verdict
 
 Record = ConsumerRecord[Any, Any]
 
@@ -244,3 +245,51 @@ def _place(record: Record, said: Mapping[str, bytes]) -> tuple[Header, Header, H
 
 def _encoded(text: str) -> bytes:
     return text.encode(errors="replace")
+
+
+TOGETHER_S = 0.5
+"""Records that are due within this number of seconds are taken together."""
+
+_Times = tuple[float, float]
+"""A time in Unix seconds, and in seconds of a monotonic clock."""
+
+
+class Closed:
+    """Partitions of retry topics whose next record is not due yet. Times are Unix seconds."""
+
+    def __init__(self, due_ms: Callable[[Any, float], float], clock: Callable[[], float]) -> None:
+        """Start without closed partitions.
+
+        ``due_ms`` returns the time at which a record is due, given the record and the present time. Both are Unix times
+        in milliseconds. ``clock`` is monotonic, because setting back a wall clock would keep partitions closed for too
+        long.
+        """
+        self._due_ms = due_ms
+        self._clock = clock
+        self._until: dict[TopicPartition, tuple[int, _Times]] = {}
+        """The offset of a record that is not due, and the time until which it is not examined."""
+
+    def is_closed(self, tp: TopicPartition, position: Position | None, now: float) -> bool:
+        """Return True if no record of the partition is due from this position on."""
+        # Records before that offset did not fit into the limits, or are delivered again after an abort.
+        offset, until = self._until.get(tp, (0, (0.0, 0.0)))
+        return self._left_s(until, now) > 0 and position is not None and position.offset >= offset
+
+    def due(self, tp: TopicPartition, records: Sequence[Any], now: float) -> int:
+        """Return the number of the partition's next records that are due. If not all are due, close the partition."""
+        for index, record in enumerate(records):
+            due_at = self._due_ms(record, now * 1000) / 1000
+            if due_at > now:
+                left_s = max(due_at - now, TOGETHER_S)
+                self._until[tp] = record.offset, (now + left_s, self._clock() + left_s)
+                return index
+        return len(records)
+
+    def opens_in_s(self, now: float) -> float:
+        """Return the seconds until the next partition opens. Infinity if all are open."""
+        # Also forget partitions that were revoked or paused, because no later record opens them.
+        self._until = {tp: closed for tp, closed in self._until.items() if self._left_s(closed[1], now) > 0}
+        return min((self._left_s(until, now) for _, until in self._until.values()), default=math.inf)
+
+    def _left_s(self, until: _Times, now: float) -> float:
+        return min(until[0] - now, until[1] - self._clock())

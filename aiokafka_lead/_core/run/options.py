@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self
 
@@ -22,7 +23,9 @@ from ..._options.checks import (
 from ..._values import NamedTuple
 from ...config.run import Order
 from ...errors import ConfigError, ConfigTypeError, DropRecordError, PermanentError, RecordDeserializationError
-from .delays import Delay, delays
+
+_DELAY = re.compile(r"(\d+)(ms|s|m|h|d)")
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 Fate = Literal["retry", "later", "dead_letter", "skip", "drop", "reject", "raise"]
 """Possible decisions about a record whose handler has raised an exception.
@@ -35,6 +38,14 @@ Fate = Literal["retry", "later", "dead_letter", "skip", "drop", "reject", "raise
 - "reject": it is rejected in a share group.
 - "raise": it ends the run.
 """
+
+
+class Delay(NamedTuple):
+    """The delay of a retry topic."""
+
+    text: str
+    """The delay, as written in the topic's name."""
+    ms: int
 
 
 class Verdict(NamedTuple):
@@ -75,6 +86,21 @@ def exception_types(name: str, value: Any) -> tuple[type[BaseException], ...]:
         if not (isinstance(each, type) and issubclass(each, BaseException)):
             raise ConfigTypeError(f"{name} must be exception classes, not {each!r}")
     return found
+
+
+def delays(name: str, value: Any) -> tuple[Delay, ...]:
+    """Parse delays such as "10s"."""
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise ConfigTypeError(f'{name} must be a list of delays such as ["10s", "1m"], not {value!r}')
+    found: list[Delay] = []
+    for written in value:
+        match = _DELAY.fullmatch(written) if isinstance(written, str) else None
+        if match is None:
+            raise ConfigError(f'{name} must contain delays such as "10s", "1m" or "2h", not {written!r}')
+        found.append(Delay(written, int(match[1]) * _UNITS_MS[match[2]]))
+    if len({delay.text for delay in found}) < len(found):
+        raise ConfigError(f"{name} must not contain a delay twice: each delay has a separate topic")
+    return tuple(found)
 
 
 class HandlingConfig(Checked):
@@ -196,3 +222,17 @@ class RunConfig(HandlingConfig):
             raise ConfigError("retry_delay needs retry_topics")
         if self.retry_order == "key" and not (self.retry_topics and self.order == "key"):
             raise ConfigError('retry_order="key" needs retry_topics, and order="key"')
+
+
+class ShareRunConfig(HandlingConfig):
+    """The options of `ShareRunOptions` after they were checked."""
+
+    renew_locks: bool = option(True, boolean)
+
+    @property
+    def _unreadable(self) -> Fate:
+        return "reject" if self.on_bad_record == "skip" else super()._unreadable
+
+    @property
+    def _given_up(self) -> Fate:
+        return "reject" if self.dead_letter_topic is None else "dead_letter"

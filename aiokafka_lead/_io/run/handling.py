@@ -12,9 +12,8 @@ from ..._core.consumer.chunk import Chunk
 from ..._core.consumer.deserializers import Deserializers
 from ..._core.consumer.in_hand import ParallelWork
 from ..._core.consumer.reading import Reading
-from ..._core.run.delays import Closed
 from ..._core.run.following import Following, Scan
-from ..._core.run.later import RetryTopics
+from ..._core.run.later import Closed, RetryTopics
 from ..._core.run.work import Work
 from ..._core.tracing import RunTracing
 from ..._records import ConsumerRecord

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ..._core.backoff import Backoff
+from ..._core.run.options import ShareRunConfig
 from ..._core.share.jobs import Jobs, JobSlot
 from ..._core.share.record import ShareRecord
-from ..._core.share.run_options import ShareRunConfig
 from ..._core.share.session import FIRST_VERSION_WITH_RENEWALS
 from ...errors import ConfigError, IllegalStateError, KafkaError
 from ...types import AcknowledgeType

@@ -1,10 +1,10 @@
-"""The records of one transaction of `Consumer.run`: takes them, and runs their handlers."""
+"""The records of one transaction of `Consumer.run`: takes them, runs their handlers, and returns their offsets."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -26,16 +26,18 @@ from ...errors import (
     ProducerFencedError,
     TransactionAbortedError,
 )
-from ...types import OffsetAndMetadata, TopicPartition
+from ...types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from ..group.commits import Commits
 from ..loop import Signal, Waiter
+from .batches import Calls, TransactionBatches
 from .handling import Intake
 from .outgoing import Sending
 from .routing import Routing
-from .transaction_batches import Calls, TransactionBatches
 from .workers import Worker, Workers
 
 if TYPE_CHECKING:
     from ..._core.producer.delivery import Delivery
+
 
 Record = ConsumerRecord[Any, Any]
 
@@ -305,3 +307,57 @@ class Batch:
                 raise CommitFailedError(f"{partition.state.tp} was lost while its records were being handled")
             found[partition.state.tp] = position.to_commit()
         return found
+
+
+class RunSource:
+    """The consumer of a run, as a part of its transactions; see `Source`.
+
+    If a transaction is aborted, the run moves the consumer back to the committed offsets.
+    """
+
+    def __init__(self, commits: Commits) -> None:
+        self._commits = commits
+
+    def read_before(self, moment: float) -> bool:
+        """Return False, because no record that was read before can be in a later transaction of the run."""
+        return False
+
+    def go_back(self) -> None:
+        """Move the consumer back, because a transaction that may have included its records was aborted."""
+        self._commits.go_back()
+
+
+class BatchPart:
+    """The offsets of a batch. Created before its records are taken; see `TransactionPart`."""
+
+    def __init__(
+        self, batch: Batch, commits: Commits, source: RunSource, over: Callable[[BatchPart, bool], None]
+    ) -> None:
+        """Take the offsets of ``batch``. ``over`` is called once, with True if the batch was committed."""
+        self.source = source
+        self.batch = batch
+        self.group: ConsumerGroupMetadata = commits.standing.metadata
+        self._snapshot = commits.snapshot
+        self.offsets: Mapping[TopicPartition, OffsetAndMetadata] = {}
+        self._commits = commits
+        self._times_back = commits.times_back
+        self._over = over
+        self._is_over = False
+
+    def _transaction_part(self) -> BatchPart:
+        """Set the offsets to those after all records of the batch, which are handled."""
+        if self._times_back != self._commits.times_back:
+            raise CommitFailedError(
+                "a transaction was aborted after the records had been handed out: they will be delivered again"
+            )
+        self.offsets = self._commits.begin_part(self, self.batch.offsets())
+        self.group = self._commits.membership({tp.topic for tp in self.offsets}, self._snapshot)
+        return self
+
+    def ended(self, *, committed: bool) -> None:
+        """Finish the batch. Unless it is certain that it was committed, the consumer moves back."""
+        if not self._is_over:
+            self._is_over = True
+            self._commits.end_part(self, self.offsets, committed=committed)
+            self._over(self, committed)
+            self.batch.ended.set_result(None)

@@ -34,15 +34,14 @@ from ...types import TopicPartition
 from ..cancellation import outlast_cancellation
 from ..loop import Signal, Waiter
 from .base import CANCELLED_WITHIN_S, IDLE_MS
-from .batch import Batch, NotSentError
+from .batch import Batch, BatchPart, NotSentError, RunSource
+from .batches import Calls
 from .beginning import Steps
 from .ends import RetryEnds
 from .handling import COMMIT_AGAIN_S, Intake, begin, deserialized, in_charge
 from .judge import Judge
 from .outgoing import Sending
-from .part import BatchPart, RunSource
 from .routing import Routing
-from .transaction_batches import Calls
 
 if TYPE_CHECKING:
     from ..consumer.engine import ConsumerEngine

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ._io.client import Client
     from ._io.consumer.engine import ConsumerEngine
     from ._io.run.beginning import Steps
-    from ._io.run.dead_letters import DeadLetters
+    from ._io.run.outgoing import DeadLetters
     from ._io.run.routing import Routing
     from ._io.run.service import Health
     from .config import ConsumerConfig
@@ -199,7 +199,7 @@ async def outlets(
         yield None
         return
     # Imported here because runs without dead letters and results do not need it.
-    from ._io.run.dead_letters import BySize, DeadLetters, check_writable
+    from ._io.run.outgoing import BySize, DeadLetters, check_writable
     from .producer import Producer
 
     # Records may be larger than the limits for new records, because brokers have accepted them before.
@@ -298,7 +298,7 @@ async def _make_retry_topics(client: Client, wanted: Mapping[str, Sequence[str]]
     """
     from ._core.run.later import RETRY_TOPIC_CONFIG
     from ._io.admin import Calls
-    from ._io.run.dead_letters import MISSING_AFTER_MS, READ, WRITE, check_rights, described
+    from ._io.run.outgoing import MISSING_AFTER_MS, READ, WRITE, check_rights, described
     from .admin import outcomes_of
     from .admin.topics import NewTopic, TopicCalls
 

@@ -20,7 +20,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from ._io.run.probes import serve
+from ._io.run.service import serve
 
 __all__ = ["Scrapes"]
 

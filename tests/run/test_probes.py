@@ -10,7 +10,7 @@ import anyio
 import pytest
 from anyio.abc import Listener, TaskGroup
 
-from aiokafka_lead._io.run import probes
+from aiokafka_lead._io.run.service import serve
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +52,7 @@ async def test_connections_that_cannot_be_accepted_do_not_end_the_service(
 
     handler: Callable[[Any], Awaitable[object]] = handle
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(probes.serve, listener, handler, lambda text, *values: warnings.append(text % values))
+        tasks.start_soon(serve, listener, handler, lambda text, *values: warnings.append(text % values))
         with anyio.fail_after(20):
             await listener.serves.wait()
         tasks.cancel_scope.cancel()

@@ -25,9 +25,8 @@ from ...errors import (
 from ...types import RecordMetadata
 from ..cancellation import to_the_end
 from ..loop import News, Signal, Waiter
-from .dead_letters import DeadLetters
 from .judge import SENT, Judge
-from .outgoing import Outgoing, Sending
+from .outgoing import DeadLetters, Outgoing, Sending
 from .workers import Slot, Worker, Workers, Workload
 
 if TYPE_CHECKING:

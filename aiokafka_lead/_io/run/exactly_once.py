@@ -37,8 +37,7 @@ from .base import CANCELLED_WITHIN_S, IDLE_MS
 from .batch import Batch, BatchPart, NotSentError, RunSource
 from .batches import Calls
 from .beginning import Steps
-from .ends import RetryEnds
-from .handling import COMMIT_AGAIN_S, Intake, begin, deserialized, in_charge
+from .handling import COMMIT_AGAIN_S, Intake, RetryEnds, begin, deserialized, in_charge
 from .judge import Judge
 from .outgoing import Sending
 from .routing import Routing

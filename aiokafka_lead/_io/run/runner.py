@@ -25,11 +25,9 @@ from ..cancellation import Waits
 from ..group.offsets import gone
 from .base import WorkersRun
 from .batches import Batches, Ways
-from .dead_letters import DeadLetters
-from .ends import RetryEnds
-from .handling import COMMIT_AGAIN_S, Intake, begin, deserialized, in_charge
+from .handling import COMMIT_AGAIN_S, Intake, RetryEnds, begin, deserialized, in_charge
 from .judge import Judge
-from .outgoing import Sending
+from .outgoing import DeadLetters, Sending
 from .routing import Routing
 from .workers import Worker
 

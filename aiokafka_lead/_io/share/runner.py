@@ -18,8 +18,8 @@ from ...errors import ConfigError, IllegalStateError, KafkaError
 from ...types import AcknowledgeType
 from ..deadline import Deadline
 from ..run.base import WorkersRun
-from ..run.dead_letters import DeadLetters
 from ..run.judge import Judge
+from ..run.outgoing import DeadLetters
 from ..run.routing import Routing
 from .reader import deserialized
 

@@ -8,15 +8,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from itertools import chain
 from typing import TYPE_CHECKING, Any, overload
 
-from .._core.consumer import arguments
 from .._core.consumer.position import Position
 from .._core.consumer.record_batch import RecordBatch
 from .._core.consumer.reset_policy import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
 from .._core.consumer.subscription import SubscriptionKind
 from .._io.consumer.reader import Batches
 from .._io.deadline import Deadline
-from .._options.arguments import TIMEOUT, topic_name, topic_partition
-from .._options.arguments import offset as checked_offset
+from .._options import arguments
 from .._options.checks import boolean
 from .._options.read_types import K, V
 from .._records import ConsumerRecord
@@ -96,7 +94,7 @@ class Consumer(ConsumerBase[K, V]):
         ``timeout_ms``. Raises authentication and TLS errors unchanged, and any error that prevents membership of the
         group. After an error or a cancellation, the consumer is stopped.
         """
-        await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
+        await self._client.start(wait=boolean("wait", wait), timeout_ms=arguments.TIMEOUT("timeout_ms", timeout_ms))
 
     async def wait_ready(self, timeout_ms: float | None = None) -> None:
         """Wait until the consumer knows which partitions to read and has a position in each of them.
@@ -117,7 +115,7 @@ class Consumer(ConsumerBase[K, V]):
         stopped, and `IllegalStateError` in a callback of a rebalance listener, because the assignment is complete only
         after that callback.
         """
-        given = TIMEOUT("timeout_ms", timeout_ms)
+        given = arguments.TIMEOUT("timeout_ms", timeout_ms)
         await self._engine.wait_ready(self._config.default_api_timeout_ms if given is None else given)
 
     async def stop(self, timeout_ms: float | None = None) -> None:
@@ -134,7 +132,7 @@ class Consumer(ConsumerBase[K, V]):
         repeatedly. If a handler of `run` calls it, it returns immediately, and `run` returns when the consumer has
         stopped.
         """
-        await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
+        await self._client.stop(arguments.TIMEOUT("timeout_ms", timeout_ms))
 
     # --- choice of partitions ----------------------------------------------------------------------------------------
 
@@ -408,8 +406,8 @@ class Consumer(ConsumerBase[K, V]):
 
         Raises `IllegalStateError` for a partition that is not assigned.
         """
-        tp = topic_partition("partition", partition)
-        to = checked_offset("offset", offset)
+        tp = arguments.topic_partition("partition", partition)
+        to = arguments.offset("offset", offset)
         self._client.check_loop()
         state = self._engine.reading.positions.require(tp)
         self._engine.reading.seek(state, Position(to.offset, -1 if to.leader_epoch is None else to.leader_epoch))
@@ -442,7 +440,7 @@ class Consumer(ConsumerBase[K, V]):
         responses show the topic without this partition, or if the topic is still missing after ``timeout_ms``. Raises
         `RequestTimedOutError` if the offset is unknown after ``timeout_ms`` for any other reason.
         """
-        tp = topic_partition("partition", partition)
+        tp = arguments.topic_partition("partition", partition)
         timeout_ms = self._usable(timeout_ms)
         state = self._engine.reading.positions.require(tp)
         await self._engine.readiness.wait_for_positions([state], timeout_ms)
@@ -457,7 +455,7 @@ class Consumer(ConsumerBase[K, V]):
         The high watermark is the offset after the last record that all in-sync replicas have. Raises
         `IllegalStateError` if the partition is not assigned.
         """
-        return self._engine.reading.positions.require(topic_partition("partition", partition)).high_watermark
+        return self._engine.reading.positions.require(arguments.topic_partition("partition", partition)).high_watermark
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
         """Return the last stable offset as of the last fetch, or None before the first fetch.
@@ -465,7 +463,8 @@ class Consumer(ConsumerBase[K, V]):
         The last stable offset is the first offset of the oldest open transaction, or the high watermark if no
         transaction is open. Raises `IllegalStateError` if the partition is not assigned.
         """
-        return self._engine.reading.positions.require(topic_partition("partition", partition)).last_stable_offset
+        tp = arguments.topic_partition("partition", partition)
+        return self._engine.reading.positions.require(tp).last_stable_offset
 
     # --- offsets and metadata of the cluster -------------------------------------------------------------------------
 
@@ -516,7 +515,7 @@ class Consumer(ConsumerBase[K, V]):
         The names come from a new request, so topics that were just created may be missing until the brokers know them.
         Raises `RequestTimedOutError` if no broker answers within ``timeout_ms`` (default: ``request_timeout_ms``).
         """
-        timeout_ms = TIMEOUT("timeout_ms", timeout_ms)
+        timeout_ms = arguments.TIMEOUT("timeout_ms", timeout_ms)
         self._client.check()
         return await self._engine.all_topics(timeout_ms)
 
@@ -527,7 +526,7 @@ class Consumer(ConsumerBase[K, V]):
         missing after ``timeout_ms`` (default: ``default_api_timeout_ms``), `RequestTimedOutError` if no broker has
         answered by then, and `TopicAuthorizationFailedError` or `InvalidTopicError` immediately.
         """
-        topic = topic_name("topic", topic)
+        topic = arguments.topic_name("topic", topic)
         timeout_ms = self._usable(timeout_ms)
         found = await self._client.metadata.topic(topic, timeout_ms)
         return frozenset(range(len(found.partitions)))
@@ -571,7 +570,7 @@ class Consumer(ConsumerBase[K, V]):
         ``default_api_timeout_ms``), and the broker's error if it refuses the request, such as
         `GroupAuthorizationFailedError`.
         """
-        tp = topic_partition("partition", partition)
+        tp = arguments.topic_partition("partition", partition)
         timeout_ms = self._usable(timeout_ms)
         found = await self._membership("committed offsets belong").offsets.committed([tp], timeout_ms)
         return found[tp]

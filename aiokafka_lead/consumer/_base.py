@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, overload
 
-from .._core.consumer import arguments
 from .._core.consumer.consumed import TransactionPart
 from .._core.consumer.partition_state import PartitionState
 from .._core.consumer.reset_policy import ResetPolicy
 from .._io.client import Client, configured
 from .._io.consumer.engine import HOT_REQUESTS, ConsumerEngine
 from .._io.facade import Facade
-from .._options.arguments import TIMEOUT
+from .._options import arguments
 from .._options.checks import discreet
 from .._options.read_types import K, V
 from ..config import ConsumerConfig
@@ -99,7 +98,7 @@ class ConsumerBase(Facade, Generic[K, V]):
 
     def _usable(self, timeout_ms: float | None) -> float:
         """Check that the consumer is running on this event loop, and return the timeout of a call in ms."""
-        given: float | None = TIMEOUT("timeout_ms", timeout_ms)
+        given: float | None = arguments.TIMEOUT("timeout_ms", timeout_ms)
         self._client.check()
         return self._config.default_api_timeout_ms if given is None else given
 

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, overload
 
-from .._core.consumer import arguments
 from .._core.share.record import ShareRecord
 from .._io.client import Client, configured
 from .._io.deadline import Deadline
@@ -15,7 +14,7 @@ from .._io.facade import Facade
 from .._io.share.acknowledging import Acknowledgement
 from .._io.share.engine import HOT_REQUESTS, ShareEngine
 from .._io.share.reader import ShareBatches, TracedShareRecords
-from .._options.arguments import TIMEOUT
+from .._options import arguments
 from .._options.checks import boolean, discreet
 from .._options.read_types import K, V
 from .._runs import attended, check_apart, outlets, routing_of
@@ -145,7 +144,7 @@ class ShareConsumer(Facade, Generic[K, V]):
         and any other error that prevents membership of the group. After an error or a cancellation, the consumer is
         stopped.
         """
-        await self._client.start(wait=boolean("wait", wait), timeout_ms=TIMEOUT("timeout_ms", timeout_ms))
+        await self._client.start(wait=boolean("wait", wait), timeout_ms=arguments.TIMEOUT("timeout_ms", timeout_ms))
 
     async def wait_ready(self, timeout_ms: float | None = None) -> None:
         """Wait until the group has assigned partitions and the leader of each partition has answered a fetch.
@@ -157,7 +156,7 @@ class ShareConsumer(Facade, Generic[K, V]):
         which the consumer or its membership has failed. After a timeout, the consumer continues in the background, so
         the call may be repeated.
         """
-        given = TIMEOUT("timeout_ms", timeout_ms)
+        given = arguments.TIMEOUT("timeout_ms", timeout_ms)
         await self._engine.wait_ready(self._config.default_api_timeout_ms if given is None else given)
 
     async def stop(self, timeout_ms: float | None = None) -> None:
@@ -168,7 +167,7 @@ class ShareConsumer(Facade, Generic[K, V]):
         may be called repeatedly. If a handler of `run` calls it, it returns immediately, and `run` returns when the
         consumer has stopped.
         """
-        await self._client.stop(TIMEOUT("timeout_ms", timeout_ms))
+        await self._client.stop(arguments.TIMEOUT("timeout_ms", timeout_ms))
 
     # --- choice of topics --------------------------------------------------------------------------------------------
 
@@ -340,7 +339,7 @@ class ShareConsumer(Facade, Generic[K, V]):
         In implicit mode, the call also accepts the returned records that have no acknowledgement. It takes at most
         ``timeout_ms`` (default: ``default_api_timeout_ms``).
         """
-        given = TIMEOUT("timeout_ms", timeout_ms)
+        given = arguments.TIMEOUT("timeout_ms", timeout_ms)
         return await self._engine.acknowledging.commit(self._config.default_api_timeout_ms if given is None else given)
 
     # --- state -------------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import TypeVar
 from uuid import UUID
 
-from aiokafka_lead._core.consumer.counters import ConsumerCounters
 from aiokafka_lead._core.consumer.deserializers import Deserializers
 from aiokafka_lead._core.consumer.fetch_answer import AnswerOptions, AnswerReader, FetchOutcome
 from aiokafka_lead._core.consumer.fetch_plan import FetchLimits, FetchPlanner, PlannedFetch
@@ -18,6 +17,7 @@ from aiokafka_lead._core.consumer.partition_state import PartitionState
 from aiokafka_lead._core.consumer.position import Position
 from aiokafka_lead._core.consumer.positions import Positions
 from aiokafka_lead._core.consumer.prefetch import Prefetch
+from aiokafka_lead._core.consumer.reading import ConsumerCounters
 from aiokafka_lead._core.consumer.reset_policy import EARLIEST, ResetPolicy
 from aiokafka_lead._core.leadership.patience import RetryPolicy
 from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, Moved, PartitionMetadata, TopicMetadata

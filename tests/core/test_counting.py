@@ -2,7 +2,7 @@
 
 import pytest
 
-from aiokafka_lead._core.consumer.counters import ConsumerCounters
+from aiokafka_lead._core.consumer.reading import ConsumerCounters
 from aiokafka_lead._core.counting import counts_of
 from aiokafka_lead._core.leadership.patience import LeaderMoveCounters
 from aiokafka_lead._core.metadata.rebootstrap import HintOutcome, MetadataCounters, RebootstrapCause

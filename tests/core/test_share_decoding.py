@@ -6,9 +6,8 @@ from uuid import UUID
 
 from aiokafka_lead._core.leadership.patience import RetryPolicy
 from aiokafka_lead._core.share.acquired import GAP, OPEN, Acquired, AcquiredRange
-from aiokafka_lead._core.share.buffer import Allowance, ShareBuffer
+from aiokafka_lead._core.share.buffer import AcquiredData, Allowance, ShareBuffer
 from aiokafka_lead._core.share.counters import ShareCounters
-from aiokafka_lead._core.share.decoding import AcquiredData
 from aiokafka_lead._core.share.exchange import Exchange
 from aiokafka_lead._records import ControlType, StoredRecord, build_batch, control_batch
 from aiokafka_lead.errors import InvalidRecordStateError

@@ -34,7 +34,6 @@ from ...types import TopicPartition
 from ..leadership.hints import FIRST_FETCH_WITH_HINTS, HintReader
 from ..leadership.patience import RetryPolicy
 from ..metadata.types import HINT_ERRORS, NO_TOPIC_ID, ClusterSnapshot, LeaderHint
-from .counters import ConsumerCounters
 from .fetch_plan import PlannedFetch
 from .fetch_session import FIRST_VERSION_WITH_DIVERGING_EPOCH
 from .fetched import FetchedData
@@ -43,6 +42,7 @@ from .partition_fetch import PartitionFetch
 from .partition_state import BEYOND_ANY_LOG, FetchState, PartitionState
 from .positions import Positions
 from .prefetch import Prefetch
+from .reading import ConsumerCounters
 from .reset_policy import ResetPolicy
 
 # A log entry of any message format begins with its offset (int64) and the length of the rest (int32). Format 2

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..._core.consumer.deserializers import Deserializers
 from ..._core.run.handler import time_of_handlers
-from ..._core.share.buffer import Allowance, ShareBuffer
-from ..._core.share.decoding import AcquiredData
+from ..._core.share.buffer import AcquiredData, Allowance, ShareBuffer
 from ..._core.share.delivered import Delivered
 from ..._core.share.member import ShareMember
 from ..._core.share.planner import PlannerOptions, SharePlanner

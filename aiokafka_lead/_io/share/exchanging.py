@@ -15,8 +15,7 @@ import anyio
 from ..._core.metadata.refresh import LEADERLESS, doubted, lost, refused
 from ..._core.metadata.types import ClusterSnapshot, Moved
 from ..._core.share.answers import Arrived, ShareOutcome, read_acknowledged, read_failure, read_fetched
-from ..._core.share.buffer import Allowance, ShareBuffer
-from ..._core.share.decoding import AcquiredData
+from ..._core.share.buffer import AcquiredData, Allowance, ShareBuffer
 from ..._core.share.exchange import Exchange
 from ..._core.share.member import ShareMember
 from ..._core.share.planner import Planned, SharePlanner

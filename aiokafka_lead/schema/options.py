@@ -8,7 +8,7 @@ from ssl import SSLContext
 from typing import Any, TypedDict
 
 from .._options.checks import Checked, Secret, boolean, encodable, instance, milliseconds, option, optional, path, text
-from .._options.tls.material import TlsMaterial
+from .._options.tls import TlsMaterial
 from ..errors import ConfigError, ConfigTypeError
 from ..oidc.http import checked_url
 

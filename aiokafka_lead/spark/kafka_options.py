@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from .._options.checks import INT64_MAX
 from .._options.oauth import FLAT_OPTIONS
-from .._options.tls.material import TlsMaterial
+from .._options.tls import TlsMaterial
 from ..config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
 from ..errors import ConfigError, ConfigTypeError
 from .config_providers import with_variables

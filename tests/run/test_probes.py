@@ -10,7 +10,7 @@ import anyio
 import pytest
 from anyio.abc import Listener, TaskGroup
 
-from aiokafka_lead._io.run.service import serve
+from aiokafka_lead._io.run import service
 
 pytestmark = pytest.mark.anyio
 
@@ -45,14 +45,14 @@ TOO_MANY = OSError(errno.EMFILE, "Too many open files")
 async def test_connections_that_cannot_be_accepted_do_not_end_the_service(
     failure: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probes, "ACCEPT_AGAIN_S", 0.0)
+    monkeypatch.setattr(service, "ACCEPT_AGAIN_S", 0.0)
     listener, warnings = ExhaustedListener(failure), list[str]()
 
     async def handle(stream: Any) -> None: ...
 
     handler: Callable[[Any], Awaitable[object]] = handle
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(serve, listener, handler, lambda text, *values: warnings.append(text % values))
+        tasks.start_soon(service.serve, listener, handler, lambda text, *values: warnings.append(text % values))
         with anyio.fail_after(20):
             await listener.serves.wait()
         tasks.cancel_scope.cancel()

@@ -191,7 +191,7 @@ print(*sorted(set(sys.modules) - before))
 """
 NEEDED = {"aiokafka", "aiokafka_lead", "anyio", "cython_runtime", "idna", "sniffio", "typing_extensions"}
 LATER = {
-    "_core.transactions", "_io.group", "_io.run", "_io.transactions", "_options.tls.material", "_records.arrow",
+    "_core.transactions", "_io.group", "_io.run", "_io.transactions", "_options.tls", "_records.arrow",
     "_records.compression.lz4_by_lz4", "_records.compression.zstd_by_zstandard", "_wire.server", "admin", "cli",
     "compat", "config.options", "oidc", "producer.transaction", "spark", "testing",
 }  # fmt: skip

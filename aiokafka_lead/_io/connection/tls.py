@@ -23,7 +23,7 @@ from ...security import ContextFactory
 from ..threads import BlockingCalls
 
 if TYPE_CHECKING:
-    from ..._options.tls.material import TlsMaterial
+    from ..._options.tls import TlsMaterial
 
 
 class TlsContexts(Protocol):

@@ -1,1 +1,0 @@
-"""Certificate authorities, certificates and keys for TLS, from files and texts in PEM and PKCS #12."""

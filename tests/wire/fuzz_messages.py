@@ -18,9 +18,8 @@ from uuid import UUID
 from aiokafka_lead import _wire as installed
 from aiokafka_lead._core.connection import framing
 from aiokafka_lead._core.producer import produce_codec
-from aiokafka_lead._wire.message import Message, Struct
+from aiokafka_lead._wire.message import FIXED_FORMATS, Field, Message, Struct
 from aiokafka_lead._wire.messages.produce import ProduceResponse
-from aiokafka_lead._wire.schema import FIXED_FORMATS, Field
 from aiokafka_lead.errors import KafkaError
 from tests.records.variants import pure_module
 

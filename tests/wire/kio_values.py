@@ -21,7 +21,7 @@ from kio.static.primitive import i32Timedelta, i64Timedelta
 
 from aiokafka_lead._wire import ZERO_UUID, Struct, request_class
 from aiokafka_lead._wire.compiler.source import fields_of, struct_class
-from aiokafka_lead._wire.schema import Field
+from aiokafka_lead._wire.message import Field
 
 _UTC = datetime.UTC
 _MAX_SECONDS = int(datetime.datetime(9999, 12, 30, tzinfo=_UTC).timestamp())

@@ -10,9 +10,16 @@ from typing import Any
 
 import pytest
 
-from aiokafka_lead._wire.codegen.__main__ import generated_files, stale_files
-from aiokafka_lead._wire.codegen.modules import PROTOCOL_FILE, parse, read_jar, render, snake_case
-from aiokafka_lead._wire.schema import Field, Versions
+from aiokafka_lead._wire.codegen.__main__ import (
+    PROTOCOL_FILE,
+    generated_files,
+    parse,
+    read_jar,
+    render,
+    snake_case,
+    stale_files,
+)
+from aiokafka_lead._wire.message import Field, Versions
 
 RELEASE = PROTOCOL_FILE.read_text().split()[1]
 JAR = os.environ.get(

@@ -1,5 +1,5 @@
 """Generates the message modules.
 
-Kafka's jar is converted to ``protocol.txt``, in the notation of `aiokafka_lead._wire.schema`, and that file to
+Kafka's jar is converted to ``protocol.txt``, in the notation of `aiokafka_lead._wire.message`, and that file to
 ``messages/*.py``.
 """

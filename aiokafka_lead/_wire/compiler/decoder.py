@@ -14,8 +14,7 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeAlias
 
 from .. import primitives
-from ..message import ZERO_UUID, Buffer, Struct
-from ..schema import FIXED_FORMATS, Field
+from ..message import FIXED_FORMATS, ZERO_UUID, Buffer, Field, Struct
 from .source import LazyFunction, Source, fields_of, identifier, layout, memory_of, minimum_size, struct_class
 
 Decoder: TypeAlias = "Callable[[Buffer, int, int, memoryview], tuple[Any, int]]"

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from .. import primitives
-from ..message import ZERO_UUID, Buffer, Message, Struct
-from ..schema import FIXED_FORMATS, NO_VERSIONS, Field
+from ..message import FIXED_FORMATS, NO_VERSIONS, ZERO_UUID, Buffer, Field, Message, Struct
 from .source import LazyFunction, Source, fields_of, identifier, layout, struct_class
 
 Encoder: TypeAlias = "Callable[[Message, list[Buffer], bytearray], bytearray]"

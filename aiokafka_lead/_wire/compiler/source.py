@@ -8,8 +8,7 @@ from functools import cache
 from struct import Struct as Layout
 from typing import Any
 
-from ..message import Struct
-from ..schema import FIXED_FORMATS, Field
+from ..message import FIXED_FORMATS, Field, Struct
 
 _fields: dict[type[Struct], tuple[Field, ...]] = {}
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from ..._values import NamedTuple
-from ...errors import CorruptRecordError
+from ...errors import BatchTooLargeError, CorruptRecordError
 
 __all__ = ["CODECS", "compress", "compresses_slowly", "decompress"]
 
@@ -90,3 +90,24 @@ def decompress(codec: str, data: bytes | memoryview, max_bytes: int) -> bytes:
     except module.ERRORS as error:
         # The module raises `BatchTooLargeError` and `CorruptRecordError` itself, so they are not in ERRORS.
         raise CorruptRecordError(f"a batch compressed with {codec} cannot be decompressed: {error}") from error
+
+
+_LEAST_STEP = 64 * 1024
+
+
+def first_step(compressed_size: int) -> int:
+    """Return the size of the first output buffer if the total is unknown.
+
+    For a small input, it is far below the limit.
+    """
+    return max(_LEAST_STEP, 4 * compressed_size)
+
+
+def too_large(codec: str, max_bytes: int) -> BatchTooLargeError:
+    """Return the error for a result that is larger than the reader allows."""
+    return BatchTooLargeError(f"the batch, compressed with {codec}, is larger than {max_bytes} bytes when decompressed")
+
+
+def truncated(codec: str) -> CorruptRecordError:
+    """Return the error for data that ends before its end mark."""
+    return CorruptRecordError(f"a batch compressed with {codec} ends too early")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import cramjam
 
-from .bound import first_step, too_large
+from . import first_step, too_large
 
 ERRORS = (cramjam.DecompressionError, ValueError)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 
-from .bound import too_large, truncated
+from . import too_large, truncated
 
 ERRORS = (zlib.error,)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import lz4.frame
 
-from .bound import first_step, too_large, truncated
+from . import first_step, too_large, truncated
 
 ERRORS = (RuntimeError, ValueError)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...errors import CorruptRecordError
-from .bound import truncated
+from . import truncated
 
 MAGIC = b"\x04\x22\x4d\x18"
 BLOCK_SIZE = 64 * 1024

@@ -7,7 +7,7 @@ import struct
 import cramjam
 
 from ...errors import CorruptRecordError
-from .bound import too_large, truncated
+from . import too_large, truncated
 
 ERRORS = (cramjam.DecompressionError, ValueError)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, cast
 
-from .bound import first_step, too_large, truncated
+from . import first_step, too_large, truncated
 
 if TYPE_CHECKING:
     from backports import zstd

@@ -6,7 +6,7 @@ import threading
 
 import zstandard
 
-from .bound import first_step, too_large
+from . import first_step, too_large
 
 ERRORS = (zstandard.ZstdError, ValueError)
 

@@ -1,7 +1,6 @@
 """The record batch codec, for producers, for consumers, and for the embedded cluster."""
 
-from .batch import BatchView
-from .columns import Columns
+from .batch import BatchView, Columns
 from .compression import compress, decompress
 from .encoder import BatchBuilder, estimated_size
 from .layout import DEFAULT_MAX_DECOMPRESSED_BYTES, ControlType, offset_past

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from .columns import Columns
+from .batch import Columns
 from .decoder import Packed
 
 _HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])

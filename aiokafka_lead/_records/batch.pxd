@@ -1,8 +1,7 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 
-from aiokafka_lead._records.columns cimport Columns
-from aiokafka_lead._records.decoder cimport index_records, read_records
+from aiokafka_lead._records.decoder cimport RecordIndex, index_records, read_records
 from aiokafka_lead._records.record cimport AnyRecord
 
 cdef int _CODEC_MASK
@@ -14,6 +13,16 @@ cdef object _LOG_APPEND_TIME
 cdef object _NO_TIMESTAMP
 cdef int64_t _INT64_MAX
 cdef int64_t _RECORD_BYTES
+
+
+@cython.final
+cdef class Columns:
+    cdef readonly RecordIndex index
+    cdef list _offsets
+    cdef list _timestamps_ms
+    cdef list _keys
+    cdef list _values
+    cdef list _headers
 
 
 @cython.final

@@ -22,7 +22,7 @@ SHARING = [
     "_io/share/acknowledging", "_io/share/records",
 ]  # fmt: skip
 """Other modules that handle records after reading."""
-READING = ["batch", "columns", "decoder", "record"]
+READING = ["batch", "decoder", "record"]
 CHECK = "import aiokafka_lead._accel, aiokafka_lead._records; print(aiokafka_lead._accel.ACCELERATED)"
 
 
@@ -99,7 +99,7 @@ def test_two_builds_at_once_compile_each_module_once_and_a_change_those_that_it_
     assert len(everything) == len({*everything}) > 20
     assert len([*(checkout / "aiokafka_lead").rglob("*.so")]) == len(everything)
     for changed, reached in [
-        (["_records/columns.py", "_cpython/calling.pxd"], ["_io/producer/send_methods", "_records/columns"]),
+        (["_records/batch.py", "_cpython/calling.pxd"], ["_io/producer/send_methods", "_records/batch"]),
         (["_cpython/slots.pxd"], [*SHARING, *(f"_records/{name}" for name in READING), "compat/consumer/read_record"]),
     ]:
         for name in changed:

@@ -1,13 +1,12 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 
-from aiokafka_lead._core.producer.batches cimport PartitionQueue, ProducerBatch, Record, TopicBuffer
+from aiokafka_lead._core.producer.batches cimport Flushes, PartitionQueue, ProducerBatch, Record, TopicBuffer
 from aiokafka_lead._core.producer.buffer_memory cimport BufferMemory
 from aiokafka_lead._core.producer.counters cimport ProducerCounters
 from aiokafka_lead._core.producer.idempotence cimport Sequencing
 from aiokafka_lead._core.producer.partitioner cimport NodeAvailability, StickyChooser
 from aiokafka_lead._core.producer.delivery cimport Delivery, new_delivery
-from aiokafka_lead._core.producer.flushes cimport Flushes
 from aiokafka_lead._core.producer.outcome cimport BatchOutcome
 from aiokafka_lead._core.producer.schedule cimport Schedule
 from aiokafka_lead._core.producer.transactional cimport TransactionalSequencing

@@ -17,11 +17,10 @@ from ...errors.shown import shown_cause
 from ..chance import random
 from ..leadership.patience import RetryPolicy
 from ..metadata.types import ClusterSnapshot
-from .batches import PartitionQueue, ProducerBatch, Record, TopicBuffer
+from .batches import Flushes, FlushTicket, PartitionQueue, ProducerBatch, Record, TopicBuffer
 from .buffer_memory import BufferMemory, MemoryClaim
 from .counters import ProducerCounters
 from .delivery import Delivery, DeliveryBatch, new_delivery
-from .flushes import Flushes, FlushTicket
 from .idempotence import IdempotentSequencing, PlainSequencing, Sequencing
 from .outcome import BatchOutcome, Park
 from .partitioner import NodeAvailability, StickyChooser, call_partitioner

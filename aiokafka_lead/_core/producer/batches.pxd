@@ -99,3 +99,11 @@ cdef class TopicBuffer:
     @cython.locals(memory=BufferMemory, queue=PartitionQueue, batch=ProducerBatch, builder=BatchBuilder,
                    count=Py_ssize_t, added=Py_ssize_t)
     cpdef Py_ssize_t append_values(self, object values, Py_ssize_t start, int32_t partition, int64_t timestamp_ms) except -1
+
+
+cdef class Flushes:
+    cdef dict _pending
+    cdef list _tickets
+
+    cpdef started(self, int64_t ordinal, Py_ssize_t batches)
+    cpdef finished(self, int64_t ordinal, int64_t latest)

@@ -14,7 +14,7 @@ from aiokafka_lead._core.producer.outbox import (
     parts_of,
     take_hints,
 )
-from aiokafka_lead._core.producer.produce_codec import BatchesRequest
+from aiokafka_lead._core.producer.produce import BatchesRequest
 from aiokafka_lead._wire import encode_request
 from aiokafka_lead._wire.messages.produce import (
     LeaderIdAndEpoch,

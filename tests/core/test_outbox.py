@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from aiokafka_lead._core.producer.outbox import FEW, SLOW_S, Outbox, Parcel, Part
-from aiokafka_lead._core.producer.produce_codec import BatchesRequest
+from aiokafka_lead._core.producer.produce import BatchesRequest
 from aiokafka_lead._wire.messages.produce import ProduceRequest
 from aiokafka_lead.errors import KafkaConnectionError, KafkaError
 

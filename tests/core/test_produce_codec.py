@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiokafka_lead._core.producer.produce_codec import BatchesRequest, BatchesResponse
+from aiokafka_lead._core.producer.produce import BatchesRequest, BatchesResponse
 from aiokafka_lead._wire import Message, decode, decode_response, encode, encode_request, encode_response
 from aiokafka_lead._wire.messages.produce import (
     BatchIndexAndErrorMessage,

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from aiokafka_lead import _wire as installed
 from aiokafka_lead._core.connection import framing
-from aiokafka_lead._core.producer import produce_codec
+from aiokafka_lead._core.producer import produce
 from aiokafka_lead._wire.message import FIXED_FORMATS, Field, Message, Struct
 from aiokafka_lead._wire.messages.produce import ProduceResponse
 from aiokafka_lead.errors import KafkaError
@@ -31,7 +31,7 @@ LARGEST = 3
 ALL = all_versions()
 VARIANTS = [installed, pure_module("_wire")]
 READERS = [framing.FrameReader, pure_module("_core.connection.framing").FrameReader]
-READ_PLAIN = [produce_codec.read_plain, pure_module("_core.producer.produce_codec").read_plain]
+READ_PLAIN = [produce.read_plain, pure_module("_core.producer.produce").read_plain]
 
 _INTEGERS = {"b": 8, "h": 16, "H": 16, "i": 32, "I": 32, "q": 64}
 _NUMBERS = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff", b"\x80\x80\x80\x80\x80", b"\x7f", b"\0")
@@ -161,7 +161,7 @@ def _produced(rng: Random) -> tuple[list[str], str]:
     view = memoryview(prefix + body)
     found = []
     for read in READ_PLAIN:
-        plain = read(view, len(prefix), len(view), version >= produce_codec.FIRST_WITH_IDS)
+        plain = read(view, len(prefix), len(view), version >= produce.FIRST_WITH_IDS)
         found.append(repr(None if plain is None else (plain.acknowledged, plain.throttle_time_ms)))
     return found, f"Produce version {version}, {body!r}"
 

@@ -21,7 +21,7 @@ from ..._wire.messages.produce import ProduceRequest, ProduceResponse, TopicProd
 from ...errors import KafkaError
 from ..leadership.hints import HintReader
 from ..metadata.types import LeaderHint
-from .produce_codec import FIRST_WITH_IDS, BatchesRequest, BatchesResponse
+from .produce import FIRST_WITH_IDS, BatchesRequest, BatchesResponse
 
 # --- joint requests ---------------------------------------------------------------------------------------------------
 #

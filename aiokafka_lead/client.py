@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, overload
 
 from ._io.client import Client as InternalClient
-from ._io.client import configured
+from ._io.client import Facade, configured
 from ._io.deadline import Deadline
-from ._io.facade import Facade
 from ._io.life import Kind, Life
 from ._options.arguments import TIMEOUT
 from ._options.checks import boolean, discreet

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aiokafka_lead import errors
 from aiokafka_lead._core.run.options import RunConfig, ShareRunConfig
-from aiokafka_lead._io.facade import Facade
+from aiokafka_lead._io.client import Facade
 from aiokafka_lead.config import AdminConfig, ConsumerConfig, ProducerConfig
 from aiokafka_lead.config.share import ShareConsumerConfig
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from .._io.admin import Calls
-from .._io.client import Client
-from .._io.facade import Facade
+from .._io.client import Client, Facade
 from .._options.arguments import TIMEOUT
 from .._options.checks import boolean, discreet
 from ..config import AdminConfig

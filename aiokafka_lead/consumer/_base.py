@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 from .._core.consumer.consumed import TransactionPart
 from .._core.consumer.partition_state import PartitionState
 from .._core.consumer.reset_policy import ResetPolicy
-from .._io.client import Client, configured
+from .._io.client import Client, Facade, configured
 from .._io.consumer.engine import HOT_REQUESTS, ConsumerEngine
-from .._io.facade import Facade
 from .._options import arguments
 from .._options.checks import discreet
 from .._options.read_types import K, V

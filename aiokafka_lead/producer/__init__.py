@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, Self
 
 from .._accel import ACCELERATED
 from .._core.producer.delivery import Delivery, DeliveryBatch
-from .._io.client import Client, configured
+from .._io.client import Client, Facade, configured
 from .._io.deadline import Deadline
-from .._io.facade import Facade
 from .._io.producer.send_methods import QuickSend, QuickSendNowait
 from .._options.arguments import TIMEOUT, timeout_s, topic_name
 from .._options.checks import boolean, discreet

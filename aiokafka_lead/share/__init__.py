@@ -8,9 +8,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from .._core.share.record import ShareRecord
-from .._io.client import Client, configured
+from .._io.client import Client, Facade, configured
 from .._io.deadline import Deadline
-from .._io.facade import Facade
 from .._io.share.acknowledging import Acknowledgement
 from .._io.share.engine import HOT_REQUESTS, ShareEngine
 from .._io.share.reader import ShareBatches, TracedShareRecords

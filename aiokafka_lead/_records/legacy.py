@@ -13,7 +13,7 @@ from .._values import NamedTuple
 from ..errors import BatchTooLargeError, CorruptRecordError
 from ..errors.base import own_copy, without_frames
 from .batch import BatchView, too_many_records
-from .compression import decompress
+from .compression import decompress, truncated
 from .encoder import encode_record
 from .layout import CODEC_NAMES, INT32_MAX, LOG_APPEND_TIME_BIT, LOG_OVERHEAD
 
@@ -25,6 +25,10 @@ _ZSTD = CODEC_NAMES.index("zstd")
 MIN_MESSAGE_SIZE = 14
 """CRC, magic, attributes, and the lengths of a null key and a null value."""
 
+
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_LZ4_CONTENT_SIZE_BIT = 0x08
+_LZ4_DICTIONARY_BIT = 0x01
 
 _MESSAGE_BYTES = 400
 """Estimated memory in bytes of a message while its set is being read."""
@@ -171,8 +175,6 @@ def _inner_messages(outer: _Message, codec: int, check_crcs: bool, max_decompres
     name = CODEC_NAMES[codec]
     compressed: bytes | memoryview = outer.value
     if name == "lz4":
-        from .compression.lz4_header import mend_header
-
         compressed = mend_header(bytes(compressed))
     try:
         data = memoryview(decompress(name, compressed, max_decompressed_bytes))
@@ -208,3 +210,33 @@ def _messages_in(data: memoryview, check_crcs: bool, max_decompressed_bytes: int
     if not messages:
         raise CorruptRecordError("a compressed message set is empty")
     return messages
+
+
+def mend_header(frame: bytes) -> bytes:
+    """Return an lz4 frame with a correct header checksum, which Kafka's first lz4 writer computed wrongly."""
+    if len(frame) < 7 or not frame.startswith(_LZ4_MAGIC):
+        raise CorruptRecordError("a batch compressed with lz4 has no lz4 frame")
+    flags = frame[4]
+    at = 6 + (8 if flags & _LZ4_CONTENT_SIZE_BIT else 0) + (4 if flags & _LZ4_DICTIONARY_BIT else 0)
+    if len(frame) <= at:
+        raise truncated("lz4")
+    checksum = (xxhash32_short(frame[4:at]) >> 8) & 0xFF
+    return frame[:at] + bytes((checksum,)) + frame[at + 1 :]
+
+
+def xxhash32_short(data: bytes) -> int:
+    """Return the XXH32 hash with seed 0 of fewer than 16 bytes, which is enough for the header of a frame."""
+    mask = 0xFFFFFFFF
+    prime1, prime2, prime3, prime4, prime5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
+    h = (prime5 + len(data)) & mask
+    at = 0
+    while at + 4 <= len(data):
+        h = (h + int.from_bytes(data[at : at + 4], "little") * prime3) & mask
+        h = (((h << 17) | (h >> 15)) * prime4) & mask
+        at += 4
+    for byte in data[at:]:
+        h = (h + byte * prime5) & mask
+        h = (((h << 11) | (h >> 21)) * prime1) & mask
+    h = ((h ^ (h >> 15)) * prime2) & mask
+    h = ((h ^ (h >> 13)) * prime3) & mask
+    return h ^ (h >> 16)

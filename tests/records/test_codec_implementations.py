@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiokafka_lead._records.compression import CODECS
-from aiokafka_lead._records.compression.lz4_header import BLOCK_SIZE, HEADER
+from aiokafka_lead._records.compression.lz4_by_cramjam import BLOCK_SIZE, HEADER
 from aiokafka_lead.errors import BatchTooLargeError, CorruptRecordError
 
 from .test_compression import BOMBS, BOUND, TEXT

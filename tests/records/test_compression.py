@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from aiokafka_lead._records import compress, decompress
 from aiokafka_lead._records.compression import compresses_slowly
-from aiokafka_lead._records.compression.lz4_header import mend_header, xxhash32_short
+from aiokafka_lead._records.legacy import mend_header, xxhash32_short
 from aiokafka_lead.errors import BatchTooLargeError, CorruptRecordError
 
 CODECS = ("gzip", "snappy", "lz4", "zstd")

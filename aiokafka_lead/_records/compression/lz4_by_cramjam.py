@@ -6,8 +6,13 @@ import cramjam
 
 from .by_cramjam import ERRORS as ERRORS
 from .by_cramjam import decompress_bounded
-from .lz4_header import BLOCK_SIZE, HEADER
 
+BLOCK_SIZE = 64 * 1024
+HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
+"""A frame's header as Java writes it.
+
+Version 1, independent blocks of `BLOCK_SIZE`, no content size, and no checksum except the header's.
+"""
 _FIRST_HIGH_LEVEL = 3
 """Level from which on lz4 uses its "high compression" mode. Levels below 0 trade size for speed."""
 _STORED_BIT = 0x80000000

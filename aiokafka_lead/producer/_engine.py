@@ -20,7 +20,7 @@ from .._io.client import Client
 from .._io.deadline import Deadline
 from .._io.life import Kind
 from .._io.loop import loop_probe, loop_thread
-from .._io.producer.checked_sends import CheckedSends
+from .._io.producer.checked_sends import CheckedSends, TracedSends
 from .._io.producer.intake import Admission, Intake
 from .._io.producer.sender import HOT_REQUESTS, Sender
 from .._options.arguments import TIMEOUT
@@ -79,8 +79,6 @@ class ProducerEngine(Kind):
         self.client.on_fork(self._close_intakes)
         self.client.measure(self._telemetry)
         if installed.tracer is not None:
-            from .._io.producer.traced_sends import TracedSends
-
             metadata = self.client.metadata
             tracing = installed.tracer.producer(TracedClient.of(self.config, lambda: metadata.snapshot.cluster_id))
             self.intake.unsampled = tracing.unsampled

@@ -29,10 +29,8 @@ from ..client import Client
 from ..deadline import Deadline
 from ..life import Kind
 from ..loop import News, Signal
-from .absence_watch import AbsenceWatch
-from .fetch_channels import FetchChannels, OwnChannels
-from .fetcher import Fetcher
-from .health import HealthWatch
+from .fetcher import FetchChannels, Fetcher, OwnChannels
+from .health import AbsenceWatch, HealthWatch
 from .offset_queries import OffsetQueries
 from .position_keeper import PositionKeeper
 from .reader import Reader

@@ -23,7 +23,7 @@ from ..connection.brokers import FRAME_OVERHEAD_BYTES
 from ..connection.connection import Connection
 from ..connection.settings import FetchLane, Lane
 from ..loop import Signal
-from .fetch_channels import Channel, FetchDone, close_sessions
+from .fetcher import Channel, FetchDone, close_sessions
 
 HOLD_S = 5.0
 """Seconds for which a consumer's fetch stays open, so that not every empty response wakes the consumer."""

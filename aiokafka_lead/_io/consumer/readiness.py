@@ -18,7 +18,7 @@ from ...errors.shown import some_of
 from ..client import Client
 from ..deadline import Deadline
 from ..loop import News
-from .absence_watch import AbsenceWatch
+from .health import AbsenceWatch
 
 if TYPE_CHECKING:
     from ..group.standing import Standing

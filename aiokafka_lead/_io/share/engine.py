@@ -22,7 +22,7 @@ from ...errors import ClientClosedError, IllegalStateError, KafkaError, RequestT
 from ...errors.shown import some_of
 from ..client import Client
 from ..connection.brokers import FRAME_OVERHEAD_BYTES
-from ..consumer.absence_watch import AbsenceWatch
+from ..consumer.health import AbsenceWatch
 from ..deadline import Deadline
 from ..life import Kind
 from ..loop import News, Signal

@@ -16,9 +16,8 @@ from ...._wire import Buffer
 from ....errors import KafkaError
 from ...forks import detach_in_children
 from ...loop import Signal, uninterrupted
-from .base import TransportHandler, coalesce
+from .base import TransportHandler, coalesce, lost_error, tls_error
 from .dial import AddressInfo, refuse_self, tune
-from .errors import lost_error, tls_error
 
 READ_BYTES = 64 * 1024
 LARGE_READ_BYTES = 512 * 1024

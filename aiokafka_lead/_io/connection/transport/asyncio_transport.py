@@ -16,9 +16,8 @@ from ....errors import KafkaError
 from ...cancellation import to_the_end
 from ...forks import detach_in_children
 from ...loop import Waiter
-from .base import TransportHandler, coalesce
+from .base import TransportHandler, coalesce, lost_error, tls_error
 from .dial import AddressInfo, refuse_self, tune
-from .errors import lost_error, tls_error
 
 ABORT_S = 1.0
 """Time limit in seconds for something that takes one iteration of the event loop."""

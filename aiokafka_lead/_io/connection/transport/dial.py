@@ -21,7 +21,7 @@ from ....errors import KafkaConnectionError, UnresolvedHostError
 from ....errors.shown import shown
 from ...loop import uninterrupted
 from ...threads import BlockingCalls
-from .errors import connect_error
+from .base import connect_error
 
 S = TypeVar("S")
 

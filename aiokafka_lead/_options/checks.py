@@ -1,17 +1,21 @@
 """Checks of options. A check is a function of the option's name and value that returns the value to store.
 
 Every check raises `ConfigError` for an invalid value, and `ConfigTypeError` for a value of the wrong type. Both
-messages begin with the name of the option.
+messages begin with the name of the option. The last functions inspect functions of the application.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import math
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from types import FunctionType
 from typing import Any, ParamSpec, TypeVar
 
 from .._values import Frozen
@@ -328,3 +332,29 @@ def _names_a_proxy(url: str) -> bool:
     except ValueError:  # raised for bytes from the environment that are not UTF-8 as well
         return False
     return named and split.scheme in _PROXIES and not (split.path.strip("/") or split.query or split.fragment)
+
+
+def function_of(given: Any) -> Any:
+    """Return the function behind a partial object, a bound method, or an object with ``__call__``."""
+    while not isinstance(given, (FunctionType, type)):
+        if isinstance(given, partial):
+            given = given.func
+        elif inspect.ismethod(given):
+            given = given.__func__
+        elif inspect.isfunction(type(given).__call__) and not inspect.iscoroutinefunction(given):
+            given = type(given).__call__
+        else:
+            break
+    return given
+
+
+def signature_of(function: Any) -> inspect.Signature:
+    """Return the signature. If an annotation exists for type checkers only, all annotations are text."""
+    try:
+        return inspect.signature(function)
+    except NameError:
+        if sys.version_info >= (3, 14):  # which evaluates annotations only now
+            import annotationlib
+
+            return inspect.signature(function, annotation_format=annotationlib.Format.STRING)
+        raise

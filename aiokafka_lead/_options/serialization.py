@@ -11,7 +11,7 @@ from .._cpython import naming
 from .._values import NamedTuple
 from ..errors import ConfigTypeError
 from ..types import Headers, SerializationContext
-from .callables import function_of, signature_of
+from .checks import function_of, signature_of
 
 T = TypeVar("T")
 

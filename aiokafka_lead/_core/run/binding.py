@@ -9,7 +9,7 @@ import typing
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from ..._options.callables import function_of, signature_of
+from ..._options.checks import function_of, signature_of
 from ..._records.record import AnyRecord
 from ...errors import ConfigTypeError, RecordDeserializationError
 from .failures import reason_of

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from types import FunctionType
 from typing import Any, Protocol
 
-from ..._options.callables import function_of
+from ..._options.checks import function_of
 from ...errors import ConfigTypeError
 
 Handler = Callable[..., Awaitable[object]]

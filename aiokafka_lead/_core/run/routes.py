@@ -12,8 +12,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from ..._options.callables import function_of
-from ..._options.checks import boolean, integer, milliseconds
+from ..._options.checks import boolean, function_of, integer, milliseconds
 from ..._values import NamedTuple
 from ...errors import ConfigError, ConfigTypeError
 

@@ -13,8 +13,7 @@ from inspect import iscoroutinefunction
 from typing import Any, Protocol
 
 from ..._options.arguments import string
-from ..._options.callables import function_of
-from ..._options.checks import INT64_MAX, Check, function, integer
+from ..._options.checks import INT64_MAX, Check, function, function_of, integer
 from ..._values import NamedTuple
 from ...errors import ConfigError, ConfigTypeError
 from ...metrics import figures

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
-from ..._options.callables import function_of
+from ..._options.checks import function_of
 from ..._options.logs import ClientLog, client_log
 from ...config import ClientConfig
 from ...errors import KafkaConnectionError

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 import anyio
 
 from ..._core.backoff import Backoff
-from ..._options.callables import function_of
+from ..._options.checks import function_of
 from ..._options.token import Token
 from ..._values import NamedTuple
 from ...errors import KafkaConnectionError, KafkaError, SaslAuthenticationFailedError, TokenProviderError

@@ -45,8 +45,7 @@ PER_RECORD = {
 """Modules that handle every record, with full C optimization. The rest, which works by batch and request, would double
 the time of the build for a gain too small to measure."""
 TYPES = {
-    "aiokafka_lead._core.consumer.partition_fetch": {"no_gc": True, "freelist": 1024},
-    "aiokafka_lead._core.consumer.position": {"freelist": 1024},
+    "aiokafka_lead._core.consumer.position": {"no_gc": True, "freelist": 1024},
     "aiokafka_lead._core.producer.delivery": {"no_gc": True, "freelist": 1024},
     "aiokafka_lead._io.share.acknowledging": {"freelist": 512},
     "aiokafka_lead._records.encoder": {"no_gc": True, "freelist": 64},

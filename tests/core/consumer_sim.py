@@ -14,8 +14,8 @@ from uuid import UUID
 
 from aiokafka_lead._core.consumer.fetch_plan import FetchLimits, PlannedFetch
 from aiokafka_lead._core.consumer.fetch_session import wait_beside_ms
-from aiokafka_lead._core.consumer.partition_fetch import PartitionFetch
 from aiokafka_lead._core.consumer.partition_state import PartitionState
+from aiokafka_lead._core.consumer.position import PartitionFetch
 from aiokafka_lead._core.metadata.types import Broker, ClusterSnapshot, LeaderHint, PartitionMetadata, TopicMetadata
 from aiokafka_lead._wire.messages.fetch import FetchResponse, PartitionData
 from aiokafka_lead.types import TopicPartition

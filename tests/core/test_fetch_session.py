@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from aiokafka_lead._core.consumer.fetch_session import FetchSession, TopicUse
-from aiokafka_lead._core.consumer.partition_fetch import PartitionFetch
+from aiokafka_lead._core.consumer.position import PartitionFetch
 from aiokafka_lead.types import TopicPartition
 
 A = TopicPartition("a", 0)

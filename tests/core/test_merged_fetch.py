@@ -12,7 +12,7 @@ from aiokafka_lead._core.consumer.fetch_plan import BESIDE_AFTER_S, PlannedFetch
 from aiokafka_lead._core.consumer.fetch_session import MergedSession, SessionRequest, TopicUse
 from aiokafka_lead._core.consumer.merged_ask import AWAY_AFTER_S, Answered, MergedRequest
 from aiokafka_lead._core.consumer.merged_fetch import PATIENCE_S, PROBE_AGAIN_S, MergedFetches
-from aiokafka_lead._core.consumer.partition_fetch import PartitionFetch
+from aiokafka_lead._core.consumer.position import PartitionFetch
 from aiokafka_lead._wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from aiokafka_lead.errors import FetchSessionIdNotFoundError, KafkaConnectionError
 from aiokafka_lead.types import TopicPartition

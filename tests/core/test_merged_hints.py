@@ -8,7 +8,7 @@ import pytest
 
 from aiokafka_lead._core.consumer.fetch_session import SessionRequest
 from aiokafka_lead._core.consumer.merged_ask import MergedRequest, take_hints
-from aiokafka_lead._core.consumer.partition_fetch import PartitionFetch
+from aiokafka_lead._core.consumer.position import PartitionFetch
 from aiokafka_lead._wire.messages.fetch import (
     FetchableTopicResponse,
     FetchResponse,

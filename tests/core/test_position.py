@@ -8,8 +8,7 @@ from uuid import UUID
 import pytest
 
 from aiokafka_lead import OffsetAndMetadata, TopicPartition, _accel
-from aiokafka_lead._core.consumer.partition_fetch import PartitionFetch
-from aiokafka_lead._core.consumer.position import Position
+from aiokafka_lead._core.consumer.position import PartitionFetch, Position
 from aiokafka_lead._core.consumer.positions import Positions
 
 TOPIC, OTHER = UUID(int=1), UUID(int=2)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from aiokafka_lead._core.consumer.fetch_plan import PlannedFetch
-from aiokafka_lead._core.consumer.partition_fetch import PartitionFetch
+from aiokafka_lead._core.consumer.position import PartitionFetch
 from aiokafka_lead._core.metadata.reachability import Endpoint
 from aiokafka_lead._wire.messages.fetch import FetchResponse, NodeEndpoint, PartitionData
 from aiokafka_lead._wire.messages.list_offsets import (

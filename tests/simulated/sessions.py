@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aiokafka_lead._core.consumer.fetch_session import SessionRequest
-from aiokafka_lead._core.consumer.partition_fetch import PartitionFetch
+from aiokafka_lead._core.consumer.position import PartitionFetch
 from aiokafka_lead.types import TopicPartition
 
 from .codes import FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, NONE

@@ -38,8 +38,8 @@ from .fetch_plan import PlannedFetch
 from .fetch_session import FIRST_VERSION_WITH_DIVERGING_EPOCH
 from .fetched import FetchedData
 from .followers import Followers, may_serve
-from .partition_fetch import PartitionFetch
 from .partition_state import BEYOND_ANY_LOG, FetchState, PartitionState
+from .position import PartitionFetch
 from .positions import Positions
 from .prefetch import Prefetch
 from .reading import ConsumerCounters

@@ -34,8 +34,8 @@ from .fetch_session import (
     version_to_send,
 )
 from .followers import may_serve
-from .partition_fetch import PartitionFetch
 from .partition_state import FetchState, PartitionState
+from .position import PartitionFetch
 from .positions import Positions
 from .prefetch import Prefetch
 

@@ -24,7 +24,7 @@ from ..._wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, Fo
 from ...errors import FetchSessionIdNotFoundError
 from ...types import TopicPartition
 from ..metadata.types import NO_TOPIC_ID
-from .partition_fetch import PartitionFetch
+from .position import PartitionFetch
 
 NO_SESSION = 0
 """Session id of requests and responses outside a session."""

@@ -17,7 +17,7 @@ from ..leadership.hints import FIRST_FETCH_WITH_HINTS, HintReader
 from ..metadata.types import LeaderHint
 from .fetch_plan import PlannedFetch
 from .fetch_session import SessionRequest
-from .partition_fetch import PartitionFetch
+from .position import PartitionFetch
 
 AWAY_AFTER_S = 0.1
 """Seconds after its last ask for which a consumer's partitions are still fetched.

@@ -29,7 +29,7 @@ from ..trust import Trust, patience_of
 from .fetch_plan import BESIDE_AFTER_S, PlannedFetch, Suspects
 from .fetch_session import FetchSession, SessionRequest, names_by_id, version_to_send
 from .merged_ask import Answered, Asker, AskingConsumer, Asks, MergedRequest
-from .partition_fetch import PartitionFetch
+from .position import PartitionFetch
 
 PROBE_AGAIN_S = 0.04
 """First delay in seconds between a probe without data and the next probe."""

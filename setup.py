@@ -35,7 +35,7 @@ PER_RECORD = {
     f"aiokafka_lead.{name}"
     for name in (
         "_core.producer.batches", "_core.producer.delivery", "_core.producer.outcome", "_core.share.acquired",
-        "_core.share.at_hand", "_core.share.delivered", "_core.share.record", "_io.consumer.records",
+        "_core.share.delivered", "_core.share.record", "_io.consumer.records",
         "_io.producer.intake", "_io.producer.send_methods", "_io.share.acknowledging", "_io.share.records",
         "_records.batch", "_records.decoder", "_records.encoder", "_records.murmur2",
         "_records.reading", "_records.record", "compat.consumer.read_record", "compat.producer.futures",

@@ -9,8 +9,8 @@ from uuid import UUID
 from aiokafka_lead._core.backoff import Backoff
 from aiokafka_lead._core.leadership.patience import RetryPolicy
 from aiokafka_lead._core.share.acquired import Acquired, AcquiredRange
-from aiokafka_lead._core.share.at_hand import AtHand
 from aiokafka_lead._core.share.counters import ShareCounters
+from aiokafka_lead._core.share.delivered import AtHand
 from aiokafka_lead._core.share.exchange import Exchange
 from aiokafka_lead._core.share.jobs import KEPT_BACK_AT_MOST, Jobs, JobSlot
 from aiokafka_lead._core.share.record import ShareRecord

@@ -17,8 +17,7 @@ pytestmark = pytest.mark.suite("test")  # it compiles
 ROOT = Path(__file__).parents[2]
 TRANSLATED = ROOT / "build" / "cython"
 SHARING = [
-    "_core/run/order", "_core/run/work", "_core/share/at_hand", "_core/share/delivered", "_core/share/jobs",
-    "_core/share/record",
+    "_core/run/order", "_core/run/work", "_core/share/delivered", "_core/share/jobs", "_core/share/record",
     "_io/share/acknowledging", "_io/share/records",
 ]  # fmt: skip
 """Other modules that handle records after reading."""

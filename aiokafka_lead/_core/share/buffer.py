@@ -10,8 +10,8 @@ from ..._records import DEFAULT_MAX_DECOMPRESSED_BYTES, BatchView, ConsumerRecor
 from ...errors import BatchTooLargeError, CorruptRecordError
 from ...types import AcknowledgeType
 from .acquired import GAP, Acquired, Span
-from .at_hand import AtHand
 from .counters import ShareCounters
+from .delivered import AtHand
 from .exchange import Exchange
 from .record import ShareRecord, place
 

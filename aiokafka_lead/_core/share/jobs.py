@@ -14,7 +14,7 @@ from typing import Any
 
 from ...types import AcknowledgeType
 from ..backoff import Backoff
-from .at_hand import AtHand
+from .delivered import AtHand
 from .record import ShareRecord
 
 Record = ShareRecord[Any, Any]

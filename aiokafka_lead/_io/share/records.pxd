@@ -1,7 +1,6 @@
 cimport cython
 
-from aiokafka_lead._core.share.at_hand cimport AtHand
-from aiokafka_lead._core.share.delivered cimport Delivered
+from aiokafka_lead._core.share.delivered cimport AtHand, Delivered
 from aiokafka_lead._core.share.record cimport ShareRecord
 from aiokafka_lead._cpython cimport awaiting
 

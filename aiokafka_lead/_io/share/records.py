@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, Self
 
-from ..._core.share.at_hand import AtHand
-from ..._core.share.delivered import Delivered
+from ..._core.share.delivered import AtHand, Delivered
 from ..._core.share.record import ShareRecord
 from ..._cpython import awaiting
 from ...errors import IllegalStateError

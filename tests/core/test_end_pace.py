@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiokafka_lead._core.transactions.pace import ENDED_FOR_SURE_S, LONGEST_S, SHORTEST_S, EndPace
+from aiokafka_lead._core.transactions.errand import ENDED_FOR_SURE_S, LONGEST_S, SHORTEST_S, EndPace
 
 
 def test_nothing_goes_on_before_the_first_end_and_long_after_one() -> None:

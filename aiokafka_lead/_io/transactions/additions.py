@@ -17,8 +17,7 @@ from ..._core.transactions.additions import (
     read_added,
     read_offsets,
 )
-from ..._core.transactions.errand import ask_request, read_ended
-from ..._core.transactions.pace import EndPace
+from ..._core.transactions.errand import EndPace, ask_request, read_ended
 from ..._core.transactions.state import Phase, TransactionState
 from ..._core.transactions.verdicts import Call
 from ..._wire import ApiVersions, Request

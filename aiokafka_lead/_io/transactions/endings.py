@@ -10,8 +10,7 @@ from functools import partial
 import anyio
 
 from ..._core.consumer.consumed import Consumed, Source, TransactionPart
-from ..._core.transactions.errand import Errand
-from ..._core.transactions.pace import EndPace
+from ..._core.transactions.errand import EndPace, Errand
 from ..._core.transactions.state import Fate, TransactionState
 from ..._core.transactions.verdicts import Verdict
 from ..._options.logs import ClientLog

@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from ._core.run.options import HandlingConfig, RunConfig
     from ._io.client import Client
     from ._io.consumer.engine import ConsumerEngine
-    from ._io.run.beginning import Steps
     from ._io.run.outgoing import DeadLetters
     from ._io.run.routing import Routing
-    from ._io.run.service import Health
+    from ._io.run.service import Health, Steps
     from .config import ConsumerConfig
     from .config.run import DeadLetterProducer, RunOptions
     from .handlers import Handlers
@@ -68,8 +67,8 @@ async def run_consumer(
     check_apart(config.dead_letter_topic, subscription.topics, subscription.pattern)
 
     async def work() -> None:
-        from ._io.run.beginning import Steps, reached
         from ._io.run.runner import run
+        from ._io.run.service import Steps, reached
 
         steps = Steps(client, config)
         if not await reached(client):
@@ -118,7 +117,7 @@ async def bury(client: Client, config: ConsumerConfig, errors: Sequence[RecordDe
             if error.record.topic == config.dead_letter_topic:
                 raise error
         from ._core.run.options import RunConfig
-        from ._io.run.beginning import Steps
+        from ._io.run.service import Steps
 
         handling = RunConfig.from_options({"dead_letter_topic": config.dead_letter_topic})
         async with outlets(client, handling, config.group_id, Steps(client, handling)) as dead_letters:

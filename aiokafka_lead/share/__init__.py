@@ -292,7 +292,7 @@ class ShareConsumer(Facade, Generic[K, V]):
         check_apart(config.dead_letter_topic, self.subscription())
 
         async def work() -> None:
-            from .._io.run.beginning import Steps, reached
+            from .._io.run.service import Steps, reached
 
             client = self._client
             if not await reached(client):

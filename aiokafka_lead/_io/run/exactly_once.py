@@ -36,11 +36,11 @@ from ..loop import Signal, Waiter
 from .base import CANCELLED_WITHIN_S, IDLE_MS
 from .batch import Batch, BatchPart, NotSentError, RunSource
 from .batches import Calls
-from .beginning import Steps
 from .handling import COMMIT_AGAIN_S, Intake, RetryEnds, begin, deserialized, in_charge
 from .judge import Judge
 from .outgoing import Sending
 from .routing import Routing
+from .service import Steps
 
 if TYPE_CHECKING:
     from ..consumer.engine import ConsumerEngine

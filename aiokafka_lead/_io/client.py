@@ -26,13 +26,13 @@ from .connection.settings import AnyLane, CoordinatorLane, HeldLane, Lane, Share
 from .deadline import Deadline
 from .life import Life
 from .metadata.actor import MetadataActor
-from .telemetry.metrics_push import ApplicationMetrics, MetricsPush
+from .telemetry import ApplicationMetrics, MetricsPush
 
 if TYPE_CHECKING:
     from .._core.telemetry.measures import Source
     from ..config.options import BootstrapServers, SharedClient
     from .sharing import OwnCalls
-    from .telemetry.metrics_push import MetricKey
+    from .telemetry import MetricKey
 
 R = TypeVar("R", bound=Response)
 

@@ -1,4 +1,4 @@
-"""Positions in partitions' logs: those of a consumer, and the entries of Fetch requests.
+"""Positions in partitions' logs, and the entries of Fetch requests.
 
 Several are kept for each partition, and each request and response creates more. In compiled form, they are not tracked
 by the garbage collector."""

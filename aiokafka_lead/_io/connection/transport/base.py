@@ -1,4 +1,4 @@
-"""What the transports of all event loops have in common: their interface, and the conversion of errors."""
+"""Common parts of the transports of all event loops: their interface, and the conversion of errors."""
 
 from __future__ import annotations
 

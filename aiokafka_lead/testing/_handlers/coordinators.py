@@ -5,18 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ..._wire.messages import update_features as updating
 from ..._wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ..._wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ..._wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ..._wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from ..._wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from ..._wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from ..._wire.messages.update_features import (
-    FeatureUpdateKey,
-    UpdatableFeatureResult,
-    UpdateFeaturesRequest,
-    UpdateFeaturesResponse,
-)
 from ...errors import (
     BrokerError,
     CoordinatorNotAvailableError,
@@ -167,23 +162,26 @@ _TYPES_FROM = 1
 _RESULTS_UP_TO = 1
 
 
-def update_features(context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+def update_features(
+    context: RequestContext, request: updating.UpdateFeaturesRequest
+) -> updating.UpdateFeaturesResponse:
     features = context.engine.apis.features
     for wrong in _mistakes(features, request, typed=context.api_version >= _TYPES_FROM):
         message = f"The update failed for all features since the following feature had an error: {wrong}"
-        return UpdateFeaturesResponse(error_code=InvalidUpdateVersionError.code, error_message=message)
+        return updating.UpdateFeaturesResponse(error_code=InvalidUpdateVersionError.code, error_message=message)
     if not request.validate_only:
         for update in request.feature_updates:
             features.set_level(update.feature, update.max_version_level)
-    response = UpdateFeaturesResponse(error_message=None)
+    response = updating.UpdateFeaturesResponse(error_message=None)
     if context.api_version <= _RESULTS_UP_TO:
         response.results = [
-            UpdatableFeatureResult(feature=update.feature, error_message="NONE") for update in request.feature_updates
+            updating.UpdatableFeatureResult(feature=update.feature, error_message="NONE")
+            for update in request.feature_updates
         ]
     return response
 
 
-def _mistakes(features: Features, request: UpdateFeaturesRequest, *, typed: bool) -> Iterator[str]:
+def _mistakes(features: Features, request: updating.UpdateFeaturesRequest, *, typed: bool) -> Iterator[str]:
     for update in request.feature_updates:
         name, level = update.feature, update.max_version_level
         wrong = f"Invalid update version {level} for feature {name}."
@@ -200,7 +198,7 @@ def _mistakes(features: Features, request: UpdateFeaturesRequest, *, typed: bool
             )
 
 
-def _may_lower(update: FeatureUpdateKey, *, typed: bool) -> bool:
+def _may_lower(update: updating.FeatureUpdateKey, *, typed: bool) -> bool:
     return update.upgrade_type != _UPGRADE if typed else update.allow_downgrade
 
 
@@ -255,7 +253,7 @@ def check_coordinator(context: RequestContext, kind: int, key: str) -> None:
 HANDLERS = {
     FindCoordinatorRequest: find_coordinator,
     ApiVersionsRequest: api_versions,
-    UpdateFeaturesRequest: update_features,
+    updating.UpdateFeaturesRequest: update_features,
     JoinGroupRequest: join_group,
     SyncGroupRequest: sync_group,
     HeartbeatRequest: heartbeat,

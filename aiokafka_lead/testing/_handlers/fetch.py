@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from uuid import UUID
 
-from ..._wire.messages.fetch import (
-    AbortedTransaction,
-    EpochEndOffset,
-    FetchableTopicResponse,
-    FetchRequest,
-    FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionData,
-)
+from ..._wire.messages import fetch as wire
 from ...errors import (
     BrokerError,
     FencedLeaderEpochError,
@@ -37,7 +28,7 @@ _READ_COMMITTED = 1
 _STALE_LEADER = (NotLeaderOrFollowerError.code, FencedLeaderEpochError.code)
 
 
-def fetch(context: RequestContext, request: FetchRequest) -> FetchResponse | Pending:
+def fetch(context: RequestContext, request: wire.FetchRequest) -> wire.FetchResponse | Pending:
     by_id = context.api_version >= _TOPIC_IDS_FROM
     wanted = [
         SessionPartition(
@@ -67,7 +58,7 @@ def fetch(context: RequestContext, request: FetchRequest) -> FetchResponse | Pen
                 request.session_id, request.session_epoch, uses_topic_ids=by_id, now=context.engine.timers.now()
             )
         except BrokerError as error:
-            return FetchResponse(error_code=error.code)
+            return wire.FetchResponse(error_code=error.code)
         session.update(wanted, forgotten)
         if not session.partitions:
             sessions.close(session.session_id)
@@ -81,7 +72,7 @@ class _Fetch:
     def __init__(
         self,
         context: RequestContext,
-        request: FetchRequest,
+        request: wire.FetchRequest,
         wanted: list[SessionPartition],
         session: FetchSession | None,
     ) -> None:
@@ -98,7 +89,7 @@ class _Fetch:
         self._missing_bytes = 0
         self._timer: Timer | None = None
 
-    def start(self) -> FetchResponse | Pending:
+    def start(self) -> wire.FetchResponse | Pending:
         read = _Read(self)
         if read.answers_now or read.size >= self.request.min_bytes or self.request.max_wait_ms <= 0:
             return self._response(read)
@@ -141,7 +132,7 @@ class _Fetch:
         self._stop_waiting()
         self.pending.complete(self._response(_Read(self)))
 
-    def _response(self, read: _Read) -> FetchResponse:
+    def _response(self, read: _Read) -> wire.FetchResponse:
         """Return the response without data that the session has already sent, or open a session."""
         session = self.session
         answers = read.answers
@@ -162,21 +153,23 @@ class _Fetch:
                 for part, data in answers:
                     part.is_news(data.error_code, data.high_watermark, data.log_start_offset)
                 session.update(self.wanted, ())
-        return FetchResponse(
+        return wire.FetchResponse(
             session_id=0 if session is None else session.session_id,
             responses=_by_topic(answers),
-            node_endpoints=read.endpoints.build(NodeEndpoint),
+            node_endpoints=read.endpoints.build(wire.NodeEndpoint),
         )
 
 
-def _by_topic(answers: Iterable[tuple[SessionPartition, PartitionData]]) -> list[FetchableTopicResponse]:
-    topics: dict[str | UUID, FetchableTopicResponse] = {}
+def _by_topic(answers: Iterable[tuple[SessionPartition, wire.PartitionData]]) -> list[wire.FetchableTopicResponse]:
+    topics: dict[str | UUID, wire.FetchableTopicResponse] = {}
     for part, data in answers:
         topic = topics.get(part.topic)
         if topic is None:
             name = part.topic
             topic = (
-                FetchableTopicResponse(topic=name) if isinstance(name, str) else FetchableTopicResponse(topic_id=name)
+                wire.FetchableTopicResponse(topic=name)
+                if isinstance(name, str)
+                else wire.FetchableTopicResponse(topic_id=name)
             )
             topics[name] = topic
         topic.partitions.append(data)
@@ -196,7 +189,7 @@ class _Read:
         self._rack = fetch.request.rack_id if fetch.context.api_version >= _RACKS_FROM else ""
         self._bytes_left = fetch.request.max_bytes
         self.size = 0
-        self.answers: list[tuple[SessionPartition, PartitionData]] = []
+        self.answers: list[tuple[SessionPartition, wire.PartitionData]] = []
         self.partitions: list[Partition] = []
         self.endpoints = Endpoints()
         self.answers_now = False
@@ -224,7 +217,7 @@ class _Read:
         if not self.partitions and len(self.answers) == len(session.partitions):
             self.answers_now = True
 
-    def _partition(self, part: SessionPartition) -> PartitionData:
+    def _partition(self, part: SessionPartition) -> wire.PartitionData:
         try:
             partition = self._find(part)
         except BrokerError as error:
@@ -240,7 +233,9 @@ class _Read:
             if error.code in _STALE_LEADER and self._context.api_version >= _HINTS_FROM:
                 leader = named_leader(self._context, partition)
                 self.endpoints.add(leader)
-                data.current_leader = LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch)
+                data.current_leader = wire.LeaderIdAndEpoch(
+                    leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
+                )
             return data
 
     def _find(self, part: SessionPartition) -> Partition:
@@ -260,11 +255,11 @@ class _Read:
             raise UnknownTopicOrPartitionError(f"there is no partition {topic.name}-{part.partition}")
         return topic.partitions[part.partition]
 
-    def _read(self, part: SessionPartition, partition: Partition) -> PartitionData:
+    def _read(self, part: SessionPartition, partition: Partition) -> wire.PartitionData:
         raise_for_code(self._context.fault_code(partition.topic.name, partition.index))
         self._check_replica(part, partition)
         log = partition.log
-        data = PartitionData(
+        data = wire.PartitionData(
             partition_index=part.partition,
             high_watermark=log.end_offset,
             last_stable_offset=log.last_stable_offset,
@@ -296,7 +291,7 @@ class _Read:
             if self._committed_only and log.aborted:
                 up_to = log.next_offset_after(part.fetch_offset, len(chunks))
                 data.aborted_transactions = [
-                    AbortedTransaction(producer_id=txn.producer_id, first_offset=txn.first_offset)
+                    wire.AbortedTransaction(producer_id=txn.producer_id, first_offset=txn.first_offset)
                     for txn in log.aborted_in(part.fetch_offset, up_to)
                 ]
         return data
@@ -317,7 +312,7 @@ class _Read:
         if partition.leader_id == NO_LEADER:
             raise NotLeaderOrFollowerError(f"{partition.topic.name}-{partition.index} has no leader")
 
-    def _diverges(self, part: SessionPartition, partition: Partition, data: PartitionData) -> bool:
+    def _diverges(self, part: SessionPartition, partition: Partition, data: wire.PartitionData) -> bool:
         """Return True if the log was truncated since the client's last fetch (KIP-320, KIP-595)."""
         epoch, end_offset = partition.log.end_of_epoch(part.last_fetched_epoch)
         if epoch < 0:
@@ -325,7 +320,7 @@ class _Read:
                 f"the leader epoch {part.last_fetched_epoch} of the last fetched record is unknown"
             )
         if epoch < part.last_fetched_epoch or end_offset < part.fetch_offset:
-            data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+            data.diverging_epoch = wire.EpochEndOffset(epoch=epoch, end_offset=end_offset)
             return True
         return False
 
@@ -346,8 +341,8 @@ class _Read:
         return None
 
 
-def _error(part: SessionPartition, error: BrokerError) -> PartitionData:
-    return PartitionData(
+def _error(part: SessionPartition, error: BrokerError) -> wire.PartitionData:
+    return wire.PartitionData(
         partition_index=part.partition,
         error_code=error.code,
         high_watermark=-1,
@@ -355,4 +350,4 @@ def _error(part: SessionPartition, error: BrokerError) -> PartitionData:
     )
 
 
-HANDLERS = {FetchRequest: fetch}
+HANDLERS = {wire.FetchRequest: fetch}

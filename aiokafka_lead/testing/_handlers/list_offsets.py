@@ -5,19 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
-from ..._wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
-)
-from ..._wire.messages.offset_for_leader_epoch import (
-    EpochEndOffset,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderTopicResult,
-)
+from ..._wire.messages import list_offsets as wire
+from ..._wire.messages import offset_for_leader_epoch as epochs
 from ...errors import (
     BrokerError,
     FencedLeaderEpochError,
@@ -107,13 +96,13 @@ _SINCE = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, -5: 9, -6: 11}
 _LEADER_EPOCH_FROM = 4
 
 
-def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    response = ListOffsetsResponse()
+def list_offsets(context: RequestContext, request: wire.ListOffsetsRequest) -> wire.ListOffsetsResponse:
+    response = wire.ListOffsetsResponse()
     for topic in request.topics:
-        answer = ListOffsetsTopicResponse(name=topic.name)
+        answer = wire.ListOffsetsTopicResponse(name=topic.name)
         response.topics.append(answer)
         for wanted in topic.partitions:
-            result = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+            result = wire.ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
             answer.partitions.append(result)
             try:
                 found = _find(context, request, topic.name, wanted)
@@ -126,7 +115,9 @@ def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> ListOf
     return response
 
 
-def _find(context: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition) -> OffsetAt:
+def _find(
+    context: RequestContext, request: wire.ListOffsetsRequest, topic: str, wanted: wire.ListOffsetsPartition
+) -> OffsetAt:
     raise_for_code(context.fault_code(topic, wanted.partition_index))
     partition = context.engine.state.partition(topic, wanted.partition_index)
     check_leader(context, partition, wanted.current_leader_epoch)
@@ -154,14 +145,14 @@ def _at(log: PartitionLog, timestamp: int, *, committed_only: bool) -> OffsetAt:
 
 
 def offset_for_leader_epoch(
-    context: RequestContext, request: OffsetForLeaderEpochRequest
-) -> OffsetForLeaderEpochResponse:
-    response = OffsetForLeaderEpochResponse()
+    context: RequestContext, request: epochs.OffsetForLeaderEpochRequest
+) -> epochs.OffsetForLeaderEpochResponse:
+    response = epochs.OffsetForLeaderEpochResponse()
     for topic in request.topics:
-        answer = OffsetForLeaderTopicResult(topic=topic.topic)
+        answer = epochs.OffsetForLeaderTopicResult(topic=topic.topic)
         response.topics.append(answer)
         for wanted in topic.partitions:
-            result = EpochEndOffset(partition=wanted.partition)
+            result = epochs.EpochEndOffset(partition=wanted.partition)
             answer.partitions.append(result)
             try:
                 raise_for_code(context.fault_code(topic.topic, wanted.partition))
@@ -175,6 +166,6 @@ def offset_for_leader_epoch(
 
 
 HANDLERS = {
-    ListOffsetsRequest: list_offsets,
-    OffsetForLeaderEpochRequest: offset_for_leader_epoch,
+    wire.ListOffsetsRequest: list_offsets,
+    epochs.OffsetForLeaderEpochRequest: offset_for_leader_epoch,
 }

@@ -5,36 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from uuid import UUID
 
-from ..._wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
-from ..._wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
-)
-from ..._wire.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopic,
-    OffsetFetchResponseTopics,
-)
-from ..._wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
-)
+from ..._wire.messages import offset_commit as commit
+from ..._wire.messages import offset_delete as deletion
+from ..._wire.messages import offset_fetch as fetch
+from ..._wire.messages import txn_offset_commit as txn
 from ...errors import (
     BrokerError,
     GroupIdNotFoundError,
@@ -64,7 +38,7 @@ _NEWER_IN_TRANSACTIONS = (GroupIdNotFoundError.code, StaleMemberEpochError.code)
 """Errors that become ILLEGAL_GENERATION in TxnOffsetCommit before the version with topic ids (KIP-1319)."""
 
 
-def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
+def offset_commit(context: RequestContext, request: commit.OffsetCommitRequest) -> commit.OffsetCommitResponse:
     failure, check = 0, None
     try:
         check_coordinator(context, GROUP, request.group_id)
@@ -79,23 +53,23 @@ def offset_commit(context: RequestContext, request: OffsetCommitRequest) -> Offs
         failure = error.code if context.api_version >= _GROUP_NOT_FOUND_FROM else IllegalGenerationError.code
     except BrokerError as error:
         failure = error.code
-    response = OffsetCommitResponse()
+    response = commit.OffsetCommitResponse()
     committed: dict[Key, Committed] = {}
     for wanted in request.topics:
         name, unknown = _name(context, wanted.name, wanted.topic_id, by_id=context.api_version >= _TOPIC_IDS_FROM)
-        topic = OffsetCommitResponseTopic(name=wanted.name, topic_id=wanted.topic_id)
+        topic = commit.OffsetCommitResponseTopic(name=wanted.name, topic_id=wanted.topic_id)
         response.topics.append(topic)
         for part in wanted.partitions:
             code = failure or unknown or _keep(context, committed, name, part, check)
             topic.partitions.append(
-                OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
+                commit.OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
             )
     if committed:
         context.engine.groups.offsets.commit(request.group_id, committed)
     return response
 
 
-def txn_offset_commit(context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+def txn_offset_commit(context: RequestContext, request: txn.TxnOffsetCommitRequest) -> txn.TxnOffsetCommitResponse:
     failure, check = 0, None
     groups = context.engine.groups
     by_id = context.api_version >= _TOPIC_IDS_IN_TRANSACTIONS_FROM
@@ -112,18 +86,18 @@ def txn_offset_commit(context: RequestContext, request: TxnOffsetCommitRequest) 
         )
     except BrokerError as error:
         failure = error.code
-    response = TxnOffsetCommitResponse()
+    response = txn.TxnOffsetCommitResponse()
     committed: dict[Key, Committed] = {}
     for wanted in request.topics:
         name, unknown = _name(context, wanted.name, wanted.topic_id, by_id=by_id)
-        topic = TxnOffsetCommitResponseTopic(name=wanted.name, topic_id=wanted.topic_id)
+        topic = txn.TxnOffsetCommitResponseTopic(name=wanted.name, topic_id=wanted.topic_id)
         response.topics.append(topic)
         for part in wanted.partitions:
             code = failure or unknown or _keep(context, committed, name, part, check)
             if not by_id and code in _NEWER_IN_TRANSACTIONS:
                 code = IllegalGenerationError.code
             topic.partitions.append(
-                TxnOffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
+                txn.TxnOffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
             )
     if committed:
         groups.offsets.commit_in_transaction(request.producer_id, request.producer_epoch, request.group_id, committed)
@@ -142,7 +116,7 @@ def _keep(
     context: RequestContext,
     committed: dict[Key, Committed],
     topic: str,
-    part: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
+    part: commit.OffsetCommitRequestPartition | txn.TxnOffsetCommitRequestPartition,
     check: Callable[[Key], None] | None = None,
 ) -> int:
     """Store a committed offset, and return the code of an error or 0."""
@@ -162,21 +136,21 @@ def _keep(
     return 0
 
 
-def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+def offset_fetch(context: RequestContext, request: fetch.OffsetFetchRequest) -> fetch.OffsetFetchResponse:
     if context.api_version >= _BATCHED_FROM:
-        return OffsetFetchResponse(groups=[_fetch_group(context, request, group) for group in request.groups])
-    response = OffsetFetchResponse()
+        return fetch.OffsetFetchResponse(groups=[_fetch_group(context, request, group) for group in request.groups])
+    response = fetch.OffsetFetchResponse()
     failure = _not_here(context, request.group_id)
     if failure:
         response.error_code = failure
     wanted = None if request.topics is None else [(topic.name, topic.partition_indexes) for topic in request.topics]
     for name, indexes in _wanted(context, request.group_id, wanted):
-        topic = OffsetFetchResponseTopic(name=name)
+        topic = fetch.OffsetFetchResponseTopic(name=name)
         response.topics.append(topic)
         for index in indexes:
             code, found = _position(context, request.group_id, (name, index), stable=request.require_stable)
             topic.partitions.append(
-                OffsetFetchResponsePartition(
+                fetch.OffsetFetchResponsePartition(
                     partition_index=index,
                     committed_offset=-1 if failure else found.offset,
                     committed_leader_epoch=-1 if failure else found.leader_epoch,
@@ -188,9 +162,9 @@ def offset_fetch(context: RequestContext, request: OffsetFetchRequest) -> Offset
 
 
 def _fetch_group(
-    context: RequestContext, request: OffsetFetchRequest, group: OffsetFetchRequestGroup
-) -> OffsetFetchResponseGroup:
-    response = OffsetFetchResponseGroup(group_id=group.group_id, error_code=_not_here(context, group.group_id))
+    context: RequestContext, request: fetch.OffsetFetchRequest, group: fetch.OffsetFetchRequestGroup
+) -> fetch.OffsetFetchResponseGroup:
+    response = fetch.OffsetFetchResponseGroup(group_id=group.group_id, error_code=_not_here(context, group.group_id))
     if response.error_code:
         return response
     try:
@@ -204,7 +178,7 @@ def _fetch_group(
             known = context.engine.state.topics.get(name)
             if by_id and known is None:
                 continue
-            topic = OffsetFetchResponseTopics(name=name)
+            topic = fetch.OffsetFetchResponseTopics(name=name)
             if known is not None:
                 topic.topic_id = known.topic_id
             response.topics.append(topic)
@@ -212,7 +186,7 @@ def _fetch_group(
         return response
     for wanted in group.topics:
         name, unknown = _name(context, wanted.name, wanted.topic_id, by_id=by_id)
-        topic = OffsetFetchResponseTopics(name=wanted.name, topic_id=wanted.topic_id)
+        topic = fetch.OffsetFetchResponseTopics(name=wanted.name, topic_id=wanted.topic_id)
         response.topics.append(topic)
         _add_positions(
             context, topic, group.group_id, name, wanted.partition_indexes, unknown, stable=request.require_stable
@@ -222,7 +196,7 @@ def _fetch_group(
 
 def _add_positions(
     context: RequestContext,
-    topic: OffsetFetchResponseTopics,
+    topic: fetch.OffsetFetchResponseTopics,
     group_id: str,
     name: str,
     indexes: Iterable[int],
@@ -235,7 +209,7 @@ def _add_positions(
             (failure, NOT_COMMITTED) if failure else _position(context, group_id, (name, index), stable=stable)
         )
         topic.partitions.append(
-            OffsetFetchResponsePartitions(
+            fetch.OffsetFetchResponsePartitions(
                 partition_index=index,
                 committed_offset=found.offset,
                 committed_leader_epoch=found.leader_epoch,
@@ -275,7 +249,7 @@ def _position(context: RequestContext, group_id: str, key: Key, *, stable: bool)
     return 0, offsets.of(group_id).get(key, NOT_COMMITTED)
 
 
-def offset_delete(context: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+def offset_delete(context: RequestContext, request: deletion.OffsetDeleteRequest) -> deletion.OffsetDeleteResponse:
     groups = context.engine.groups
     try:
         check_coordinator(context, GROUP, request.group_id)
@@ -283,11 +257,11 @@ def offset_delete(context: RequestContext, request: OffsetDeleteRequest) -> Offs
             raise GroupIdNotFoundError(f"there is no group {request.group_id}")
         subscribed = _subscribed(context, request.group_id)
     except BrokerError as error:
-        return OffsetDeleteResponse(error_code=error.code)
-    response = OffsetDeleteResponse()
+        return deletion.OffsetDeleteResponse(error_code=error.code)
+    response = deletion.OffsetDeleteResponse()
     deleted: list[Key] = []
     for wanted in request.topics:
-        topic = OffsetDeleteResponseTopic(name=wanted.name)
+        topic = deletion.OffsetDeleteResponseTopic(name=wanted.name)
         response.topics.append(topic)
         for part in wanted.partitions:
             code = 0
@@ -301,7 +275,7 @@ def offset_delete(context: RequestContext, request: OffsetDeleteRequest) -> Offs
                 else:
                     deleted.append((wanted.name, part.partition_index))
             topic.partitions.append(
-                OffsetDeleteResponsePartition(partition_index=part.partition_index, error_code=code)
+                deletion.OffsetDeleteResponsePartition(partition_index=part.partition_index, error_code=code)
             )
     groups.offsets.delete(request.group_id, deleted)
     return response
@@ -332,8 +306,8 @@ def _subscribed(context: RequestContext, group_id: str) -> Callable[[str], bool]
 
 
 HANDLERS = {
-    OffsetCommitRequest: offset_commit,
-    OffsetFetchRequest: offset_fetch,
-    OffsetDeleteRequest: offset_delete,
-    TxnOffsetCommitRequest: txn_offset_commit,
+    commit.OffsetCommitRequest: offset_commit,
+    fetch.OffsetFetchRequest: offset_fetch,
+    deletion.OffsetDeleteRequest: offset_delete,
+    txn.TxnOffsetCommitRequest: txn_offset_commit,
 }

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from ..._wire.messages.produce import (
-    BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceResponse,
-)
+from ..._wire.messages import produce as wire
 from ...errors import (
     BrokerError,
     ConcurrentTransactionsError,
@@ -56,7 +47,7 @@ _LOG_START_UNTOLD = (
 _STALE_LEADER = (NotLeaderOrFollowerError.code, FencedLeaderEpochError.code)
 
 
-def produce(context: RequestContext, request: ProduceRequest) -> ProduceResponse | Pending | None:
+def produce(context: RequestContext, request: wire.ProduceRequest) -> wire.ProduceResponse | Pending | None:
     if request.transactional_id is None:
         return _produce(context, request, {})
     refused = ask_for_partitions(context, request)
@@ -69,7 +60,7 @@ def _meets_concurrent(refused: Refused) -> bool:
     return any(isinstance(error, ConcurrentTransactionsError) for error in refused.values())
 
 
-def _wait_for_markers(context: RequestContext, request: ProduceRequest) -> Pending:
+def _wait_for_markers(context: RequestContext, request: wire.ProduceRequest) -> Pending:
     """Retry for a while, because the previous transaction is about to end."""
     timers = context.engine.timers
     pending = Pending()
@@ -91,12 +82,12 @@ def _wait_for_markers(context: RequestContext, request: ProduceRequest) -> Pendi
     return pending
 
 
-def _produce(context: RequestContext, request: ProduceRequest, refused: Refused) -> ProduceResponse | None:
-    response = ProduceResponse()
+def _produce(context: RequestContext, request: wire.ProduceRequest, refused: Refused) -> wire.ProduceResponse | None:
+    response = wire.ProduceResponse()
     endpoints = Endpoints()
     failed = False
     for wanted in request.topic_data:
-        answer = TopicProduceResponse(name=wanted.name, topic_id=wanted.topic_id)
+        answer = wire.TopicProduceResponse(name=wanted.name, topic_id=wanted.topic_id)
         response.responses.append(answer)
         for data in wanted.partition_data:
             partition: Partition | None = None
@@ -108,20 +99,20 @@ def _produce(context: RequestContext, request: ProduceRequest, refused: Refused)
             except _RefusedRecordsError as error:
                 failed = True
                 result = _failure(data.index, error.error, partition)
-                result.record_errors = [BatchIndexAndErrorMessage(batch_index=index) for index in error.indexes]
+                result.record_errors = [wire.BatchIndexAndErrorMessage(batch_index=index) for index in error.indexes]
             except BrokerError as error:
                 failed = True
                 result = _failure(data.index, error, partition)
                 if error.code in _STALE_LEADER and partition is not None and context.api_version >= _HINTS_FROM:
                     leader = named_leader(context, partition)
                     endpoints.add(leader)
-                    result.current_leader = LeaderIdAndEpoch(
+                    result.current_leader = wire.LeaderIdAndEpoch(
                         leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
                     )
             answer.partition_responses.append(result)
             # The request stays in the log of requests, but without its records.
             data.records = None
-    response.node_endpoints = endpoints.build(NodeEndpoint)
+    response.node_endpoints = endpoints.build(wire.NodeEndpoint)
     if request.acks == 0:
         if failed:
             # This is the only way to report an error to a client that expects no response.
@@ -139,10 +130,10 @@ class _RefusedRecordsError(Exception):
         self.indexes = indexes
 
 
-def _failure(index: int, error: BrokerError, partition: Partition | None) -> PartitionProduceResponse:
+def _failure(index: int, error: BrokerError, partition: Partition | None) -> wire.PartitionProduceResponse:
     """Return an error response, with the log start offset if the log has refused the batch."""
     has_log_start = partition is not None and not isinstance(error, _LOG_START_UNTOLD)
-    return PartitionProduceResponse(
+    return wire.PartitionProduceResponse(
         index=index,
         error_code=error.code,
         base_offset=-1,
@@ -152,8 +143,8 @@ def _failure(index: int, error: BrokerError, partition: Partition | None) -> Par
 
 
 def _append(
-    context: RequestContext, request: ProduceRequest, partition: Partition, data: PartitionProduceData
-) -> PartitionProduceResponse:
+    context: RequestContext, request: wire.ProduceRequest, partition: Partition, data: wire.PartitionProduceData
+) -> wire.PartitionProduceResponse:
     engine = context.engine
     topic = partition.topic
     raise_for_code(context.fault_code(topic.name, partition.index))
@@ -193,7 +184,7 @@ def _append(
             transactional=header.is_transactional,
         )
         if duplicate is not None:
-            return PartitionProduceResponse(
+            return wire.PartitionProduceResponse(
                 index=partition.index,
                 base_offset=duplicate.base_offset,
                 log_append_time_ms=duplicate.timestamp_ms if configs.log_append_time else -1,
@@ -206,7 +197,7 @@ def _append(
     if partition.watchers:
         size = stored.size
         engine.defer(lambda: partition.notify(size))
-    return PartitionProduceResponse(
+    return wire.PartitionProduceResponse(
         index=partition.index,
         base_offset=stored.base_offset,
         log_append_time_ms=-1 if append_time_ms is None else append_time_ms,
@@ -226,4 +217,4 @@ def _check_times(records: memoryview, header: batches.BatchHeader, configs: Topi
         raise _RefusedRecordsError(error, refused)
 
 
-HANDLERS = {ProduceRequest: produce}
+HANDLERS = {wire.ProduceRequest: produce}

@@ -17,14 +17,14 @@ from ...errors import (
 )
 from .classic_members import PROTOCOL_TYPE, ClassicMembers, read_assignment, read_subscription, write_assignment
 from .clock import Clock
+from .configs import GroupConfigs
 from .consumer_group import ConsumerGroup
 from .consumer_members import ConsumerMember, Slot
 from .group import Group
-from .group_configs import GroupConfigs
 from .members import GroupOptions, JoinRequest, JoinResult, SyncResult
 from .offsets import Key, Offsets, slot_of
+from .share_deliveries import ShareStates
 from .share_group import ShareGroup
-from .share_states import ShareStates
 from .topics import Topic
 
 if TYPE_CHECKING:

@@ -1,28 +1,35 @@
-"""ConsumerGroupHeartbeat: membership of groups under the new protocol (KIP-848)."""
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe: groups of the new protocol (KIP-848)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Protocol
 from uuid import UUID, uuid4
 
-from ..._wire.messages.consumer_group_heartbeat import (
-    Assignment,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    ResponseTopicPartitions,
-)
+from ..._wire.messages import consumer_group_describe as describe
+from ..._wire.messages import consumer_group_heartbeat as heartbeat
 from ...errors import (
     BrokerError,
+    GroupIdNotFoundError,
     InvalidRegularExpressionError,
     InvalidRequestError,
     UnsupportedAssignorError,
     UnsupportedVersionError,
 )
 from .._server.context import RequestContext
-from .._state.consumer_members import LEAVES, LEAVES_FOR_A_WHILE, Beat, BeatResult, Slot
+from .._state.acls import GROUP_OPERATIONS
+from .._state.consumer_group import ConsumerGroup
+from .._state.consumer_members import (
+    LEAVES,
+    LEAVES_FOR_A_WHILE,
+    SERVER_ASSIGNORS,
+    Beat,
+    BeatResult,
+    ConsumerMember,
+    Slot,
+)
 from .._state.offsets import GROUP
-from .._state.server_assignors import SERVER_ASSIGNORS
 from .coordinators import check_coordinator
 
 _OWN_ID_FROM = 1
@@ -38,8 +45,8 @@ def check_consumer_groups(context: RequestContext) -> None:
 
 
 def consumer_group_heartbeat(
-    context: RequestContext, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse:
+    context: RequestContext, request: heartbeat.ConsumerGroupHeartbeatRequest
+) -> heartbeat.ConsumerGroupHeartbeatResponse:
     try:
         check_consumer_groups(context)
         _check(request, context.api_version)
@@ -47,8 +54,8 @@ def consumer_group_heartbeat(
         group = context.engine.groups.of_consumer(request.group_id, joining=request.member_epoch == 0)
         result = group.heartbeat(_beat(context, request))
     except BrokerError as error:
-        return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
-    return ConsumerGroupHeartbeatResponse(
+        return heartbeat.ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+    return heartbeat.ConsumerGroupHeartbeatResponse(
         member_id=result.member_id,
         member_epoch=result.epoch,
         heartbeat_interval_ms=context.engine.groups.configs.number(request.group_id, "consumer.heartbeat.interval.ms"),
@@ -56,7 +63,7 @@ def consumer_group_heartbeat(
     )
 
 
-def _check(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
+def _check(request: heartbeat.ConsumerGroupHeartbeatRequest, version: int) -> None:
     for name in ("group_id", "instance_id", "rack_id"):
         if getattr(request, name) == "":
             raise InvalidRequestError(f"{name} can't be empty.")
@@ -81,7 +88,7 @@ def _check(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
         raise InvalidRegularExpressionError(f"SubscribedTopicRegex is not valid: {error}") from None
 
 
-def _beat(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Beat:
+def _beat(context: RequestContext, request: heartbeat.ConsumerGroupHeartbeatRequest) -> Beat:
     topics, owned = request.subscribed_topic_names, request.topic_partitions
     timeout_ms = request.rebalance_timeout_ms
     return Beat(
@@ -101,12 +108,12 @@ def _beat(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Be
     )
 
 
-def _assignment(result: BeatResult) -> Assignment | None:
+def _assignment(result: BeatResult) -> heartbeat.Assignment | None:
     if result.assignment is None or result.epoch in (LEAVES, LEAVES_FOR_A_WHILE):
         return None
-    return Assignment(
+    return heartbeat.Assignment(
         topic_partitions=[
-            ResponseTopicPartitions(topic_id=topic_id, partitions=partitions)
+            heartbeat.ResponseTopicPartitions(topic_id=topic_id, partitions=partitions)
             for topic_id, partitions in by_topic(result.assignment)
         ]
     )
@@ -120,4 +127,79 @@ def by_topic(slots: Iterable[Slot]) -> list[tuple[UUID, list[int]]]:
     return list(grouped.items())
 
 
-HANDLERS = {ConsumerGroupHeartbeatRequest: consumer_group_heartbeat}
+class _Described(Protocol):
+    error_code: int
+    authorized_operations: int
+
+
+def tell_operations(groups: Iterable[_Described], *, asked: bool) -> None:
+    """Add the operations that the client may perform on each group, if it has requested them (KIP-430)."""
+    for group in groups:
+        if asked and not group.error_code:
+            group.authorized_operations = GROUP_OPERATIONS
+
+
+_CLASSIC, _CONSUMER = 0, 1
+"""Types of members."""
+
+
+def consumer_group_describe(
+    context: RequestContext, request: describe.ConsumerGroupDescribeRequest
+) -> describe.ConsumerGroupDescribeResponse:
+    groups = [_describe(context, group_id) for group_id in request.group_ids]
+    tell_operations(groups, asked=request.include_authorized_operations)
+    return describe.ConsumerGroupDescribeResponse(groups=groups)
+
+
+def _describe(context: RequestContext, group_id: str) -> describe.DescribedGroup:
+    try:
+        check_consumer_groups(context)
+        check_coordinator(context, GROUP, group_id)
+        group = context.engine.groups.consumers.get(group_id)
+        if group is None:
+            kind = "not a consumer group" if context.engine.groups.known(group_id) else "not found"
+            raise GroupIdNotFoundError(f"Group {group_id} is {kind}.")
+    except BrokerError as error:
+        return describe.DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
+    return describe.DescribedGroup(
+        group_id=group_id,
+        group_state=group.state_name,
+        group_epoch=group.epoch,
+        assignment_epoch=group.target_epoch,
+        assignor_name=group.assignor,
+        members=[_member(context, group, member) for member in group.members.values()],
+    )
+
+
+def _member(context: RequestContext, group: ConsumerGroup, member: ConsumerMember) -> describe.Member:
+    return describe.Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topics),
+        subscribed_topic_regex=member.pattern or None,
+        # A partition that the member has to give up still belongs to it.
+        assignment=_slots(context, (*member.assigned, *member.revoking)),
+        target_assignment=_slots(context, group.target.get(member.member_id, ())),
+        member_type=_CONSUMER if member.classic is None else _CLASSIC,
+    )
+
+
+def _slots(context: RequestContext, slots: Iterable[Slot]) -> describe.Assignment:
+    names = context.engine.state.topics_by_id
+    return describe.Assignment(
+        topic_partitions=[
+            describe.TopicPartitions(topic_id=topic_id, topic_name=names[topic_id].name, partitions=partitions)
+            for topic_id, partitions in by_topic(slots)
+            if topic_id in names
+        ]
+    )
+
+
+HANDLERS = {
+    heartbeat.ConsumerGroupHeartbeatRequest: consumer_group_heartbeat,
+    describe.ConsumerGroupDescribeRequest: consumer_group_describe,
+}

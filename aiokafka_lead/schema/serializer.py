@@ -20,8 +20,7 @@ from ..errors import (
 )
 from ..types import Header, Headers, SerializationContext
 from .framing import KEY_HEADER, VALUE_HEADER, header_of, prefix_of
-from .resolved import ResolvedSchema
-from .source import SchemaSource, usable
+from .resolved import ResolvedSchema, SchemaSource, usable
 from .types import RegisteredSchema, Schema
 
 SubjectOf = Callable[[str, bool, str | None], str]

@@ -28,9 +28,8 @@ from ..._wire.messages.list_groups import ListGroupsRequest
 from ...admin import AdminClient
 from ...errors import ConfigTypeError
 from ...types import TopicPartition
-from .._life import Startable
 from .._options import CLIENT, client_options
-from ..client import client_of
+from ..client import Startable, client_of
 from ..errors import for_code
 from ..protocol.admin import (
     ALTERED_CONFIGS,

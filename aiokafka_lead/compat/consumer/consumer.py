@@ -13,10 +13,9 @@ from ..._records import ConsumerRecord as NativeRecord
 from ...consumer import Consumer
 from ...errors import ClientClosedError
 from ...types import TopicPartition
-from .._life import Life
 from .._options import consumer_options
 from ..abc import ConsumerRebalanceListener
-from ..client import AIOKafkaClient, client_of
+from ..client import AIOKafkaClient, Life, client_of
 from ..coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from ..errors import ConsumerStoppedError, IllegalOperation, IllegalStateError
 from ..structs import ConsumerRecord, OffsetAndMetadata

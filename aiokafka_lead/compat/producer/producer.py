@@ -18,9 +18,8 @@ from ...errors import (
 )
 from ...producer import Producer
 from ...types import Header, TopicPartition
-from .._life import Life
 from .._options import is_default_partitioner, producer_options
-from ..client import AIOKafkaClient, client_of
+from ..client import AIOKafkaClient, Life, client_of
 from ..errors import IllegalOperation
 from ..partitioner import DefaultPartitioner
 from ..structs import RecordMetadata

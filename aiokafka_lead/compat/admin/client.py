@@ -42,8 +42,7 @@ from ..protocol.admin import (
 from ..protocol.api import Response, Rows
 from ..protocol.metadata import MetadataRequest
 from ..structs import OffsetAndMetadata
-from ..util import deprecated
-from ..version import __version__
+from ..util import __version__, deprecated
 from .config_resource import ConfigResource, ConfigResourceType
 from .new_partitions import NewPartitions
 from .new_topic import NewTopic

@@ -7,16 +7,9 @@ from collections.abc import Iterable
 from typing import Protocol
 from uuid import UUID, uuid4
 
+from ... import errors
 from ..._wire.messages import consumer_group_describe as describe
 from ..._wire.messages import consumer_group_heartbeat as heartbeat
-from ...errors import (
-    BrokerError,
-    GroupIdNotFoundError,
-    InvalidRegularExpressionError,
-    InvalidRequestError,
-    UnsupportedAssignorError,
-    UnsupportedVersionError,
-)
 from .._server.context import RequestContext
 from .._state.acls import GROUP_OPERATIONS
 from .._state.consumer_group import ConsumerGroup
@@ -41,7 +34,7 @@ _NONE_SAID = -1
 def check_consumer_groups(context: RequestContext) -> None:
     """Raise UnsupportedVersionError in a cluster without groups of the new protocol (group.version 0)."""
     if context.engine.apis.features.level("group.version") < 1:
-        raise UnsupportedVersionError("The version of API is not supported.")
+        raise errors.UnsupportedVersionError("The version of API is not supported.")
 
 
 def consumer_group_heartbeat(
@@ -53,7 +46,7 @@ def consumer_group_heartbeat(
         check_coordinator(context, GROUP, request.group_id)
         group = context.engine.groups.of_consumer(request.group_id, joining=request.member_epoch == 0)
         result = group.heartbeat(_beat(context, request))
-    except BrokerError as error:
+    except errors.BrokerError as error:
         return heartbeat.ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
     return heartbeat.ConsumerGroupHeartbeatResponse(
         member_id=result.member_id,
@@ -66,26 +59,28 @@ def consumer_group_heartbeat(
 def _check(request: heartbeat.ConsumerGroupHeartbeatRequest, version: int) -> None:
     for name in ("group_id", "instance_id", "rack_id"):
         if getattr(request, name) == "":
-            raise InvalidRequestError(f"{name} can't be empty.")
+            raise errors.InvalidRequestError(f"{name} can't be empty.")
     if not request.member_id and (version >= _OWN_ID_FROM or request.member_epoch != 0):
-        raise InvalidRequestError("MemberId can't be empty.")
+        raise errors.InvalidRequestError("MemberId can't be empty.")
     if request.member_epoch < LEAVES_FOR_A_WHILE:
-        raise InvalidRequestError("MemberEpoch is invalid.")
+        raise errors.InvalidRequestError("MemberEpoch is invalid.")
     if request.member_epoch == LEAVES_FOR_A_WHILE and request.instance_id is None:
-        raise InvalidRequestError("InstanceId can't be null.")
+        raise errors.InvalidRequestError("InstanceId can't be null.")
     if request.member_epoch == 0:
         if request.rebalance_timeout_ms == _NONE_SAID:
-            raise InvalidRequestError("RebalanceTimeoutMs must be provided in first request.")
+            raise errors.InvalidRequestError("RebalanceTimeoutMs must be provided in first request.")
         if request.topic_partitions is None or request.topic_partitions:
-            raise InvalidRequestError("TopicPartitions must be empty when (re-)joining.")
+            raise errors.InvalidRequestError("TopicPartitions must be empty when (re-)joining.")
         if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-            raise InvalidRequestError("SubscribedTopicNames or SubscribedTopicRegex must be set in first request.")
+            raise errors.InvalidRequestError(
+                "SubscribedTopicNames or SubscribedTopicRegex must be set in first request."
+            )
     if request.server_assignor is not None and request.server_assignor not in SERVER_ASSIGNORS:
-        raise UnsupportedAssignorError(f"ServerAssignor {request.server_assignor} is not supported.")
+        raise errors.UnsupportedAssignorError(f"ServerAssignor {request.server_assignor} is not supported.")
     try:
         re.compile(request.subscribed_topic_regex or "")
     except re.error as error:
-        raise InvalidRegularExpressionError(f"SubscribedTopicRegex is not valid: {error}") from None
+        raise errors.InvalidRegularExpressionError(f"SubscribedTopicRegex is not valid: {error}") from None
 
 
 def _beat(context: RequestContext, request: heartbeat.ConsumerGroupHeartbeatRequest) -> Beat:
@@ -158,8 +153,8 @@ def _describe(context: RequestContext, group_id: str) -> describe.DescribedGroup
         group = context.engine.groups.consumers.get(group_id)
         if group is None:
             kind = "not a consumer group" if context.engine.groups.known(group_id) else "not found"
-            raise GroupIdNotFoundError(f"Group {group_id} is {kind}.")
-    except BrokerError as error:
+            raise errors.GroupIdNotFoundError(f"Group {group_id} is {kind}.")
+    except errors.BrokerError as error:
         return describe.DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
     return describe.DescribedGroup(
         group_id=group_id,

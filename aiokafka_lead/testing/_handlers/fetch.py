@@ -5,27 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from uuid import UUID
 
+from ... import errors
 from ..._wire.messages import fetch as wire
-from ...errors import (
-    BrokerError,
-    FencedLeaderEpochError,
-    NotLeaderOrFollowerError,
-    OffsetOutOfRangeError,
-    UnknownTopicIdError,
-    UnknownTopicOrPartitionError,
-    raise_for_code,
-)
 from .._server.context import Pending, RequestContext
 from .._server.timers import Timer
 from .._state.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, PartitionKey, SessionPartition
 from .._state.topics import NO_LEADER, Partition
-from .list_offsets import Endpoints, check_epoch, named_leader
+from .list_offsets import Endpoints, check_epoch
 
 _TOPIC_IDS_FROM = 13
 _HINTS_FROM = 16
 _RACKS_FROM = 11
 _READ_COMMITTED = 1
-_STALE_LEADER = (NotLeaderOrFollowerError.code, FencedLeaderEpochError.code)
 
 
 def fetch(context: RequestContext, request: wire.FetchRequest) -> wire.FetchResponse | Pending:
@@ -57,7 +48,7 @@ def fetch(context: RequestContext, request: wire.FetchRequest) -> wire.FetchResp
             session = sessions.continued(
                 request.session_id, request.session_epoch, uses_topic_ids=by_id, now=context.engine.timers.now()
             )
-        except BrokerError as error:
+        except errors.BrokerError as error:
             return wire.FetchResponse(error_code=error.code)
         session.update(wanted, forgotten)
         if not session.partitions:
@@ -220,22 +211,18 @@ class _Read:
     def _partition(self, part: SessionPartition) -> wire.PartitionData:
         try:
             partition = self._find(part)
-        except BrokerError as error:
+        except errors.BrokerError as error:
             # Like a real broker: such an error alone is no reason to answer early.
             return _error(part, error)
         self.partitions.append(partition)
         try:
             return self._read(part, partition)
-        except BrokerError as error:
+        except errors.BrokerError as error:
             self.answers_now = True
             data = _error(part, error)
             data.aborted_transactions = None
-            if error.code in _STALE_LEADER and self._context.api_version >= _HINTS_FROM:
-                leader = named_leader(self._context, partition)
-                self.endpoints.add(leader)
-                data.current_leader = wire.LeaderIdAndEpoch(
-                    leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
-                )
+            if self._context.api_version >= _HINTS_FROM:
+                self.endpoints.name_leader(self._context, partition, error, data.current_leader)
             return data
 
     def _find(self, part: SessionPartition) -> Partition:
@@ -250,13 +237,13 @@ class _Read:
             return state.partition(part.topic, part.partition)
         topic = state.topics_by_id.get(part.topic)
         if topic is None:
-            raise UnknownTopicIdError(f"there is no topic with id {part.topic}")
+            raise errors.UnknownTopicIdError(f"there is no topic with id {part.topic}")
         if not 0 <= part.partition < len(topic.partitions):
-            raise UnknownTopicOrPartitionError(f"there is no partition {topic.name}-{part.partition}")
+            raise errors.UnknownTopicOrPartitionError(f"there is no partition {topic.name}-{part.partition}")
         return topic.partitions[part.partition]
 
     def _read(self, part: SessionPartition, partition: Partition) -> wire.PartitionData:
-        raise_for_code(self._context.fault_code(partition.topic.name, partition.index))
+        errors.raise_for_code(self._context.fault_code(partition.topic.name, partition.index))
         self._check_replica(part, partition)
         log = partition.log
         data = wire.PartitionData(
@@ -306,17 +293,17 @@ class _Read:
             context.api_version >= _RACKS_FROM and node_id in partition.replicas and partition.resignation is None
         )
         if not follower and not partition.leads(node_id, context.engine.timers.now()):
-            raise NotLeaderOrFollowerError(
+            raise errors.NotLeaderOrFollowerError(
                 f"broker {node_id} is not a replica of {partition.topic.name}-{partition.index}"
             )
         if partition.leader_id == NO_LEADER:
-            raise NotLeaderOrFollowerError(f"{partition.topic.name}-{partition.index} has no leader")
+            raise errors.NotLeaderOrFollowerError(f"{partition.topic.name}-{partition.index} has no leader")
 
     def _diverges(self, part: SessionPartition, partition: Partition, data: wire.PartitionData) -> bool:
         """Return True if the log was truncated since the client's last fetch (KIP-320, KIP-595)."""
         epoch, end_offset = partition.log.end_of_epoch(part.last_fetched_epoch)
         if epoch < 0:
-            raise OffsetOutOfRangeError(
+            raise errors.OffsetOutOfRangeError(
                 f"the leader epoch {part.last_fetched_epoch} of the last fetched record is unknown"
             )
         if epoch < part.last_fetched_epoch or end_offset < part.fetch_offset:
@@ -341,7 +328,7 @@ class _Read:
         return None
 
 
-def _error(part: SessionPartition, error: BrokerError) -> wire.PartitionData:
+def _error(part: SessionPartition, error: errors.BrokerError) -> wire.PartitionData:
     return wire.PartitionData(
         partition_index=part.partition,
         error_code=error.code,

@@ -5,24 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from uuid import UUID
 
+from ... import errors
 from ..._wire.messages import offset_commit as commit
 from ..._wire.messages import offset_delete as deletion
 from ..._wire.messages import offset_fetch as fetch
 from ..._wire.messages import txn_offset_commit as txn
-from ...errors import (
-    BrokerError,
-    GroupIdNotFoundError,
-    GroupSubscribedToTopicError,
-    IllegalGenerationError,
-    MalformedMessageError,
-    NonEmptyGroupError,
-    OffsetMetadataTooLargeError,
-    StaleMemberEpochError,
-    UnknownTopicIdError,
-    UnknownTopicOrPartitionError,
-    UnstableOffsetCommitError,
-    raise_for_code,
-)
 from .._server.context import RequestContext
 from .._state.classic_members import read_subscription
 from .._state.offsets import GROUP, NOT_COMMITTED, Committed, Key
@@ -34,7 +21,7 @@ _TOPIC_IDS_IN_TRANSACTIONS_FROM = 6
 _BATCHED_FROM = 8
 _GROUP_NOT_FOUND_FROM = 9
 """First version with GROUP_ID_NOT_FOUND; older clients get ILLEGAL_GENERATION instead."""
-_NEWER_IN_TRANSACTIONS = (GroupIdNotFoundError.code, StaleMemberEpochError.code)
+_NEWER_IN_TRANSACTIONS = (errors.GroupIdNotFoundError.code, errors.StaleMemberEpochError.code)
 """Errors that become ILLEGAL_GENERATION in TxnOffsetCommit before the version with topic ids (KIP-1319)."""
 
 
@@ -49,9 +36,9 @@ def offset_commit(context: RequestContext, request: commit.OffsetCommitRequest) 
             request.generation_id_or_member_epoch,
             version=context.api_version,
         )
-    except GroupIdNotFoundError as error:
-        failure = error.code if context.api_version >= _GROUP_NOT_FOUND_FROM else IllegalGenerationError.code
-    except BrokerError as error:
+    except errors.GroupIdNotFoundError as error:
+        failure = error.code if context.api_version >= _GROUP_NOT_FOUND_FROM else errors.IllegalGenerationError.code
+    except errors.BrokerError as error:
         failure = error.code
     response = commit.OffsetCommitResponse()
     committed: dict[Key, Committed] = {}
@@ -84,7 +71,7 @@ def txn_offset_commit(context: RequestContext, request: txn.TxnOffsetCommitReque
             request.generation_id_or_member_epoch,
             transactional=True,
         )
-    except BrokerError as error:
+    except errors.BrokerError as error:
         failure = error.code
     response = txn.TxnOffsetCommitResponse()
     committed: dict[Key, Committed] = {}
@@ -95,7 +82,7 @@ def txn_offset_commit(context: RequestContext, request: txn.TxnOffsetCommitReque
         for part in wanted.partitions:
             code = failure or unknown or _keep(context, committed, name, part, check)
             if not by_id and code in _NEWER_IN_TRANSACTIONS:
-                code = IllegalGenerationError.code
+                code = errors.IllegalGenerationError.code
             topic.partitions.append(
                 txn.TxnOffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
             )
@@ -109,7 +96,7 @@ def _name(context: RequestContext, name: str, topic_id: UUID, *, by_id: bool) ->
     if not by_id:
         return name, 0
     topic = context.engine.state.topics_by_id.get(topic_id)
-    return ("", UnknownTopicIdError.code) if topic is None else (topic.name, 0)
+    return ("", errors.UnknownTopicIdError.code) if topic is None else (topic.name, 0)
 
 
 def _keep(
@@ -124,13 +111,13 @@ def _keep(
     try:
         if check is not None:
             check((topic, part.partition_index))
-        raise_for_code(context.fault_code(topic, part.partition_index))
+        errors.raise_for_code(context.fault_code(topic, part.partition_index))
         context.engine.state.partition(topic, part.partition_index)
         if len(metadata.encode()) > context.engine.groups.options.offset_metadata_max_bytes:
-            raise OffsetMetadataTooLargeError(
+            raise errors.OffsetMetadataTooLargeError(
                 f"the metadata has {len(metadata)} characters, more than offset.metadata.max.bytes"
             )
-    except BrokerError as error:
+    except errors.BrokerError as error:
         return error.code
     committed[topic, part.partition_index] = Committed(part.committed_offset, part.committed_leader_epoch, metadata)
     return 0
@@ -169,7 +156,7 @@ def _fetch_group(
         return response
     try:
         context.engine.groups.check_fetch(group.group_id, group.member_id, group.member_epoch)
-    except BrokerError as error:
+    except errors.BrokerError as error:
         response.error_code = error.code
         return response
     by_id = context.api_version >= _TOPIC_IDS_FROM
@@ -222,7 +209,7 @@ def _add_positions(
 def _not_here(context: RequestContext, group_id: str) -> int:
     try:
         check_coordinator(context, GROUP, group_id)
-    except BrokerError as error:
+    except errors.BrokerError as error:
         return error.code
     return 0
 
@@ -245,7 +232,7 @@ def _position(context: RequestContext, group_id: str, key: Key, *, stable: bool)
         return code, NOT_COMMITTED
     offsets = context.engine.groups.offsets
     if stable and offsets.is_pending(group_id, key):
-        return UnstableOffsetCommitError.code, NOT_COMMITTED
+        return errors.UnstableOffsetCommitError.code, NOT_COMMITTED
     return 0, offsets.of(group_id).get(key, NOT_COMMITTED)
 
 
@@ -254,9 +241,9 @@ def offset_delete(context: RequestContext, request: deletion.OffsetDeleteRequest
     try:
         check_coordinator(context, GROUP, request.group_id)
         if not groups.known(request.group_id):
-            raise GroupIdNotFoundError(f"there is no group {request.group_id}")
+            raise errors.GroupIdNotFoundError(f"there is no group {request.group_id}")
         subscribed = _subscribed(context, request.group_id)
-    except BrokerError as error:
+    except errors.BrokerError as error:
         return deletion.OffsetDeleteResponse(error_code=error.code)
     response = deletion.OffsetDeleteResponse()
     deleted: list[Key] = []
@@ -266,11 +253,11 @@ def offset_delete(context: RequestContext, request: deletion.OffsetDeleteRequest
         for part in wanted.partitions:
             code = 0
             if subscribed(wanted.name):
-                code = GroupSubscribedToTopicError.code
+                code = errors.GroupSubscribedToTopicError.code
             else:
                 try:
                     context.engine.state.partition(wanted.name, part.partition_index)
-                except UnknownTopicOrPartitionError as error:
+                except errors.UnknownTopicOrPartitionError as error:
                     code = error.code
                 else:
                     deleted.append((wanted.name, part.partition_index))
@@ -293,13 +280,13 @@ def _subscribed(context: RequestContext, group_id: str) -> Callable[[str], bool]
     if group is None or not group.members:
         return lambda topic: False
     if group.protocol_type != "consumer":
-        raise NonEmptyGroupError(f"group {group_id} has members")
+        raise errors.NonEmptyGroupError(f"group {group_id} has members")
     topics: set[str] = set()
     for member in group.members.values():
         for _, metadata in member.request.protocols:
             try:
                 topics.update(read_subscription(metadata).topics)
-            except MalformedMessageError:
+            except errors.MalformedMessageError:
                 # Like a real broker: the subscription of such a member is unknown.
                 return lambda topic: True
     return topics.__contains__

@@ -9,20 +9,9 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 from uuid import UUID
 
+from ... import errors
 from ..._wire.messages import share_acknowledge as ack
 from ..._wire.messages import share_fetch as fetch
-from ...errors import (
-    BrokerError,
-    FencedLeaderEpochError,
-    InvalidRequestError,
-    InvalidShareSessionEpochError,
-    NotLeaderOrFollowerError,
-    OffsetOutOfRangeError,
-    ShareSessionLimitReachedError,
-    UnknownTopicIdError,
-    UnknownTopicOrPartitionError,
-    raise_for_code,
-)
 from .._server.context import Pending, RequestContext
 from .._server.timers import Timer
 from .._state.batch import StoredBatch
@@ -31,14 +20,12 @@ from .._state.share_broker import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, next
 from .._state.share_deliveries import Acknowledge, Acquired
 from .._state.share_partition import AcknowledgedBatch, SharePartition
 from .._state.topics import Partition
-from .list_offsets import Endpoints, named_leader
+from .list_offsets import Endpoints
 from .share_groups import check_member_id, check_share_groups
 
 _RENEW_FROM = 2
-STALE_LEADER = (NotLeaderOrFollowerError.code, FencedLeaderEpochError.code)
-"""Error codes for which the response names the current leader."""
 
-Outcomes = dict[Slot, BrokerError | None]
+Outcomes = dict[Slot, errors.BrokerError | None]
 """Result of the acknowledgements of each partition: None or an error."""
 
 
@@ -70,12 +57,12 @@ def share_acknowledge(context: RequestContext, request: ack.ShareAcknowledgeRequ
     try:
         key = member_key(context, request.group_id, request.member_id)
         if epoch == INITIAL_EPOCH:
-            raise InvalidShareSessionEpochError("The share session epoch is invalid.")
+            raise errors.InvalidShareSessionEpochError("The share session epoch is invalid.")
         if epoch == FINAL_EPOCH:
             broker.session(key)
         else:
             broker.continued(key, epoch)
-    except BrokerError as error:
+    except errors.BrokerError as error:
         return ack.ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)
     outcomes = acknowledge(context, key, request.topics, is_renewal=request.is_renew_ack)
     if epoch == FINAL_EPOCH:
@@ -86,11 +73,7 @@ def share_acknowledge(context: RequestContext, request: ack.ShareAcknowledgeRequ
         data = ack.PartitionData(partition_index=slot[1])
         if problem is not None:
             data.error_code, data.error_message = problem.code, problem.message
-            partition = find_partition(context, slot)
-            if problem.code in STALE_LEADER and partition is not None:
-                leader = named_leader(context, partition)
-                endpoints.add(leader)
-                data.current_leader = ack.LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch)
+            endpoints.name_leader(context, find_partition(context, slot), problem, data.current_leader)
         topics.setdefault(slot[0], ack.ShareAcknowledgeTopicResponse(topic_id=slot[0])).partitions.append(data)
     return ack.ShareAcknowledgeResponse(
         acquisition_lock_timeout_ms=context.engine.groups.configs.share(key[0]).record_lock_duration_ms,
@@ -103,7 +86,7 @@ def member_key(context: RequestContext, group_id: str | None, member_id: str | N
     """Return the group and the member of a request. Raises an error if one of them is invalid."""
     check_share_groups(context)
     if group_id is None:
-        raise InvalidRequestError("Invalid group id in the request.")
+        raise errors.InvalidRequestError("Invalid group id in the request.")
     check_member_id(member_id)
     assert member_id is not None
     return group_id, member_id
@@ -134,7 +117,7 @@ def acknowledge(
                     outcomes[slot] = None
                 else:
                     silent.append(slot)
-            except BrokerError as error:
+            except errors.BrokerError as error:
                 outcomes[slot] = error
     if outcomes:
         # Like a real broker: these are reported only together with other results.
@@ -146,7 +129,7 @@ def _checked(
     context: RequestContext, slot: Slot, batches: Sequence[AcknowledgedBatch], *, is_renewal: bool
 ) -> Partition:
     if slot[0] not in context.engine.state.topics_by_id:
-        raise UnknownTopicIdError("This server does not host this topic ID.")
+        raise errors.UnknownTopicIdError("This server does not host this topic ID.")
     most = Acknowledge.RENEW if context.api_version >= _RENEW_FROM else Acknowledge.REJECT
     end = -1
     for batch in batches:
@@ -160,22 +143,22 @@ def _checked(
             and all(Acknowledge.GAP <= kind <= most for kind in types)
             and (is_renewal or not renews)
         ):
-            raise InvalidRequestError("The acknowledgement batches are invalid.")
+            raise errors.InvalidRequestError("The acknowledgement batches are invalid.")
         end = batch.last
     partition = find_partition(context, slot)
     if partition is None:
-        raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
+        raise errors.UnknownTopicOrPartitionError("This server does not host this topic-partition.")
     return partition
 
 
 def _take(
     context: RequestContext, key: tuple[str, str], partition: Partition, batches: Sequence[AcknowledgedBatch]
 ) -> None:
-    raise_for_code(context.fault_code(partition.topic.name, partition.index))
+    errors.raise_for_code(context.fault_code(partition.topic.name, partition.index))
     shares = context.engine.share_broker(context.node.node_id).loaded(key[0], partition)
     if shares is None:
         # No records were acquired at this broker, or another broker leads now.
-        raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
+        raise errors.UnknownTopicOrPartitionError("This server does not host this topic-partition.")
     shares.acknowledge(key[1], batches)
 
 
@@ -189,13 +172,13 @@ def share_fetch(context: RequestContext, request: fetch.ShareFetchRequest) -> fe
         key = member_key(context, request.group_id, request.member_id)
         _check_renewal(request)
         session = _session(context, request, key, acknowledges=acknowledges)
-    except ShareSessionLimitReachedError as error:
+    except errors.ShareSessionLimitReachedError as error:
         # The response is delayed, so that a member without a session does not retry immediately.
         pending = Pending()
         refusal = fetch.ShareFetchResponse(error_code=error.code, error_message=error.message)
         context.engine.timers.call_later(request.max_wait_ms / 1000, lambda: pending.complete(refusal))
         return pending
-    except BrokerError as error:
+    except errors.BrokerError as error:
         return fetch.ShareFetchResponse(error_code=error.code, error_message=error.message)
     outcomes = acknowledge(context, key, request.topics, is_renewal=request.is_renew_ack) if acknowledges else {}
     return _ShareFetch(context, request, key, session, outcomes).start()
@@ -206,7 +189,7 @@ def _check_renewal(request: fetch.ShareFetchRequest) -> None:
     names = ("max_bytes", "min_bytes", "max_records", "max_wait_ms")
     wrong = [name for name in names if request.is_renew_ack and getattr(request, name) != 0]
     if wrong:
-        raise InvalidRequestError(f"{', '.join(wrong)} must be set to 0, if isRenewAck is true.")
+        raise errors.InvalidRequestError(f"{', '.join(wrong)} must be set to 0, if isRenewAck is true.")
 
 
 def _session(
@@ -220,7 +203,7 @@ def _session(
         return None
     if request.share_session_epoch == INITIAL_EPOCH:
         if acknowledges:
-            raise InvalidRequestError("There is nothing to acknowledge in the first request of a session.")
+            raise errors.InvalidRequestError("There is nothing to acknowledge in the first request of a session.")
         session = broker.open(key, context.connection.number)
         session.partitions.update(dict.fromkeys(wanted, False))
     else:
@@ -250,7 +233,7 @@ class _ShareFetch:
         self._settings = context.engine.groups.configs.share(key[0])
         self._pending = Pending()
         self._shares: dict[Slot, SharePartition] = {}
-        self._errors: dict[Slot, BrokerError] = {}
+        self._errors: dict[Slot, errors.BrokerError] = {}
         self._timer: Timer | None = None
 
     def start(self) -> fetch.ShareFetchResponse | Pending:
@@ -277,12 +260,12 @@ class _ShareFetch:
             try:
                 partition = find_partition(self._context, slot)
                 if partition is None and self._session is not None and slot in self._session.nameless:
-                    raise UnknownTopicIdError("The topic of this partition is unknown.")
+                    raise errors.UnknownTopicIdError("The topic of this partition is unknown.")
                 if partition is None:
-                    raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
-                raise_for_code(self._context.fault_code(partition.topic.name, partition.index))
+                    raise errors.UnknownTopicOrPartitionError("This server does not host this topic-partition.")
+                errors.raise_for_code(self._context.fault_code(partition.topic.name, partition.index))
                 self._shares[slot] = broker.load(self._group_id, partition)
-            except BrokerError as error:
+            except errors.BrokerError as error:
                 self._errors[slot] = error
 
     # --- waiting -----------------------------------------------------------------------------------------------------
@@ -302,7 +285,7 @@ class _ShareFetch:
         for shares in ready.values():
             try:
                 size += self._stored(shares, self._request.max_bytes // len(ready))[1]
-            except OffsetOutOfRangeError:
+            except errors.OffsetOutOfRangeError:
                 return True
         return bool(ready) and size >= min(self._request.min_bytes, self._request.max_bytes)
 
@@ -351,7 +334,7 @@ class _ShareFetch:
             offset = shares.next_offset
             try:
                 stored, size = self._stored(shares, request.max_bytes // len(ready), at_least_one=not any_read)
-            except OffsetOutOfRangeError:
+            except errors.OffsetOutOfRangeError:
                 shares.reset_to_log_start()
                 continue
             any_read = any_read or size > 0
@@ -383,18 +366,12 @@ class _ShareFetch:
             data = answers[slot] = fetch.PartitionData(
                 partition_index=slot[1], error_code=error.code, error_message=error.message, records=b""
             )
-            partition = find_partition(self._context, slot)
-            if error.code in STALE_LEADER and partition is not None:
-                leader = named_leader(self._context, partition)
-                endpoints.add(leader)
-                data.current_leader = fetch.LeaderIdAndEpoch(
-                    leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
-                )
+            endpoints.name_leader(self._context, find_partition(self._context, slot), error, data.current_leader)
         session = self._session
         if session is not None and request.share_session_epoch != INITIAL_EPOCH:
             if session.epoch != next_epoch(request.share_session_epoch):
                 # Another request of the session has overtaken this request.
-                overtaken = InvalidShareSessionEpochError("The share session epoch is invalid.")
+                overtaken = errors.InvalidShareSessionEpochError("The share session epoch is invalid.")
                 return fetch.ShareFetchResponse(error_code=overtaken.code, error_message=overtaken.message)
             answers = {
                 slot: data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ... import errors
 from ..._wire import ZERO_UUID
 from ..._wire.messages import alter_partition_reassignments as reassign
 from ..._wire.messages import alter_replica_log_dirs as moving
@@ -12,18 +13,6 @@ from ..._wire.messages import describe_log_dirs as dirs
 from ..._wire.messages import elect_leaders as election
 from ..._wire.messages import list_partition_reassignments as listing
 from ..._wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
-from ...errors import (
-    BrokerError,
-    ElectionNotNeededError,
-    InvalidReplicaAssignmentError,
-    InvalidRequestError,
-    LogDirNotFoundError,
-    NoReassignmentInProgressError,
-    PolicyViolationError,
-    ReplicaNotAvailableError,
-    UnknownTopicOrPartitionError,
-    raise_for_code,
-)
 from .._server.context import RequestContext
 from .._state.configs import TOPIC_CONFIGS, split_list
 from .._state.topics import Partition, Topic
@@ -51,11 +40,11 @@ def elect_leaders(context: RequestContext, request: election.ElectLeadersRequest
                     state.elect_unclean(partition)
                 else:
                     state.elect_preferred(partition)
-            except ElectionNotNeededError as error:
+            except errors.ElectionNotNeededError as error:
                 if everything:
                     continue
                 result.error_code, result.error_message = error.code, error.message
-            except BrokerError as error:
+            except errors.BrokerError as error:
                 result.error_code, result.error_message = error.code, error.message
             topic_result.partition_result.append(result)
     return response
@@ -73,9 +62,9 @@ def alter_partition_reassignments(
             topic_result.partitions.append(result)
             try:
                 _reassign(context, context.engine.state.partition(topic.name, wanted.partition_index), wanted)
-            except NoReassignmentInProgressError as error:
+            except errors.NoReassignmentInProgressError as error:
                 result.error_code = error.code  # Kafka adds no text to this error
-            except BrokerError as error:
+            except errors.BrokerError as error:
                 result.error_code, result.error_message = error.code, error.message
     return response
 
@@ -87,7 +76,7 @@ def _reassign(context: RequestContext, partition: Partition, wanted: reassign.Re
     elif partition.adding or partition.removing:
         state.cancel_reassignment(partition)
     else:
-        raise NoReassignmentInProgressError("No partition reassignment is in progress.")
+        raise errors.NoReassignmentInProgressError("No partition reassignment is in progress.")
 
 
 def list_partition_reassignments(
@@ -120,17 +109,17 @@ def delete_records(context: RequestContext, request: deletion.DeleteRecordsReque
             result = deletion.DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=-1)
             topic_result.partitions.append(result)
             try:
-                raise_for_code(context.fault_code(topic.name, wanted.partition_index))
+                errors.raise_for_code(context.fault_code(topic.name, wanted.partition_index))
                 partition = context.engine.state.partition(topic.name, wanted.partition_index)
                 check_leader(context, partition, -1)
                 if "delete" not in split_list(partition.topic.configs.get("cleanup.policy")):
-                    raise PolicyViolationError(
+                    raise errors.PolicyViolationError(
                         f"topic {topic.name} has cleanup.policy=compact, so its records cannot be deleted"
                     )
                 log = partition.log
                 # -1 is the high watermark.
                 log.delete_before(log.end_offset if wanted.offset == -1 else wanted.offset)
-            except BrokerError as error:
+            except errors.BrokerError as error:
                 result.error_code = error.code
             else:
                 result.low_watermark = log.start_offset
@@ -149,11 +138,11 @@ def create_topics(context: RequestContext, request: creation.CreateTopicsRequest
         result = creation.CreatableTopicResult(name=wanted.name, error_message=None)
         response.topics.append(result)
         try:
-            raise_for_code(context.fault_code(wanted.name))
+            errors.raise_for_code(context.fault_code(wanted.name))
             if names.count(wanted.name) > 1:
-                raise InvalidRequestError(f"the request names the topic {wanted.name} more than once")
+                raise errors.InvalidRequestError(f"the request names the topic {wanted.name} more than once")
             topic = _create(context, wanted, validate_only=request.validate_only)
-        except BrokerError as error:
+        except errors.BrokerError as error:
             result.error_code, result.error_message = error.code, error.message
             continue
         if not request.validate_only:
@@ -176,10 +165,10 @@ def _create(context: RequestContext, wanted: creation.CreatableTopic, *, validat
     assignments = None
     if wanted.assignments:
         if wanted.num_partitions != -1 or wanted.replication_factor != -1:
-            raise InvalidRequestError("if there are assignments, partitions and replication factor must be -1")
+            raise errors.InvalidRequestError("if there are assignments, partitions and replication factor must be -1")
         by_index = {assignment.partition_index: assignment.broker_ids for assignment in wanted.assignments}
         if sorted(by_index) != list(range(len(wanted.assignments))):
-            raise InvalidReplicaAssignmentError("assignments must have every partition from 0 on, without gaps")
+            raise errors.InvalidReplicaAssignmentError("assignments must have every partition from 0 on, without gaps")
         assignments = [by_index[index] for index in sorted(by_index)]
     return context.engine.state.create_topic(
         wanted.name,
@@ -202,8 +191,8 @@ def delete_topics(context: RequestContext, request: DeleteTopicsRequest) -> Dele
         try:
             topic = state.topic(name) if name is not None else state.topic_by_id(topic_id)
             result.name, result.topic_id = topic.name, topic.topic_id
-            raise_for_code(context.fault_code(topic.name))
-        except BrokerError as error:
+            errors.raise_for_code(context.fault_code(topic.name))
+        except errors.BrokerError as error:
             result.error_code, result.error_message = error.code, error.message
             continue
         state.delete_topic(topic)
@@ -219,15 +208,15 @@ def create_partitions(
         response.results.append(result)
         try:
             _add_partitions(context, wanted, validate_only=request.validate_only)
-        except UnknownTopicOrPartitionError as error:
+        except errors.UnknownTopicOrPartitionError as error:
             result.error_code = error.code  # Kafka adds no text to this error
-        except BrokerError as error:
+        except errors.BrokerError as error:
             result.error_code, result.error_message = error.code, error.message
     return response
 
 
 def _add_partitions(context: RequestContext, wanted: growth.CreatePartitionsTopic, *, validate_only: bool) -> None:
-    raise_for_code(context.fault_code(wanted.name))
+    errors.raise_for_code(context.fault_code(wanted.name))
     state = context.engine.state
     assignments = None if wanted.assignments is None else [assignment.broker_ids for assignment in wanted.assignments]
     state.add_partitions(state.topic(wanted.name), wanted.count, assignments, validate_only=validate_only)
@@ -268,12 +257,14 @@ def alter_replica_log_dirs(
 
 def _refusal(context: RequestContext, path: str, topic: str, partition: int) -> int:
     try:
-        raise_for_code(context.fault_code(topic, partition))
+        errors.raise_for_code(context.fault_code(topic, partition))
         if path != _PATH:
-            raise LogDirNotFoundError(f"there is no log directory {path}")
+            raise errors.LogDirNotFoundError(f"there is no log directory {path}")
         if context.node.node_id not in context.engine.state.partition(topic, partition).replicas:
-            raise ReplicaNotAvailableError(f"broker {context.node.node_id} has no replica of {topic}-{partition}")
-    except BrokerError as error:
+            raise errors.ReplicaNotAvailableError(
+                f"broker {context.node.node_id} has no replica of {topic}-{partition}"
+            )
+    except errors.BrokerError as error:
         return error.code
     return 0
 

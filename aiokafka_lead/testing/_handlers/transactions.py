@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ... import errors
 from ..._wire.messages import add_partitions_to_txn as adding
 from ..._wire.messages import describe_producers as producers
 from ..._wire.messages import describe_transactions as describe
@@ -13,18 +14,6 @@ from ..._wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ..._wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ..._wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ..._wire.messages.list_transactions import TransactionState as ListedTransaction
-from ...errors import (
-    BrokerError,
-    InvalidProducerEpochError,
-    InvalidRegularExpressionError,
-    InvalidRequestError,
-    NotLeaderOrFollowerError,
-    OperationNotAttemptedError,
-    ProducerFencedError,
-    TransactionAbortableError,
-    TransactionalIdNotFoundError,
-    raise_for_code,
-)
 from .._server.context import RequestContext
 from .._state.offsets import TRANSACTION, slot_of
 from .._state.topics import Partition
@@ -42,16 +31,16 @@ def init_producer_id(context: RequestContext, request: InitProducerIdRequest) ->
         if request.transactional_id is None:
             return InitProducerIdResponse(producer_id=engine.state.next_producer_id(), producer_epoch=0)
         if not request.transactional_id:
-            raise InvalidRequestError("a transactional id must not be empty")
+            raise errors.InvalidRequestError("a transactional id must not be empty")
         engine.transactions.check_timeout(request.transaction_timeout_ms)
         check_coordinator(context, TRANSACTION, request.transactional_id)
         producer_id, epoch = engine.transactions.init_producer_id(
             request.transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch
         )
-    except ProducerFencedError as error:
-        code = error.code if context.api_version >= _INIT_FENCED_FROM else InvalidProducerEpochError.code
+    except errors.ProducerFencedError as error:
+        code = error.code if context.api_version >= _INIT_FENCED_FROM else errors.InvalidProducerEpochError.code
         return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
-    except BrokerError as error:
+    except errors.BrokerError as error:
         return InitProducerIdResponse(error_code=error.code, producer_id=-1, producer_epoch=-1)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=epoch)
 
@@ -62,9 +51,9 @@ _FENCED_FROM = 2
 _BUMP_FROM = 5
 
 
-def _code(context: RequestContext, error: BrokerError) -> int:
-    if isinstance(error, ProducerFencedError) and context.api_version < _FENCED_FROM:
-        return InvalidProducerEpochError.code
+def _code(context: RequestContext, error: errors.BrokerError) -> int:
+    if isinstance(error, errors.ProducerFencedError) and context.api_version < _FENCED_FROM:
+        return errors.InvalidProducerEpochError.code
     return error.code
 
 
@@ -118,22 +107,22 @@ def _add_partitions(
     for topic in topics:
         for index in topic.partitions:
             try:
-                raise_for_code(context.fault_code(topic.name, index))
+                errors.raise_for_code(context.fault_code(topic.name, index))
                 partitions.append(engine.state.partition(topic.name, index))
                 codes[topic.name, index] = 0
-            except BrokerError as error:
+            except errors.BrokerError as error:
                 codes[topic.name, index] = error.code
     try:
         check_coordinator(context, TRANSACTION, transactional_id)
         if any(codes.values()):
-            codes = {key: code or OperationNotAttemptedError.code for key, code in codes.items()}
+            codes = {key: code or errors.OperationNotAttemptedError.code for key, code in codes.items()}
         elif verify_only:
             present = engine.transactions.verified(transactional_id, producer_id, epoch).partitions
             absent = [partition for partition in partitions if partition not in present]
-            codes |= {(part.topic.name, part.index): TransactionAbortableError.code for part in absent}
+            codes |= {(part.topic.name, part.index): errors.TransactionAbortableError.code for part in absent}
         else:
             engine.transactions.add(transactional_id, producer_id, epoch, partitions)
-    except BrokerError as error:
+    except errors.BrokerError as error:
         codes = dict.fromkeys(codes, _code(context, error))
     return [
         adding.AddPartitionsToTxnTopicResult(
@@ -155,7 +144,7 @@ def add_offsets_to_txn(context: RequestContext, request: AddOffsetsToTxnRequest)
         context.engine.transactions.add(
             request.transactional_id, request.producer_id, request.producer_epoch, groups=[request.group_id]
         )
-    except BrokerError as error:
+    except errors.BrokerError as error:
         return AddOffsetsToTxnResponse(error_code=_code(context, error))
     return AddOffsetsToTxnResponse()
 
@@ -170,7 +159,7 @@ def end_txn(context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
             committed=request.committed,
             bump=context.api_version >= _BUMP_FROM,
         )
-    except BrokerError as error:
+    except errors.BrokerError as error:
         return EndTxnResponse(error_code=_code(context, error), producer_id=-1, producer_epoch=-1)
     return EndTxnResponse(producer_id=producer_id, producer_epoch=epoch)
 
@@ -191,12 +180,12 @@ def describe_transactions(
 def _describe(context: RequestContext, transactional_id: str) -> describe.TransactionState:
     state = describe.TransactionState(transactional_id=transactional_id)
     try:
-        raise_for_code(context.fault_code(transactional_id))
+        errors.raise_for_code(context.fault_code(transactional_id))
         check_coordinator(context, TRANSACTION, transactional_id)
         txn = context.engine.transactions.transactions.get(transactional_id)
         if txn is None:
-            raise TransactionalIdNotFoundError(f"there is no transactional id {transactional_id}")
-    except BrokerError as error:
+            raise errors.TransactionalIdNotFoundError(f"there is no transactional id {transactional_id}")
+    except errors.BrokerError as error:
         state.error_code = error.code
         return state
     topics: dict[str, describe.TopicData] = {}
@@ -222,7 +211,7 @@ def list_transactions(context: RequestContext, request: ListTransactionsRequest)
         try:
             pattern = re.compile(request.transactional_id_pattern)
         except re.error:
-            return ListTransactionsResponse(error_code=InvalidRegularExpressionError.code)
+            return ListTransactionsResponse(error_code=errors.InvalidRegularExpressionError.code)
     return ListTransactionsResponse(
         unknown_state_filters=[state for state in request.state_filters if state not in known],
         transaction_states=[
@@ -259,11 +248,11 @@ def describe_producers(
             result = producers.PartitionResponse(partition_index=index)
             answer.partitions.append(result)
             try:
-                raise_for_code(context.fault_code(topic.name, index))
+                errors.raise_for_code(context.fault_code(topic.name, index))
                 partition = context.engine.state.partition(topic.name, index)
                 if context.node.node_id not in partition.replicas:
-                    raise NotLeaderOrFollowerError(f"this broker is not a replica of {topic.name}-{index}")
-            except BrokerError as error:
+                    raise errors.NotLeaderOrFollowerError(f"this broker is not a replica of {topic.name}-{index}")
+            except errors.BrokerError as error:
                 result.error_code, result.error_message = error.code, error.message
                 continue
             result.active_producers = [
@@ -309,7 +298,7 @@ def _write_marker(context: RequestContext, marker: markers.WritableTxnMarker, to
     """Append a marker, and return the code of an error or 0."""
     engine = context.engine
     try:
-        raise_for_code(context.fault_code(topic, index))
+        errors.raise_for_code(context.fault_code(topic, index))
         partition = engine.state.partition(topic, index)
         check_leader(context, partition, -1)
         partition.log.end_transaction(
@@ -321,7 +310,7 @@ def _write_marker(context: RequestContext, marker: markers.WritableTxnMarker, to
             now_ms=engine.now_ms(),
             own_epoch=marker.transaction_version >= _OWN_EPOCH_FROM,
         )
-    except BrokerError as error:
+    except errors.BrokerError as error:
         return error.code
     engine.defer(partition.notify)
     return 0

@@ -25,8 +25,7 @@ from .._records import ConsumerRecord
 from ..types import Headers
 from .instruments import Instruments, Kit, is_suppressed, origin_of
 from .names import SCHEMA_URL, Vocabulary, Wording, injected
-from .processes import Processes
-from .reading import Reads
+from .reading import Processes, Reads
 from .sending import Carried, Sends
 
 __all__ = ["instrument", "processing", "uninstrument"]

@@ -7,7 +7,7 @@ from contextlib import suppress
 from uuid import UUID
 
 from ..._wire import ZERO_UUID
-from ..._wire.messages import describe_topic_partitions as pages
+from ..._wire.messages import describe_topic_partitions as describe
 from ..._wire.messages import metadata as wire
 from ..._wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from ...errors import (
@@ -161,11 +161,11 @@ def describe_cluster(context: RequestContext, request: DescribeClusterRequest) -
 
 
 def describe_topic_partitions(
-    context: RequestContext, request: pages.DescribeTopicPartitionsRequest
-) -> pages.DescribeTopicPartitionsResponse:
+    context: RequestContext, request: describe.DescribeTopicPartitionsRequest
+) -> describe.DescribeTopicPartitionsResponse:
     """Describe topics in the order of their names, with a limited number of partitions in one response (KIP-966)."""
     state = context.engine.state
-    response = pages.DescribeTopicPartitionsResponse()
+    response = describe.DescribeTopicPartitionsResponse()
     cursor = request.cursor
     names: Iterable[str] = [topic.name for topic in request.topics] or state.topics
     left = request.response_partition_limit
@@ -176,20 +176,20 @@ def describe_topic_partitions(
         topic = state.topics.get(name)
         error = UnknownTopicOrPartitionError.code if topic is None else context.fault_code(name)
         if topic is None or error:
-            response.topics.append(pages.DescribeTopicPartitionsResponseTopic(error_code=error, name=name))
+            response.topics.append(describe.DescribeTopicPartitionsResponseTopic(error_code=error, name=name))
             continue
         if left <= 0:
-            response.next_cursor = pages.ResponseCursor(topic_name=name, partition_index=0)
+            response.next_cursor = describe.ResponseCursor(topic_name=name, partition_index=0)
             break
         views = state.topic_view(topic).partitions[first : first + left]
         left -= len(views)
         response.topics.append(
-            pages.DescribeTopicPartitionsResponseTopic(
+            describe.DescribeTopicPartitionsResponseTopic(
                 name=name,
                 topic_id=topic.topic_id,
                 topic_authorized_operations=TOPIC_OPERATIONS,
                 partitions=[
-                    pages.DescribeTopicPartitionsResponsePartition(
+                    describe.DescribeTopicPartitionsResponsePartition(
                         error_code=LeaderNotAvailableError.code if view.leader_id == NO_LEADER else 0,
                         partition_index=view.number,
                         leader_id=view.leader_id,
@@ -205,7 +205,7 @@ def describe_topic_partitions(
             )
         )
         if first + len(views) < len(topic.partitions):
-            response.next_cursor = pages.ResponseCursor(topic_name=name, partition_index=first + len(views))
+            response.next_cursor = describe.ResponseCursor(topic_name=name, partition_index=first + len(views))
             break
     return response
 
@@ -213,5 +213,5 @@ def describe_topic_partitions(
 HANDLERS = {
     wire.MetadataRequest: metadata,
     DescribeClusterRequest: describe_cluster,
-    pages.DescribeTopicPartitionsRequest: describe_topic_partitions,
+    describe.DescribeTopicPartitionsRequest: describe_topic_partitions,
 }

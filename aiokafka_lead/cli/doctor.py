@@ -17,22 +17,12 @@ import typer
 from anyio.abc import SocketStream
 from anyio.streams.tls import TLSStream
 
+from .. import errors
 from .._core.metadata.types import Broker, ClusterSnapshot
 from .._io.connection.transport.anyio_transport import AnyioTransport
 from .._io.connection.transport.dial import AddressInfo, race, resolve
 from ..admin import AdminClient, ConfigResource, ConfigResourceType, TopicDescription
 from ..config import ClientConfig
-from ..errors import (
-    ClusterAuthorizationFailedError,
-    InvalidRequestError,
-    KafkaConnectionError,
-    KafkaError,
-    MisroutedConnectionError,
-    SaslAuthenticationFailedError,
-    SslAuthenticationError,
-    UnsupportedSaslMechanismError,
-    UnsupportedVersionError,
-)
 from .failures import Failed
 from .places import span
 from .registering import add
@@ -83,7 +73,7 @@ class _Refusals:
     def begin(self, address: str, /) -> None:
         pass
 
-    def refused(self, address: str, error: KafkaConnectionError, /) -> None:
+    def refused(self, address: str, error: errors.KafkaConnectionError, /) -> None:
         cause = error.__cause__
         code = cause.errno if isinstance(cause, OSError) else None
         self._reasons.append(os.strerror(code).lower() if code else error.message)
@@ -115,22 +105,22 @@ async def speaks_tls(host: str, port: int) -> bool:
     except ssl.SSLError as error:
         # Only a peer that speaks TLS sends an alert, for example because it requires a client certificate.
         return "ALERT" in str(error).upper()
-    except (OSError, KafkaConnectionError, anyio.EndOfStream, anyio.BrokenResourceError, TimeoutError):
+    except (OSError, errors.KafkaConnectionError, anyio.EndOfStream, anyio.BrokenResourceError, TimeoutError):
         return False
     return True
 
 
-async def login_failure(error: KafkaError, config: ClientConfig, where: str, host: str, port: int) -> Finding:
+async def login_failure(error: errors.KafkaError, config: ClientConfig, where: str, host: str, port: int) -> Finding:
     """Return a finding with a remedy for an error that occurred while a connection was set up."""
     protocol = config.security_protocol
     with_tls = protocol.endswith("SSL")
-    if isinstance(error, UnsupportedSaslMechanismError):
+    if isinstance(error, errors.UnsupportedSaslMechanismError):
         return Finding(
             "error",
             f"{where}: SASL mechanism {config.sasl_mechanism} is not offered: {error}",
             "set sasl_mechanism to a mechanism that the broker offers (sasl.enabled.mechanisms)",
         )
-    if isinstance(error, SaslAuthenticationFailedError):
+    if isinstance(error, errors.SaslAuthenticationFailedError):
         return Finding(
             "error",
             f"{where}: the login failed: {error}",
@@ -145,7 +135,7 @@ async def login_failure(error: KafkaError, config: ClientConfig, where: str, hos
             f"{where}: TLS mismatch: the listener speaks {there}, but security_protocol is {protocol}",
             f"set security_protocol to {wanted if wanted != protocol else here}, or use the port of another listener",
         )
-    if isinstance(error, SslAuthenticationError):
+    if isinstance(error, errors.SslAuthenticationError):
         return _certificate(error, where)
     return Finding(
         "error",
@@ -154,7 +144,7 @@ async def login_failure(error: KafkaError, config: ClientConfig, where: str, hos
     )
 
 
-def _certificate(error: SslAuthenticationError, where: str) -> Finding:
+def _certificate(error: errors.SslAuthenticationError, where: str) -> Finding:
     text = str(error)
     said = text.lower()
     if "expired" in said:
@@ -241,7 +231,7 @@ async def _bootstrap(session: Session, config: ClientConfig, findings: Findings)
             async with session.admin(bootstrap_servers=where) as admin:
                 elapsed = (time.perf_counter() - began) * 1000
                 cluster_id = _view(admin).cluster_id
-        except KafkaError as error:
+        except errors.KafkaError as error:
             findings.append(await login_failure(error, config, where, host, port))
             continue
         if usable is None:
@@ -269,7 +259,7 @@ async def _reachable(where: str, host: str, port: int, called: str, findings: Fi
     try:
         with anyio.fail_after(_PATIENCE_S):
             addresses = await resolve(host, port)
-    except (KafkaConnectionError, TimeoutError) as error:
+    except (errors.KafkaConnectionError, TimeoutError) as error:
         findings.error(
             f"{called} {where}: the name {host} does not resolve: {_unresolved(error)}",
             "check the spelling, the DNS server and the search domain; `getent hosts` must find the name",
@@ -279,7 +269,7 @@ async def _reachable(where: str, host: str, port: int, called: str, findings: Fi
     began = time.perf_counter()
     try:
         stream = await connect(addresses, refusals)
-    except (KafkaConnectionError, TimeoutError):
+    except (errors.KafkaConnectionError, TimeoutError):
         findings.error(
             f"{called} {where} ({', '.join(addresses)}): connection failed: {str(refusals) or 'no answer'}",
             "start the broker if it is down; otherwise check the port, and firewalls on the way",
@@ -291,7 +281,7 @@ async def _reachable(where: str, host: str, port: int, called: str, findings: Fi
     return True
 
 
-def _unresolved(error: KafkaConnectionError | TimeoutError) -> str:
+def _unresolved(error: errors.KafkaConnectionError | TimeoutError) -> str:
     if isinstance(error, TimeoutError):
         return f"no name server answered within {_PATIENCE_S:g} s"
     cause = error.__cause__
@@ -348,9 +338,9 @@ async def _broker(session: Session, broker: Broker, cluster_id: str | None, loca
             round_trip_ms = await _round_trip_ms(admin, broker.node_id)
         if answering is None:
             await _checked(session, where, broker.node_id)
-    except KafkaError as error:
-        reason = error.__cause__ if isinstance(error.__cause__, KafkaError) else error  # of the last attempt
-        if not isinstance(reason, MisroutedConnectionError):
+    except errors.KafkaError as error:
+        reason = error.__cause__ if isinstance(error.__cause__, errors.KafkaError) else error  # of the last attempt
+        if not isinstance(reason, errors.MisroutedConnectionError):
             findings.append(await login_failure(reason, session.config(), where, broker.host, broker.port))
             return False
         answering = "another broker"
@@ -389,10 +379,10 @@ async def _answering(admin: AdminClient, broker_id: int) -> str | None:
     try:
         resource = ConfigResource(ConfigResourceType.BROKER, str(broker_id))
         await admin.describe_configs([resource], names=["node.id"], timeout_ms=_PATIENCE_S * 1000)
-    except InvalidRequestError as error:
+    except errors.InvalidRequestError as error:
         named = re.search(r"expected (\d+)", error.message)
         return f"broker {named[1]}" if named else "another broker"
-    except (ClusterAuthorizationFailedError, UnsupportedVersionError):
+    except (errors.ClusterAuthorizationFailedError, errors.UnsupportedVersionError):
         pass
     return None
 
@@ -426,7 +416,7 @@ async def _clock(admin: AdminClient, findings: Findings) -> None:
         began_ms = time.time() * 1000
         quorum = await admin.describe_metadata_quorum()
         ended_ms = time.time() * 1000
-    except (UnsupportedVersionError, KafkaError):
+    except (errors.UnsupportedVersionError, errors.KafkaError):
         return  # before Kafka 3.3, or not authorized
     leader = next((each for each in quorum.voters if each.replica_id == quorum.leader_id), None)
     if leader is None or leader.last_caught_up_ms is None:

@@ -4,23 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from ..errors import (
-    ClusterAuthorizationFailedError,
-    ConfigError,
-    ConfigTypeError,
-    DelegationTokenAuthorizationFailedError,
-    GroupAuthorizationFailedError,
-    KafkaConnectionError,
-    KafkaError,
-    RequestTimedOutError,
-    SaslAuthenticationFailedError,
-    SchemaRegistryAuthenticationError,
-    SchemaRegistryUnavailableError,
-    SslAuthenticationError,
-    TopicAuthorizationFailedError,
-    TransactionalIdAuthorizationFailedError,
-    UnsupportedSaslMechanismError,
-)
+from .. import errors
 
 
 class ExitCode(IntEnum):
@@ -49,24 +33,24 @@ class Failed(Exception):
 
 
 _REFUSED = (
-    ClusterAuthorizationFailedError,
-    DelegationTokenAuthorizationFailedError,
-    GroupAuthorizationFailedError,
-    SaslAuthenticationFailedError,
-    SchemaRegistryAuthenticationError,
-    SslAuthenticationError,
-    TopicAuthorizationFailedError,
-    TransactionalIdAuthorizationFailedError,
-    UnsupportedSaslMechanismError,
+    errors.ClusterAuthorizationFailedError,
+    errors.DelegationTokenAuthorizationFailedError,
+    errors.GroupAuthorizationFailedError,
+    errors.SaslAuthenticationFailedError,
+    errors.SchemaRegistryAuthenticationError,
+    errors.SslAuthenticationError,
+    errors.TopicAuthorizationFailedError,
+    errors.TransactionalIdAuthorizationFailedError,
+    errors.UnsupportedSaslMechanismError,
 )
-_UNREACHABLE = (KafkaConnectionError, RequestTimedOutError, SchemaRegistryUnavailableError)
+_UNREACHABLE = (errors.KafkaConnectionError, errors.RequestTimedOutError, errors.SchemaRegistryUnavailableError)
 
 
 def exit_code(error: BaseException) -> ExitCode:
     """Return the exit code for an error."""
     if isinstance(error, Failed):
         return error.code
-    if isinstance(error, (ConfigError, ConfigTypeError, UnicodeEncodeError)):
+    if isinstance(error, (errors.ConfigError, errors.ConfigTypeError, UnicodeEncodeError)):
         return ExitCode.USAGE
     if isinstance(error, _REFUSED):
         return ExitCode.REFUSED
@@ -80,7 +64,7 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, UnicodeEncodeError):  # command-line arguments may contain any bytes
         return f"{error.object!r} is not valid UTF-8"
     text = str(error) or type(error).__name__
-    if isinstance(error, KafkaError) and not isinstance(error, (ConfigError, ConfigTypeError)):
+    if isinstance(error, errors.KafkaError) and not isinstance(error, (errors.ConfigError, errors.ConfigTypeError)):
         text = f"{type(error).__name__}: {text}"
     return with_notes(text, error)
 

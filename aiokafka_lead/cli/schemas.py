@@ -16,7 +16,7 @@ from ..errors import ConfigError, KafkaError, SchemaContentError, SchemaRegistry
 from ..oidc.http import checked_url
 from ..schema import Schema, SchemaDeserializer, SchemaRegistry, SchemaSerializer
 from ..schema.framing import ID_SIZE, key_of
-from ..schema.resolved import ResolvedSchema
+from ..schema.types import ResolvedSchema
 from ..types import Headers, SerializationContext
 from .failures import Failed
 from .json_text import read_json, strict_json

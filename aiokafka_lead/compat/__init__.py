@@ -20,7 +20,7 @@ from .errors import ConsumerStoppedError, IllegalOperation
 from .install import install, uninstall
 from .producer import AIOKafkaProducer
 from .structs import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from .version import __version__ as __version__
+from .util import __version__ as __version__
 
 __all__ = [
     "AIOKafkaClient",

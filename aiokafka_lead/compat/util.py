@@ -13,6 +13,7 @@ from ..types import TopicPartition
 from .structs import OffsetAndMetadata
 
 __all__ = [
+    "__version__",
     "commit_structure_validate",
     "create_future",
     "create_task",
@@ -23,6 +24,9 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+__version__ = "0.14.0"
+"""Version of aiokafka with which this package is compatible."""
 
 INTEGER_MAX_VALUE = 2**31 - 1
 

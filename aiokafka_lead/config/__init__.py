@@ -236,7 +236,7 @@ class ClientConfig(SecurityConfig):
             raise ConfigError("proxy_url and connect exclude each other")
         self._first_at_most_longest("sasl_login_retry_backoff_ms", "sasl_login_retry_backoff_max_ms")
         if self.sasl_mechanism == "OAUTHBEARER":
-            from ..oidc.flat import settle_provider
+            from ..oidc.endpoint import settle_provider
 
             settle_provider(self)
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from .._options.token import Token
 from .assertion import Assertion, AssertionFile, TokenFile
-from .clouds import azure, confluent_cloud, google
+from .clouds import azure, confluent_cloud, google, msk_iam
 from .endpoint import ClientCredentials, JwtBearer
-from .msk import msk_iam
 
 __all__ = [
     "Assertion",

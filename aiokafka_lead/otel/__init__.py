@@ -12,19 +12,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakSet
 
 from opentelemetry import metrics, trace
 from opentelemetry.context import get_current
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import Span, TracerProvider
 
-from .._core.tracing import installed
+from .._core.tracing import ReadTracing, SendTracing, TracedClient, installed
 from .._options.version import __version__
 from .._records import ConsumerRecord
-from .instruments import Instruments, Kit
-from .names import SCHEMA_URL, Vocabulary, Wording
-from .processes import Processes
-from .tracer import Tracing
+from ..types import Headers
+from .instruments import Instruments, Kit, is_suppressed, origin_of
+from .names import SCHEMA_URL, Vocabulary, Wording, injected
+from .reading import Processes, Reads
+from .sending import Carried, Sends
 
 __all__ = ["instrument", "processing", "uninstrument"]
 
@@ -76,3 +78,36 @@ def processing(records: ConsumerRecord[Any, Any] | Sequence[ConsumerRecord[Any, 
     process = processes.process_all(records) if isinstance(records, Sequence) else processes.process(records)
     with processes.during(process):
         yield trace.INVALID_SPAN if process is None else trace.get_current_span(get_current())
+
+
+class Tracing:
+    """Creates the tracing of producers and consumers as they start, until it is turned off."""
+
+    def __init__(self, kit: Kit) -> None:
+        self.kit = kit
+        self._sends: WeakSet[Sends] = WeakSet()
+
+    def producer(self, client: TracedClient) -> SendTracing:
+        """Return the tracing of a starting producer."""
+        sends = Sends(self.kit, client)
+        self._sends.add(sends)
+        return sends
+
+    def consumer(self, client: TracedClient) -> ReadTracing:
+        """Return the tracing of a starting consumer."""
+        if self.kit.instruments is not None:
+            self.kit.instruments.reading(client)
+        return Reads(self.kit, client)
+
+    def carry(self, headers: Headers) -> Headers:
+        """Return a record's headers with the current context, unless they already have a context."""
+        context = get_current()
+        return headers if is_suppressed(context) else Carried(injected(context), origin_of(context)).carry(headers)
+
+    def turn_off(self) -> None:
+        """Stop recording, also for clients that are running."""
+        self.kit.on = False
+        if self.kit.instruments is not None:
+            self.kit.instruments.turn_off()
+        for sends in self._sends:
+            sends.unsampled.turn_off()

@@ -13,7 +13,7 @@ from ..errors import InvalidSchemaError
 from .avro import AvroReader, parsed
 from .avro_bounds import DecimalType, decimal_of, named_of, settled
 from .avro_resolution import OWN_TYPES
-from .resolved import ResolvedSchema, rewritten
+from .types import ResolvedSchema, rewritten
 
 _PRIMITIVES: dict[str, Any] = {
     "null": pa.null(),

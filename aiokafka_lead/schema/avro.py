@@ -13,9 +13,7 @@ from typing import Any
 from ..errors import ConfigError, InvalidSchemaError, SchemaContentError
 from ..errors.shown import shown
 from .avro_bounds import ContentBounds, has_many_records
-from .resolved import ResolvedSchema
-from .source import SchemaSource
-from .types import Schema
+from .types import ResolvedSchema, Schema, SchemaSource
 
 try:
     import fastavro

@@ -16,7 +16,7 @@ from fastavro.read import LOGICAL_READERS
 from ..errors import SchemaContentError
 from .avro_bounds import has_many_records, settled
 from .avro_fit import AvroFit
-from .resolved import ResolvedSchema, rewritten
+from .types import ResolvedSchema, rewritten
 from .values import NamedRecord
 
 NAMES: dict[str, Any] = {"return_record_name": True}

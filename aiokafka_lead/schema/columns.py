@@ -19,7 +19,7 @@ from ..types import Headers
 from .avro import AvroReader, avro_schema
 from .deserializer import of_schema
 from .framing import id_of, key_of
-from .source import SchemaSource, usable
+from .types import SchemaSource, usable
 
 try:
     import pyarrow as pa

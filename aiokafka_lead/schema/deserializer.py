@@ -16,8 +16,7 @@ from ..types import Headers, SerializationContext
 from .cache import MAX_ABSENT
 from .framing import id_of, key_of
 from .making import Making, making
-from .resolved import ResolvedSchema
-from .source import SchemaSource, usable
+from .types import ResolvedSchema, SchemaSource, usable
 
 T = TypeVar("T", covariant=True)
 

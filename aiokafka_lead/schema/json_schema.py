@@ -20,9 +20,7 @@ from .._options.checks import boolean
 from ..errors import ConfigError, InvalidSchemaError, SchemaContentError
 from ..errors.shown import shown, some_of, start_of
 from .patterns import with_python_patterns
-from .resolved import ResolvedSchema
-from .source import SchemaSource
-from .types import Schema
+from .types import ResolvedSchema, Schema, SchemaSource
 from .values import content_of, is_deeper, is_model_class
 
 _log = logging.getLogger("aiokafka_lead.schema")

@@ -15,7 +15,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from ..errors import InvalidSchemaError
 from ..errors.shown import shown
-from .resolved import ResolvedSchema
+from .types import ResolvedSchema
 
 _TOKEN = re.compile(
     r"""//[^\n]* | /\*.*?\*/ | "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' | [{};] | [\w.]+ | \S""", re.DOTALL | re.VERBOSE

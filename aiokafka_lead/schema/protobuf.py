@@ -11,9 +11,7 @@ from ..errors.shown import shown
 from .framing import indexes_bytes, read_indexes
 from .proto_file import DescribedMessages, message_names
 from .proto_text import NoText, proto_text
-from .resolved import ResolvedSchema
-from .source import SchemaSource
-from .types import Schema, SchemaReference
+from .types import ResolvedSchema, Schema, SchemaReference, SchemaSource
 from .values import is_deeper, is_message_class
 
 try:

@@ -13,10 +13,19 @@ from ..errors import ConfigError, IncompatibleSchemaError, InvalidSchemaError, S
 from .cache import Cache
 from .deserializer import SchemaDeserializer
 from .options import RegistryConfig, RegistryOptions
-from .resolved import ResolvedSchema, resolve
 from .serializer import SchemaSerializer, SerializerOptions
 from .transport import Query, Transport
-from .types import COMPATIBILITY_LEVELS, SCHEMA_TYPES, RegisteredSchema, Schema, SchemaReference, SchemaRule, SchemaType
+from .types import (
+    COMPATIBILITY_LEVELS,
+    SCHEMA_TYPES,
+    RegisteredSchema,
+    ResolvedSchema,
+    Schema,
+    SchemaReference,
+    SchemaRule,
+    SchemaType,
+    resolve,
+)
 
 if TYPE_CHECKING:
     from .columns import AvroColumns

@@ -20,9 +20,7 @@ from ..errors import (
 )
 from ..types import Header, Headers, SerializationContext
 from .framing import KEY_HEADER, VALUE_HEADER, header_of, prefix_of
-from .resolved import ResolvedSchema
-from .source import SchemaSource, usable
-from .types import RegisteredSchema, Schema
+from .types import RegisteredSchema, ResolvedSchema, Schema, SchemaSource, usable
 
 SubjectOf = Callable[[str, bool, str | None], str]
 """Function that returns the subject for a topic, True for keys, and the schema's full name or None."""

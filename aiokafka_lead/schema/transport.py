@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 import anyio
 
+from .. import errors
 from .._core.backoff import Backoff
 from .._io.connection.tls import Look, read_if_changed
 from .._io.connection.token_source import Fetching, source_of
@@ -21,18 +22,6 @@ from .._io.loop import loop_token, spawn_host
 from .._io.threads import BlockingCalls
 from .._options.token import Token
 from .._options.version import __version__
-from ..errors import (
-    ConfigError,
-    IncompatibleSchemaError,
-    InvalidSchemaError,
-    KafkaConnectionError,
-    SaslAuthenticationFailedError,
-    SchemaNotFoundError,
-    SchemaRegistryAuthenticationError,
-    SchemaRegistryError,
-    SchemaRegistryUnavailableError,
-    TokenProviderError,
-)
 from ..errors.shown import shown
 from ..oidc.http import Basic, Exchange, json_of, may_pass
 from .options import RegistryConfig
@@ -51,11 +40,11 @@ _log = logging.getLogger("aiokafka_lead.schema")
 INVALID_SCHEMA = 42201
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 
-_BY_STATUS: dict[int, type[SchemaRegistryError]] = {
-    401: SchemaRegistryAuthenticationError,
-    403: SchemaRegistryAuthenticationError,
-    404: SchemaNotFoundError,
-    409: IncompatibleSchemaError,
+_BY_STATUS: dict[int, type[errors.SchemaRegistryError]] = {
+    401: errors.SchemaRegistryAuthenticationError,
+    403: errors.SchemaRegistryAuthenticationError,
+    404: errors.SchemaNotFoundError,
+    409: errors.IncompatibleSchemaError,
 }
 
 
@@ -122,7 +111,7 @@ class Transport:
                     break
                 try:
                     token = await self._token(left_s)
-                except TokenProviderError as error:
+                except errors.TokenProviderError as error:
                     trouble[url] = f"needs a token: {error.message}"
                     continue
                 said = await self._attempt(url, query, token, min(left_s, self._config.request_timeout_ms / 1000))
@@ -152,7 +141,7 @@ class Transport:
                     break
                 await anyio.sleep(wait_s)
         why = "; ".join(f"{url} {each}" for url, each in trouble.items()) or "there was no time for a request"
-        raise SchemaRegistryUnavailableError(
+        raise errors.SchemaRegistryUnavailableError(
             f"no schema registry has answered within {self._config.timeout_ms:.0f} ms: {why}"
         )
 
@@ -169,7 +158,7 @@ class Transport:
         try:
             with anyio.move_on_after(timeout_s + GRACE_S):
                 return await calls.run(partial(self._send, url, query, token, timeout_s))
-        except KafkaConnectionError as error:  # all threads are waiting for earlier requests
+        except errors.KafkaConnectionError as error:  # all threads are waiting for earlier requests
             return f"received no request: {error.message}"
         return f"has not answered within {timeout_s * 1000:.0f} ms"
 
@@ -186,7 +175,7 @@ class Transport:
             return self._exchange
         try:
             look, context = read_if_changed(material, self._look)
-        except ConfigError as error:
+        except errors.ConfigError as error:
             if self._exchange is None:
                 raise
             _log.warning("could not reload the TLS files, so the previous ones stay in use: %s", error)
@@ -212,11 +201,11 @@ class Transport:
             return None
         try:
             return await source_of(provider).token(Fetching(_Spawner(), timeout_s, self._backoff))
-        except SaslAuthenticationFailedError as error:
-            raise SchemaRegistryAuthenticationError(f"no token for the schema registry: {error}") from None
+        except errors.SaslAuthenticationFailedError as error:
+            raise errors.SchemaRegistryAuthenticationError(f"no token for the schema registry: {error}") from None
 
     def _refused(self, token: Token) -> None:
-        error = SchemaRegistryAuthenticationError("the schema registry refused the token")
+        error = errors.SchemaRegistryAuthenticationError("the schema registry refused the token")
         source_of(self._config.token_provider).refused(token, error, self._backoff)
 
 
@@ -246,18 +235,18 @@ class _Said(NamedTuple):
         """Return the content. Raises the `SchemaRegistryError` for an error."""
         if 200 <= self.status < 300:
             if self.content is None:
-                raise SchemaRegistryError(f"{self.url} answered, but not with JSON", status=self.status)
+                raise errors.SchemaRegistryError(f"{self.url} answered, but not with JSON", status=self.status)
             return self.content
         code = self._error("error_code")
         asked = f"{query.method} /{'/'.join(str(part) for part in query.path)}"
         text = f"{self.url} answered {self.status} to {asked}{self.message}"
         if 300 <= self.status < 400:
             text = f"{text}; redirects are not followed, so set the URL to the target of the redirect"
-        kind = _BY_STATUS.get(self.status, SchemaRegistryError)
-        if self.is_foreign and not issubclass(kind, SchemaRegistryAuthenticationError):
-            kind = SchemaRegistryError
+        kind = _BY_STATUS.get(self.status, errors.SchemaRegistryError)
+        if self.is_foreign and not issubclass(kind, errors.SchemaRegistryAuthenticationError):
+            kind = errors.SchemaRegistryError
         if code == INVALID_SCHEMA:
-            kind = InvalidSchemaError
+            kind = errors.InvalidSchemaError
         raise kind(text, status=self.status, error_code=code if isinstance(code, int) else None)
 
     def _error(self, name: str) -> Any:

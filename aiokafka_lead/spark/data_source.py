@@ -60,13 +60,13 @@ class KafkaDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer for ``df.write``."""
-        from .sink import batch_writer
+        from .sink.writers import batch_writer
 
         return batch_writer(self._given(), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 (PySpark's name)
         """Return the writer for ``df.writeStream``."""
-        from .sink import stream_writer
+        from .sink.writers import stream_writer
 
         return stream_writer(self._given(), schema, overwrite)
 

@@ -220,6 +220,17 @@ def client_options(options: Mapping[str, str], config: type[ClientConfig]) -> di
     return found
 
 
+BATCH_SIZE = 128 * 1024
+"""Default of ``kafka.batch.size`` in bytes, larger than in a producer: all rows of a task are available at once."""
+
+
+def producer_options(options: Mapping[str, str]) -> dict[str, Any]:
+    """Return the keyword arguments for a producer, without ``bootstrap_servers``. Raises ValueError."""
+    given = client_options(options, ProducerConfig)
+    given.setdefault("batch_size", min(BATCH_SIZE, given.get("batch_size_max", BATCH_SIZE)))
+    return given
+
+
 def _idle_prefixes(settings: Mapping[str, str]) -> tuple[str, ...]:
     """Return prefixes of settings that Java ignores with this security protocol and SASL mechanism."""
     if not settings.get("security.protocol", "").strip().upper().startswith("SASL_"):

@@ -29,7 +29,7 @@ from ._server.transports import Listener, listen
 from ._state.cluster import BrokerNode, ClusterState
 from ._state.configs import DEFAULT_LEVELS, Features
 from ._state.members import GroupOptions
-from .controls import ClusterControls
+from .cluster_controls import ClusterControls
 from .request_log import api_key_of
 
 _OPTIONS: dict[str, Check] = {

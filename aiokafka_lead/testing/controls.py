@@ -1,31 +1,48 @@
-"""Controls of an `EmbeddedCluster`: topics, leaders, groups, transactions and faults."""
+"""Controls of parts of an `EmbeddedCluster`: transactions, share groups, logins, and clients' metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from typing import Any, NamedTuple, Unpack
-from uuid import UUID
+import secrets
+import ssl
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, Protocol, Self, TypeVar
 
-from .._options.arguments import map_of, string, topic_name
-from .._options.checks import INT16_MAX, boolean, integer, milliseconds, optional, text
-from .._records import ConsumerRecord, read_batches
-from .._wire import Request
+from .._options.arguments import list_of, map_of, string, topic_name
+from .._options.checks import boolean, instance, integer, milliseconds, one_of, optional, text
+from .._records.layout import CODEC_NAMES
 from ..errors import ConfigError
 from ..types import TopicPartition
-from . import _checks
-from ._caller import Caller
-from ._checks import AdminTopicNames
-from ._server.engine import Engine, StaleMetadata
-from ._state.cluster import BrokerNode
+from ._server.engine import Engine
+from ._server.sasl import DelegationToken
+from ._state.client_metrics import ACCEPTED, DEFINITIONS, TelemetryPush
 from ._state.offsets import TRANSACTION
 from ._state.share_partition import SharePartition
-from ._state.topics import Partition, Topic
-from .faults import Faults
-from .request_log import RequestLog
-from .security_controls import SecurityControls
-from .telemetry_controls import TelemetryControls
 
 _OPTIONS = map_of("str to str", text, optional(string))
+_METRICS = list_of("metrics", string)
+_MATCH = list_of("match", text)
+_CODECS = list_of("compression_types", one_of(*CODEC_NAMES))
+
+T = TypeVar("T")
+
+
+class Caller(Protocol):
+    """Runs a function in the thread of the cluster, and returns its result."""
+
+    def __call__(self, function: Callable[[], T], /) -> T: ...
+
+
+class _Controls:
+    """Controls of a part of a running cluster; ``call`` runs a function in the thread of the cluster."""
+
+    def __init__(self, engine: Engine, call: Caller) -> None:
+        self._engine = engine
+        self._call = call
+
+    def called_by(self, call: Caller) -> Self:
+        """Return the same controls for another thread; ``call`` runs a function in the thread of the cluster."""
+        return type(self)(self._engine, call)
 
 
 class ShareDelivery(NamedTuple):
@@ -39,16 +56,8 @@ class ShareDelivery(NamedTuple):
     """Id of the member that holds the record, or an empty str."""
 
 
-class ShareControls:
+class ShareControls(_Controls):
     """Controls of the share groups of an `EmbeddedCluster`: configs, locks and deliveries."""
-
-    def __init__(self, engine: Engine, call: Caller) -> None:
-        self._engine = engine
-        self._call = call
-
-    def called_by(self, call: Caller) -> ShareControls:
-        """Return the same controls for another thread; ``call`` runs a function in the thread of the cluster."""
-        return ShareControls(self._engine, call)
 
     def configure(self, group_id: str, options: Mapping[str, str | None]) -> None:
         """Set configs of a group; a value of None restores the default.
@@ -120,16 +129,8 @@ class TransactionView(NamedTuple):
     """Consumer groups whose offsets are part of the transaction."""
 
 
-class TransactionControls:
+class TransactionControls(_Controls):
     """Controls of the transactions of an `EmbeddedCluster`: markers, timeouts and coordinators."""
-
-    def __init__(self, engine: Engine, call: Caller) -> None:
-        self._engine = engine
-        self._call = call
-
-    def called_by(self, call: Caller) -> TransactionControls:
-        """Return the same controls for another thread; ``call`` runs a function in the thread of the cluster."""
-        return TransactionControls(self._engine, call)
 
     @property
     def marker_delay_ms(self) -> float | None:
@@ -207,277 +208,94 @@ class TransactionControls:
         return self._call(lambda: self._engine.move_coordinator(TRANSACTION, transactional_id, to))
 
 
-class Done:
-    """Result of an operation that has already finished. Awaiting it is optional."""
+class SecurityControls(_Controls):
+    """Controls of logins to a running `EmbeddedCluster`."""
 
-    def __await__(self) -> Generator[Any, None, None]:
-        yield from ()
+    def create_delegation_token(self, owner: str) -> DelegationToken:
+        """Create a token with which clients can log in as this user, by SCRAM (KIP-48).
 
-
-class ClusterControls:
-    """Controls of an `EmbeddedCluster`. Each of them takes effect immediately."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._state = engine.state
-        self.transactions = TransactionControls(engine, lambda function: function())
-        """Controls of transactions."""
-        self.shares = ShareControls(engine, lambda function: function())
-        """Controls of records in share groups."""
-        self.security = SecurityControls(engine, lambda function: function())
-        """Delegation tokens, and replacement of certificates."""
-        self.telemetry = TelemetryControls(engine, lambda function: function())
-        """Subscriptions to clients' metrics, and the pushed metrics."""
-
-    # --- requests and faults -----------------------------------------------------------------------------------------
-
-    @property
-    def requests(self) -> RequestLog:
-        """Log of the requests that the brokers have received."""
-        return self._engine.requests
-
-    @property
-    def faults(self) -> Faults:
-        """Rules that inject failures."""
-        return self._engine.faults
-
-    @property
-    def max_versions(self) -> dict[str | int | type[Request[Any]], int]:
-        """Highest versions of APIs. May be changed at any time; a change applies to later connections."""
-        return self._engine.apis.max_versions
-
-    @max_versions.setter
-    def max_versions(self, caps: Mapping[str | int | type[Request[Any]], int]) -> None:
-        self._engine.apis.max_versions = dict(caps)
-
-    @property
-    def features(self) -> dict[str, int]:
-        """Levels of the finalized features by name (KIP-584)."""
-        return self._engine.apis.features.finalized
-
-    def set_feature(self, name: str, level: int) -> None:
-        """Change the level of a finalized feature. Level 0 removes the feature.
-
-        Clients see the change in the response to ApiVersions. For ``transaction.version``, level 2 is KIP-890; below 2,
-        a new transaction does not get a new epoch.
+        Raises `ConfigError` unless ``owner`` is one of ``sasl_users``.
         """
-        self._engine.apis.features.set_level(text("name", name), integer(0, INT16_MAX)("level", level))
+        if text("owner", owner) not in (self._engine.options.sasl.users or {}):
+            raise ConfigError(f"owner must be one of sasl_users, not {owner!r}")
+        token = DelegationToken(owner, secrets.token_urlsafe(16), b64encode(secrets.token_bytes(64)).decode())
+        self._call(lambda: self._engine.options.sasl.tokens.setdefault(token.token_id, token))
+        return token
 
-    @property
-    def protocol_errors(self) -> list[tuple[int, str, Exception]]:
-        """Connections that were closed because a client sent invalid data.
+    def expire_delegation_token(self, token_id: str) -> None:
+        """Make a token invalid for new logins. Open connections stay, as with Kafka."""
+        if self._call(lambda: self._engine.options.sasl.tokens.pop(text("token_id", token_id), None)) is None:
+            raise ConfigError(f"token_id must be the id of a token, not {token_id!r}")
 
-        Each item has the id of the broker, the address of the client, and the error.
-        """
-        return list(self._engine.protocol_errors)
+    def replace_ssl_context(self, context: ssl.SSLContext) -> None:
+        """Use this context for later connections. The cluster must have been created with ``ssl_context``."""
+        instance(ssl.SSLContext, "an ssl.SSLContext")("context", context)
+        if self._engine.options.ssl_context is None:
+            raise ConfigError("the cluster does not use TLS: create it with ssl_context")
+        self._call(lambda: setattr(self._engine.options, "ssl_context", context))
 
-    def freeze_metadata(self, answers: int, *, broker: int | None = None) -> None:
-        """Answer the next ``answers`` Metadata requests with the present state, even if the state changes.
 
-        Use it to imitate brokers that lag behind. ``broker`` is the broker that answers so (default: all brokers, with
-        one common count).
-        """
-        integer(0)("answers", answers)
-        if broker is not None:
-            self._broker("broker", broker)
-        self._engine.stale_metadata.append(StaleMetadata(self._state.freeze(), broker, answers))
+class TelemetryControls(_Controls):
+    """Controls of metric subscriptions in an `EmbeddedCluster` with ``client_telemetry``."""
 
-    async def wait_for_requests(
-        self,
-        api: str | int | type[Request[Any]] | None = None,
-        *,
-        broker: int | None = None,
-        count: int = 1,
-        timeout_ms: float = 10_000,
+    def subscribe(
+        self, name: str, metrics: Iterable[str] = ("*",), *, interval_ms: int = 300_000, match: Iterable[str] = ()
     ) -> None:
-        """Wait until a number of requests of an API have arrived at a broker (default: at any broker).
+        """Subscribe to the metrics whose names begin with one of these prefixes (default: all metrics).
 
-        Raises TimeoutError if they do not arrive in time.
+            cluster.telemetry.subscribe("all", interval_ms=1000, match=["client_id=orders-.*"])
+
+        Clients push the metrics every ``interval_ms`` (default: 300000). ``match`` selects clients, with items such as
+        ``"client_id=orders-.*"`` (default: all clients). An earlier subscription with the same ``name`` is replaced.
+        This is like `AdminClient.incremental_alter_configs` for a resource of type CLIENT_METRICS. Raises
+        `InvalidConfigError` and `InvalidRequestError`.
         """
-        await self.requests.wait_for(api, broker=broker, count=count, timeout_ms=timeout_ms)
+        text("name", name)
+        options = {
+            "metrics": ",".join(_METRICS("metrics", metrics)),
+            "interval.ms": str(integer(0)("interval_ms", interval_ms)),
+            "match": ",".join(_MATCH("match", match)),
+        }
+        self._change(name, {option: value for option, value in options.items() if value})
 
-    # --- topics ------------------------------------------------------------------------------------------------------
+    def unsubscribe(self, name: str) -> None:
+        """Remove a subscription."""
+        self._change(text("name", name), {})
 
-    def create_topic(
+    def _change(self, name: str, options: Mapping[str, str]) -> None:
+        if not self._engine.apis.telemetry:
+            raise ConfigError("the cluster does not accept metrics: create it with client_telemetry=True")
+        assert options.keys() <= DEFINITIONS.keys()
+
+        def change() -> None:
+            self._engine.client_metrics.check(name, options)
+            self._engine.client_metrics.replace(name, options)
+
+        self._call(change)
+
+    def accept(
         self,
-        name: str,
-        partitions: int = 1,
-        replication_factor: int | None = None,
-        configs: Mapping[str, str | None] | None = None,
+        compression_types: Iterable[str] = ACCEPTED,
         *,
-        assignments: Sequence[Sequence[int]] | None = None,
-        **named_as_by_admin: Unpack[AdminTopicNames],
-    ) -> Done:
-        """Create a topic. It exists when the call returns.
+        max_bytes: int = 1_048_576,
+        delta: bool = True,
+    ) -> None:
+        """Set which pushes the brokers accept: the codecs, the maximum size in bytes, and the temporality.
 
-        ``assignments`` has the broker ids of each partition, with the leader first. By default, the first broker leads
-        partition 0, the second broker leads partition 1, and so on. The names in `aiokafka_lead.admin.NewTopic` are
-        also accepted: ``num_partitions``, ``topic_configs`` and ``replica_assignments``, which is a dict by partition.
-        -1 for a number means the cluster's default.
+        ``delta`` requests the change since the last push; otherwise clients push totals since their start. Only later
+        subscriptions are affected.
         """
-        wanted = _checks.new_topic(name, partitions, replication_factor, configs, assignments, named_as_by_admin)
-        defaults = self._engine.options
-        self._state.create_topic(
-            wanted.name,
-            defaults.num_partitions if wanted.partitions == -1 else wanted.partitions,
-            defaults.replication_factor if wanted.replication_factor == -1 else wanted.replication_factor,
-            wanted.configs,
-            wanted.assignments,
-        )
-        return Done()
+        codecs = _CODECS("compression_types", compression_types)
+        integer(0)("max_bytes", max_bytes)
+        boolean("delta", delta)
 
-    def delete_topic(self, name: str) -> Done:
-        """Delete a topic with its records."""
-        self._state.delete_topic(self._topic("name", name))
-        return Done()
+        def change() -> None:
+            metrics = self._engine.client_metrics
+            metrics.accepted, metrics.max_bytes, metrics.delta = list(codecs), max_bytes, delta
 
-    def add_partitions(self, name: str, count: int) -> Done:
-        """Increase the number of partitions of a topic to ``count``."""
-        self._state.add_partitions(self._topic("name", name), integer(1)("count", count), validate_only=False)
-        return Done()
-
-    def topic_names(self) -> list[str]:
-        """Return the names of all topics."""
-        return list(self._state.topics)
-
-    def topic_id(self, name: str) -> UUID:
-        """Return the id of a topic."""
-        return self._topic("name", name).topic_id
-
-    def partition_count(self, name: str) -> int:
-        """Return the number of partitions of a topic."""
-        return len(self._topic("name", name).partitions)
-
-    def records(self, topic: str, partition: int | None = None) -> list[ConsumerRecord[bytes | None, bytes | None]]:
-        """Return the records of a partition, or of all partitions in their order if ``partition`` is None.
-
-        Records of open and aborted transactions are included; control records are left out.
-        """
-        if partition is None:
-            return [record for number in range(self.partition_count(topic)) for record in self.records(topic, number)]
-        log = self._partition(topic, partition).log
-        return [
-            record
-            for batch in log.batches
-            for view in read_batches(batch.data)
-            if not view.is_control
-            for record in view.records(topic, partition, log.start_offset)
-        ]
-
-    def end_offset(self, topic: str, partition: int = 0) -> int:
-        """Return the offset of the next record of a partition."""
-        return self._partition(topic, partition).log.end_offset
-
-    def start_offset(self, topic: str, partition: int = 0) -> int:
-        """Return the first offset of a partition."""
-        return self._partition(topic, partition).log.start_offset
-
-    def delete_records(self, topic: str, partition: int, before: int) -> None:
-        """Delete the records of a partition before this offset, which becomes the start of the log."""
-        self._partition(topic, partition).log.delete_before(_checks.OFFSET("before", before))
-
-    def truncate(self, topic: str, partition: int, offset: int) -> None:
-        """Remove the records from ``offset`` on, like an unclean leader election. The leader then has a new epoch."""
-        self._state.truncate(self._partition(topic, partition), _checks.OFFSET("offset", offset))
-
-    def forget_producers(self, topic: str, partition: int = 0) -> None:
-        """Make a partition forget its idempotent producers, as if they had expired."""
-        self._partition(topic, partition).log.producers.forget()
-
-    def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
-        """Move a partition to these brokers. The first becomes the preferred leader.
-
-        ``replicas`` is the complete list of brokers with a replica. The move is immediate, unless `hold_reassignments`
-        is True.
-        """
-        self._state.reassign(self._partition(topic, partition), _checks.BROKERS("replicas", replicas))
+        self._call(change)
 
     @property
-    def hold_reassignments(self) -> bool:
-        """True if reassignments stay pending until `complete_reassignments` (default: False)."""
-        return self._state.hold_reassignments
-
-    @hold_reassignments.setter
-    def hold_reassignments(self, hold: bool) -> None:
-        self._state.hold_reassignments = boolean("hold_reassignments", hold)
-
-    def complete_reassignments(self) -> None:
-        """Finish the reassignments that `hold_reassignments` has held."""
-        for target in self._state.partitions():
-            if target.adding or target.removing:
-                self._state.complete_reassignment(target)
-
-    # --- leaders -----------------------------------------------------------------------------------------------------
-
-    def leader(self, topic: str, partition: int = 0) -> int:
-        """Return the id of the leader, or -1 if there is none."""
-        return self._partition(topic, partition).leader_id
-
-    def leader_epoch(self, topic: str, partition: int = 0) -> int:
-        """Return the leader epoch of a partition."""
-        return self._partition(topic, partition).leader_epoch
-
-    def replicas(self, topic: str, partition: int = 0) -> list[int]:
-        """Return the broker ids of a partition's replicas, with the preferred leader first."""
-        return list(self._partition(topic, partition).replicas)
-
-    def isr(self, topic: str, partition: int = 0) -> list[int]:
-        """Return the broker ids of a partition's in-sync replicas."""
-        return list(self._partition(topic, partition).isr)
-
-    def set_isr(self, topic: str, partition: int, isr: Sequence[int]) -> None:
-        """Set the in-sync replicas of a partition. The leader must be one of them."""
-        target = self._partition(topic, partition)
-        isr = _checks.BROKERS("isr", isr)
-        if target.leader_id not in isr or not set(isr) <= set(target.replicas):
-            raise ConfigError(
-                f"isr must be some of {target.replicas}, including the leader {target.leader_id}, not {list(isr)}"
-            )
-        target.isr = list(isr)
-
-    def move_leader(self, topic: str, partition: int = 0, to: int | None = None, *, gap_ms: float = 0) -> int:
-        """Make another replica the leader, and return its id. The leader epoch increases by one.
-
-        ``to`` is the id of a broker (default: the next in-sync replica). With ``gap_ms``, no broker acts as the leader
-        for that time: the old leader names the new leader, but the new leader has not learned of the change yet and
-        names the old leader.
-        """
-        target = self._partition(topic, partition)
-        optional(integer(0))("to", to)
-        milliseconds()("gap_ms", gap_ms)
-        until = self._engine.timers.now() + gap_ms / 1000 if gap_ms > 0 else None
-        return self._state.move_leader(target, to, until)
-
-    def move_all_leaders(self, topic: str | None = None) -> None:
-        """Move the leader of every partition to the next in-sync replica, in one topic or in all topics."""
-        for target in self._partitions(topic):
-            self._state.move_leader(target)
-
-    def _partitions(self, topic: str | None) -> list[Partition]:
-        return list(self._state.partitions()) if topic is None else list(self._topic("topic", topic).partitions)
-
-    def _topic(self, what: str, name: str) -> Topic:
-        return self._state.topic(topic_name(what, name))
-
-    def _partition(self, topic: str, partition: int) -> Partition:
-        return self._state.partition(topic_name("topic", topic), integer(0)("partition", partition))
-
-    def _broker(self, what: str, broker: int) -> BrokerNode:
-        number = integer(0)(what, broker)
-        if number not in self._state.nodes:
-            raise ConfigError(f"{what} must be one of {list(self._state.nodes)}, not {number}")
-        return self._state.nodes[number]
-
-    def coordinator(self, group_id: str) -> int:
-        """Return the id of the broker that coordinates a consumer group."""
-        return self._state.coordinators.of(0, text("group_id", group_id))
-
-    def move_coordinator(self, group_id: str, to: int | None = None) -> int:
-        """Move a group to another coordinator and return that broker's id.
-
-        ``to`` is the id of a broker (default: the next broker). All groups in the same slot also move.
-        """
-        text("group_id", group_id)
-        if to is not None:
-            self._broker("to", to)
-        return self._engine.move_coordinator(0, group_id, to)
+    def pushes(self) -> list[TelemetryPush]:
+        """Pushes of clients, oldest first. The last 10000 are kept."""
+        return self._call(lambda: list(self._engine.client_metrics.pushes))

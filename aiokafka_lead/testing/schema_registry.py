@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from ._registry.store import Refusal, Store, Stored
+from ._registry import Refusal, Store, Stored
 
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 

@@ -15,9 +15,9 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from .._records import ConsumerRecord
 from .._wire import Request
 from ._checks import AdminTopicNames
-from ._server.backend import running_backend
+from ._server.transports import running_backend
 from .cluster import EmbeddedCluster
-from .controls import Done
+from .cluster_controls import Done
 from .faults import Fault, Faults
 from .request_log import RequestLog
 

@@ -27,7 +27,7 @@ from aiokafka_lead.cli.streams import Stdout
 from aiokafka_lead.schema import Schema, SchemaRegistry, SchemaSerializer
 from aiokafka_lead.schema.proto_file import DescribedMessages
 from aiokafka_lead.schema.protobuf import ProtobufFormat
-from aiokafka_lead.schema.resolved import ResolvedSchema
+from aiokafka_lead.schema.types import ResolvedSchema
 from aiokafka_lead.schema.values import NamedRecord
 from aiokafka_lead.testing import ClusterThread, EmbeddedSchemaRegistry
 

@@ -21,7 +21,7 @@ from aiokafka_lead.errors import SchemaContentError
 from aiokafka_lead.schema import Schema
 from aiokafka_lead.schema.avro import AvroReader, AvroWriter
 from aiokafka_lead.schema.framing import prefix_of
-from aiokafka_lead.schema.resolved import ResolvedSchema
+from aiokafka_lead.schema.types import ResolvedSchema
 from aiokafka_lead.testing import EmbeddedSchemaRegistry
 
 from . import confluent

@@ -16,7 +16,7 @@ from aiokafka_lead.errors import RecordDeserializationError, SchemaContentError
 from aiokafka_lead.schema import Schema, SchemaRegistry
 from aiokafka_lead.schema.avro import AvroReader, AvroWriter
 from aiokafka_lead.schema.avro_bounds import DEPTH_MAX, EMPTY_ITEMS_MAX
-from aiokafka_lead.schema.resolved import ResolvedSchema
+from aiokafka_lead.schema.types import ResolvedSchema
 from aiokafka_lead.testing import EmbeddedCluster, EmbeddedSchemaRegistry
 
 

@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field, PlainSerializer, RootModel, computed_fiel
 from aiokafka_lead.errors import InvalidSchemaError, SchemaContentError
 from aiokafka_lead.schema import NamedRecord, Schema
 from aiokafka_lead.schema.avro import AvroReader, AvroWriter
-from aiokafka_lead.schema.resolved import ResolvedSchema
+from aiokafka_lead.schema.types import ResolvedSchema
 
 NOW = datetime.datetime(2025, 3, 1, 12, 30, 15, 250_000, tzinfo=datetime.UTC)
 NAIVE = NOW.replace(tzinfo=None)

@@ -12,7 +12,7 @@ import pytest
 
 from aiokafka_lead.schema import NamedRecord, Schema
 from aiokafka_lead.schema.avro import AvroReader, AvroWriter
-from aiokafka_lead.schema.resolved import ResolvedSchema
+from aiokafka_lead.schema.types import ResolvedSchema
 
 OLD: dict[str, Any] = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
 MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}

@@ -20,7 +20,7 @@ from aiokafka_lead.schema import Schema
 from aiokafka_lead.schema.avro import AvroFormat
 from aiokafka_lead.schema.json_schema import JsonFormat, JsonReader, JsonWriter
 from aiokafka_lead.schema.protobuf import DEPTH_MAX, ProtobufFormat, ProtobufReader, ProtobufWriter
-from aiokafka_lead.schema.resolved import ResolvedSchema
+from aiokafka_lead.schema.types import ResolvedSchema
 from aiokafka_lead.testing import EmbeddedCluster
 
 LISTS = {"type": "array", "items": {"$ref": "#"}}

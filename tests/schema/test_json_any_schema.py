@@ -18,7 +18,7 @@ from aiokafka_lead.errors import InvalidSchemaError, SchemaContentError
 from aiokafka_lead.schema import Schema
 from aiokafka_lead.schema.framing import prefix_of
 from aiokafka_lead.schema.json_schema import JsonReader, JsonWriter
-from aiokafka_lead.schema.resolved import ResolvedSchema
+from aiokafka_lead.schema.types import ResolvedSchema
 from aiokafka_lead.testing import EmbeddedSchemaRegistry
 
 from . import confluent

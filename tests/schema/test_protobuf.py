@@ -12,7 +12,7 @@ from aiokafka_lead.errors import InvalidSchemaError
 from aiokafka_lead.schema import Schema, SchemaRegistry
 from aiokafka_lead.schema.proto_file import DescribedMessages, message_names
 from aiokafka_lead.schema.proto_text import NoText, proto_text
-from aiokafka_lead.schema.resolved import ResolvedSchema
+from aiokafka_lead.schema.types import ResolvedSchema
 from aiokafka_lead.testing import EmbeddedSchemaRegistry
 
 from . import messages

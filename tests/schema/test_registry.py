@@ -29,7 +29,7 @@ from aiokafka_lead.errors import (
 from aiokafka_lead.oidc import ClientCredentials
 from aiokafka_lead.schema import Schema, SchemaReference, SchemaRegistry, SchemaSerializer
 from aiokafka_lead.schema.json_schema import JsonFormat, JsonWriter
-from aiokafka_lead.schema.resolved import ResolvedSchema
+from aiokafka_lead.schema.types import ResolvedSchema
 from aiokafka_lead.testing import EmbeddedSchemaRegistry, RegistryRequest
 
 from ..leaks import everything

@@ -35,8 +35,7 @@ from aiokafka_lead.errors import (
 )
 from aiokafka_lead.testing._state.batch import transactional_header
 from aiokafka_lead.testing._state.log import PartitionLog
-from aiokafka_lead.testing._state.transaction import EPOCH_MAX
-from aiokafka_lead.testing._state.transactions import TransactionCoordinator
+from aiokafka_lead.testing._state.transactions import EPOCH_MAX, TransactionCoordinator
 from tests.core.fetch_world import data
 from tests.simulated.codes import NOT_LEADER_OR_FOLLOWER
 from tests.simulated.partition import Partition

@@ -10,8 +10,17 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from aiokafka_lead import TopicPartition
 from aiokafka_lead.spark import kafka_options
 from aiokafka_lead.spark.data_source import KafkaDataSource, RegisteredDataSource
-from aiokafka_lead.spark.source.bounds import AtOffsets, AtTime, AtTimes, End, NoMatch, Selection
-from aiokafka_lead.spark.source.options import SourceOptions, batch_options, stream_options
+from aiokafka_lead.spark.source.options import (
+    AtOffsets,
+    AtTime,
+    AtTimes,
+    End,
+    NoMatch,
+    Selection,
+    SourceOptions,
+    batch_options,
+    stream_options,
+)
 from aiokafka_lead.spark.source.schema import full_schema
 
 GIVEN = {"kafka.bootstrap.servers": "a:9092", "subscribe": "t"}

@@ -13,13 +13,11 @@ from aiokafka_lead._wire.messages import share_group_heartbeat as sh
 from aiokafka_lead._wire.messages.share_group_describe import ShareGroupDescribeRequest
 from aiokafka_lead.testing import EmbeddedCluster, GroupOptions
 from aiokafka_lead.testing._state.batch import StoredBatch, store, validate
-from aiokafka_lead.testing._state.configs import TopicConfigs, TopicDefaults
+from aiokafka_lead.testing._state.configs import GroupConfigs, TopicConfigs, TopicDefaults, reset_time_ms
 from aiokafka_lead.testing._state.consumer_members import Candidate
-from aiokafka_lead.testing._state.group_configs import GroupConfigs, reset_time_ms
-from aiokafka_lead.testing._state.share_deliveries import Acquired, RecordState
+from aiokafka_lead.testing._state.share_deliveries import Acquired, RecordState, ShareState
 from aiokafka_lead.testing._state.share_group import simple
 from aiokafka_lead.testing._state.share_partition import AcknowledgedBatch, SharePartition
-from aiokafka_lead.testing._state.share_states import ShareState
 from aiokafka_lead.testing._state.topics import Partition, Topic
 
 from .clock import FakeClock

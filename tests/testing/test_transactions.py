@@ -32,15 +32,15 @@ from aiokafka_lead._wire.messages.txn_offset_commit import (
 from aiokafka_lead.testing import EmbeddedCluster
 from aiokafka_lead.testing._state.configs import TopicConfigs, TopicDefaults
 from aiokafka_lead.testing._state.topics import Partition, Topic
-from aiokafka_lead.testing._state.transaction import (
+from aiokafka_lead.testing._state.transactions import (
     END_V1,
     END_V2_CURRENT,
     END_V2_RETRY,
     EPOCH_MAX,
     EndAnswer,
+    TransactionCoordinator,
     TxnState,
 )
-from aiokafka_lead.testing._state.transactions import TransactionCoordinator
 
 from .clock import FakeClock
 from .raw import RawClient, batch, connected

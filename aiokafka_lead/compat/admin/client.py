@@ -28,9 +28,8 @@ from ..._wire.messages.list_groups import ListGroupsRequest
 from ...admin import AdminClient
 from ...errors import ConfigTypeError
 from ...types import TopicPartition
-from .._life import Startable
 from .._options import CLIENT, client_options
-from ..client import client_of
+from ..client import Startable, client_of
 from ..errors import for_code
 from ..protocol.admin import (
     ALTERED_CONFIGS,
@@ -43,8 +42,7 @@ from ..protocol.admin import (
 from ..protocol.api import Response, Rows
 from ..protocol.metadata import MetadataRequest
 from ..structs import OffsetAndMetadata
-from ..util import deprecated
-from ..version import __version__
+from ..util import __version__, deprecated
 from .config_resource import ConfigResource, ConfigResourceType
 from .new_partitions import NewPartitions
 from .new_topic import NewTopic

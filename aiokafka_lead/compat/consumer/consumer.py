@@ -13,18 +13,15 @@ from ..._records import ConsumerRecord as NativeRecord
 from ...consumer import Consumer
 from ...errors import ClientClosedError
 from ...types import TopicPartition
-from .._life import Life
 from .._options import consumer_options
 from ..abc import ConsumerRebalanceListener
-from ..client import AIOKafkaClient, client_of
+from ..client import AIOKafkaClient, Life, client_of
 from ..coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from ..errors import ConsumerStoppedError, IllegalOperation, IllegalStateError
 from ..structs import ConsumerRecord, OffsetAndMetadata
-from ..util import commit_structure_validate, create_task, deprecated
-from ..version import __version__
-from ._parts import NO_POSITION, ListenerCalls, NothingInHand, with_place
+from ..util import __version__, commit_structure_validate, create_task, deprecated
+from ._parts import NO_POSITION, ListenerCalls, NothingInHand, OffsetCalls, checked_partitions, with_place
 from .group_coordinator import Consumed, GroupCoordinator
-from .offset_calls import OffsetCalls, checked_partitions
 from .read_record import Converter
 from .subscription_state import SubscriptionState
 

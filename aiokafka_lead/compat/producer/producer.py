@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ..._core.producer.delivery import DeliveryBatch
+from ..._io.client import Client
 from ...errors import (
     ClientClosedError,
     IllegalStateError,
@@ -18,22 +19,41 @@ from ...errors import (
 )
 from ...producer import Producer
 from ...types import Header, TopicPartition
-from .._life import Life
 from .._options import is_default_partitioner, producer_options
-from ..client import AIOKafkaClient, client_of
+from ..client import AIOKafkaClient, Life, client_of
 from ..errors import IllegalOperation
 from ..partitioner import DefaultPartitioner
 from ..structs import RecordMetadata
 from ..util import commit_structure_validate, deprecated, native_offsets
 from .futures import RecordFuture, fenced, new_batch_future, new_record_future
 from .message_accumulator import BatchBuilder
-from .sender import Sender
 
 __all__ = ["AIOKafkaProducer", "TransactionContext"]
 
 _missing: Any = object()
 """Default of ``acks``, which means that it was not given. FastStream also uses this object."""
 _DEFAULT_PARTITIONER = DefaultPartitioner()
+
+
+class Sender:
+    """State of a producer, in the form of the task that sends records in aiokafka, which health checks read."""
+
+    _sender_task: asyncio.Future[None] | None = None
+
+    @property
+    def sender_task(self) -> asyncio.Future[None] | None:
+        """None before the start, and done once the producer has stopped or failed."""
+        return self._sender_task
+
+    def started(self, native: Client, loop: asyncio.AbstractEventLoop) -> None:
+        """Set the state to running, until `stopped` is called or the producer fails."""
+        self._sender_task = loop.create_future()
+        native.on_fatal(lambda _: self.stopped())
+
+    def stopped(self) -> None:
+        """Set the state to stopped."""
+        if self._sender_task is not None and not self._sender_task.done():
+            self._sender_task.set_result(None)
 
 
 class AIOKafkaProducer(Life):

@@ -15,10 +15,9 @@ from ...producer import DeliveryBatch, Producer
 from ...schema import SchemaSerializer
 from ...types import RecordMetadata, SerializationContext
 from ..client_loop import ClientLoop, client_loop, freeze_imports
-from ..kafka_options import bootstrap_servers, configuration, kafka_settings
+from ..kafka_options import bootstrap_servers, configuration, kafka_settings, producer_options
 from ..schemas import LATEST, Typed, registry_of
 from .bulks import Bulk, RecordColumns, RowError, bulks, pieces
-from .producer_options import producer_options
 
 
 class Encoder:

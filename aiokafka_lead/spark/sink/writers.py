@@ -18,11 +18,10 @@ from pyspark.sql.types import StructType
 
 from ..._options.arguments import topic_name
 from ...config import ProducerConfig
-from ..kafka_options import configuration, mention_unknown, refuse_owned
+from ..kafka_options import configuration, mention_unknown, producer_options, refuse_owned
 from ..schemas import typed_columns
 from .bulks import RecordColumns, record_columns
 from .exactly_once.settings import exactly_once
-from .producer_options import producer_options
 
 if TYPE_CHECKING:
     import pyarrow as pa

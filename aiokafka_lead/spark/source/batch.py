@@ -27,7 +27,7 @@ class KafkaBatchReader(DataSourceReader):
 
     def partitions(self) -> list[RangePartition]:
         """Plan the Spark partitions from the current state of the cluster. Spark calls this on the driver."""
-        from .batch_plan import find_ranges
+        from .cluster_view import find_ranges
 
         return partitions_of(*find_ranges(self.options, self.parsed), self.parsed)
 

@@ -102,7 +102,7 @@ def _type_of(schema: Schema, typed: Typed) -> DataType:
     from pyspark.sql.pandas.types import from_arrow_type
 
     from ...schema.arrow import ArrowReader
-    from ...schema.resolved import ResolvedSchema
+    from ...schema.types import ResolvedSchema
     from ..client_loop import client_loop
 
     resolved = ResolvedSchema(schema)

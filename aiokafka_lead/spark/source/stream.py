@@ -29,8 +29,7 @@ from pyspark.sql.types import AtomicType, StructType
 
 from ...errors import KafkaError
 from ...types import TopicPartition
-from .bounds import is_certain
-from .options import SourceOptions, stream_options
+from .options import SourceOptions, is_certain, stream_options
 from .progress import Progress, between, report
 from .ranges import OffsetRange, RangePartition, partitions_of
 from .schema import check_schema

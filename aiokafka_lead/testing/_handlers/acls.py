@@ -3,24 +3,10 @@
 from __future__ import annotations
 
 from ..._records.layout import CODEC_IDS
+from ..._wire.messages import delete_acls as delete
+from ..._wire.messages import describe_acls as describe
+from ..._wire.messages import get_telemetry_subscriptions as subscriptions
 from ..._wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
-from ..._wire.messages.delete_acls import (
-    DeleteAclsFilter,
-    DeleteAclsFilterResult,
-    DeleteAclsMatchingAcl,
-    DeleteAclsRequest,
-    DeleteAclsResponse,
-)
-from ..._wire.messages.describe_acls import (
-    AclDescription,
-    DescribeAclsRequest,
-    DescribeAclsResource,
-    DescribeAclsResponse,
-)
-from ..._wire.messages.get_telemetry_subscriptions import (
-    GetTelemetrySubscriptionsRequest,
-    GetTelemetrySubscriptionsResponse,
-)
 from ..._wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 from ..._wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ..._wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -70,16 +56,16 @@ def _about(context: RequestContext) -> dict[str, str]:
 
 
 def get_telemetry_subscriptions(
-    context: RequestContext, request: GetTelemetrySubscriptionsRequest
-) -> GetTelemetrySubscriptionsResponse:
+    context: RequestContext, request: subscriptions.GetTelemetrySubscriptionsRequest
+) -> subscriptions.GetTelemetrySubscriptionsResponse:
     metrics = context.engine.client_metrics
     try:
         client_instance_id, wanted = metrics.subscription(
             context.node.node_id, request.client_instance_id, _about(context)
         )
     except BrokerError as error:
-        return GetTelemetrySubscriptionsResponse(error_code=error.code)
-    return GetTelemetrySubscriptionsResponse(
+        return subscriptions.GetTelemetrySubscriptionsResponse(error_code=error.code)
+    return subscriptions.GetTelemetrySubscriptionsResponse(
         client_instance_id=client_instance_id,
         subscription_id=wanted.subscription_id,
         accepted_compression_types=[CODEC_IDS[name] for name in metrics.accepted],
@@ -134,7 +120,7 @@ def create_acls(context: RequestContext, request: CreateAclsRequest) -> CreateAc
     return response
 
 
-def _filter(given: DescribeAclsRequest | DeleteAclsFilter) -> RuleFilter:
+def _filter(given: describe.DescribeAclsRequest | delete.DeleteAclsFilter) -> RuleFilter:
     return RuleFilter(
         given.resource_type_filter,
         given.resource_name_filter,
@@ -146,17 +132,17 @@ def _filter(given: DescribeAclsRequest | DeleteAclsFilter) -> RuleFilter:
     )
 
 
-def describe_acls(context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
-    response = DescribeAclsResponse(error_message=None)
-    resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
+def describe_acls(context: RequestContext, request: describe.DescribeAclsRequest) -> describe.DescribeAclsResponse:
+    response = describe.DescribeAclsResponse(error_message=None)
+    resources: dict[tuple[int, str, int], describe.DescribeAclsResource] = {}
     for rule in context.engine.acls.found(_filter(request)):
         key = rule.resource_type, rule.name, rule.pattern
         if key not in resources:
-            resources[key] = DescribeAclsResource(
+            resources[key] = describe.DescribeAclsResource(
                 resource_type=rule.resource_type, resource_name=rule.name, pattern_type=rule.pattern
             )
         resources[key].acls.append(
-            AclDescription(
+            describe.AclDescription(
                 principal=rule.principal,
                 host=rule.host,
                 operation=rule.operation,
@@ -167,12 +153,12 @@ def describe_acls(context: RequestContext, request: DescribeAclsRequest) -> Desc
     return response
 
 
-def delete_acls(context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
-    response = DeleteAclsResponse()
+def delete_acls(context: RequestContext, request: delete.DeleteAclsRequest) -> delete.DeleteAclsResponse:
+    response = delete.DeleteAclsResponse()
     for wanted in request.filters:
         gone = context.engine.acls.delete(_filter(wanted))
         matching = [
-            DeleteAclsMatchingAcl(
+            delete.DeleteAclsMatchingAcl(
                 error_message=None,
                 resource_type=rule.resource_type,
                 resource_name=rule.name,
@@ -184,16 +170,16 @@ def delete_acls(context: RequestContext, request: DeleteAclsRequest) -> DeleteAc
             )
             for rule in gone
         ]
-        response.filter_results.append(DeleteAclsFilterResult(error_message=None, matching_acls=matching))
+        response.filter_results.append(delete.DeleteAclsFilterResult(error_message=None, matching_acls=matching))
     return response
 
 
 HANDLERS = {
     CreateAclsRequest: create_acls,
-    DescribeAclsRequest: describe_acls,
-    DeleteAclsRequest: delete_acls,
+    describe.DescribeAclsRequest: describe_acls,
+    delete.DeleteAclsRequest: delete_acls,
     SaslHandshakeRequest: handshake,
     SaslAuthenticateRequest: authenticate,
-    GetTelemetrySubscriptionsRequest: get_telemetry_subscriptions,
+    subscriptions.GetTelemetrySubscriptionsRequest: get_telemetry_subscriptions,
     PushTelemetryRequest: push_telemetry,
 }

@@ -8,31 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
+from ..._wire.messages import describe_configs as describe
+from ..._wire.messages import incremental_alter_configs as alter
+from ..._wire.messages import list_config_resources as resources
 from ..._wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse, AlterConfigsResponse
-from ..._wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-    DescribeConfigsResult,
-    DescribeConfigsSynonym,
-)
-from ..._wire.messages.incremental_alter_configs import (
-    AlterableConfig,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
-from ..._wire.messages.incremental_alter_configs import AlterConfigsResourceResponse as IncrementalResult
-from ..._wire.messages.list_config_resources import (
-    ConfigResource,
-    ListConfigResourcesRequest,
-    ListConfigResourcesResponse,
-)
 from ...errors import BrokerError, InvalidConfigError, InvalidRequestError, UnknownServerError, UnsupportedVersionError
 from .._server.context import RequestContext
 from .._state.client_metrics import DEFINITIONS, ClientMetrics
-from .._state.configs import TOPIC_CONFIGS, ConfigType, split_list
-from .._state.group_configs import GroupConfigs
+from .._state.configs import TOPIC_CONFIGS, ConfigType, GroupConfigs, split_list
 from .._state.topics import Topic
 
 _CLIENT_METRICS = 16
@@ -46,13 +29,15 @@ _LISTS: dict[int, Callable[[RequestContext], Iterable[object]]] = {
 """Lists by type: topics, brokers, their loggers, client metrics, groups."""
 
 
-def list_config_resources(context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+def list_config_resources(
+    context: RequestContext, request: resources.ListConfigResourcesRequest
+) -> resources.ListConfigResourcesResponse:
     wanted = (request.resource_types or list(_LISTS)) if context.api_version > 0 else [_CLIENT_METRICS]
     if not all(kind in _LISTS for kind in wanted):
-        return ListConfigResourcesResponse(error_code=UnsupportedVersionError.code)
-    return ListConfigResourcesResponse(
+        return resources.ListConfigResourcesResponse(error_code=UnsupportedVersionError.code)
+    return resources.ListConfigResourcesResponse(
         config_resources=[
-            ConfigResource(resource_name=str(name), resource_type=kind)
+            resources.ConfigResource(resource_name=str(name), resource_type=kind)
             for kind in dict.fromkeys(wanted)
             for name in _LISTS[kind](context)
         ]
@@ -150,14 +135,18 @@ def _owner(context: RequestContext, resource_type: int, name: str) -> _Owner:
     return _TopicOwner(context.engine.state.topic(name))
 
 
-def describe_configs(context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(
+def describe_configs(
+    context: RequestContext, request: describe.DescribeConfigsRequest
+) -> describe.DescribeConfigsResponse:
+    return describe.DescribeConfigsResponse(
         results=[_describe(context, resource, synonyms=request.include_synonyms) for resource in request.resources]
     )
 
 
-def _describe(context: RequestContext, resource: DescribeConfigsResource, *, synonyms: bool) -> DescribeConfigsResult:
-    result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
+def _describe(
+    context: RequestContext, resource: describe.DescribeConfigsResource, *, synonyms: bool
+) -> describe.DescribeConfigsResult:
+    result = describe.DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
     if resource.resource_type == _BROKER:
         own = context.node.node_id
         if resource.resource_name not in ("", str(own)):
@@ -176,23 +165,23 @@ def _describe(context: RequestContext, resource: DescribeConfigsResource, *, syn
         value = owner.get(name)
         source = owner.source if name in owner.overrides else _FROM_DEFAULT
         result.configs.append(
-            DescribeConfigsResourceResult(
+            describe.DescribeConfigsResourceResult(
                 name=name,
                 value=value,
                 config_source=source,
                 config_type=kind,
-                synonyms=[DescribeConfigsSynonym(name=name, value=value, source=source)] if synonyms else [],
+                synonyms=[describe.DescribeConfigsSynonym(name=name, value=value, source=source)] if synonyms else [],
             )
         )
     return result
 
 
 def incremental_alter_configs(
-    context: RequestContext, request: IncrementalAlterConfigsRequest
-) -> IncrementalAlterConfigsResponse:
-    response = IncrementalAlterConfigsResponse()
+    context: RequestContext, request: alter.IncrementalAlterConfigsRequest
+) -> alter.IncrementalAlterConfigsResponse:
+    response = alter.IncrementalAlterConfigsResponse()
     for resource in request.resources:
-        result = IncrementalResult(
+        result = alter.AlterConfigsResourceResponse(
             resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
         )
         response.responses.append(result)
@@ -220,7 +209,7 @@ def _each_once(names: list[str]) -> None:
         raise InvalidRequestError("Error due to duplicate config keys")
 
 
-def _operate(owner: _Owner, config: AlterableConfig) -> str | None:
+def _operate(owner: _Owner, config: alter.AlterableConfig) -> str | None:
     """Return the value after an operation, or None for the default."""
     if config.config_operation == _DELETE:
         if owner.source == _FROM_TOPIC and config.name not in owner.types:
@@ -263,8 +252,8 @@ def alter_configs(context: RequestContext, request: AlterConfigsRequest) -> Alte
 
 
 HANDLERS = {
-    DescribeConfigsRequest: describe_configs,
-    IncrementalAlterConfigsRequest: incremental_alter_configs,
+    describe.DescribeConfigsRequest: describe_configs,
+    alter.IncrementalAlterConfigsRequest: incremental_alter_configs,
     AlterConfigsRequest: alter_configs,
-    ListConfigResourcesRequest: list_config_resources,
+    resources.ListConfigResourcesRequest: list_config_resources,
 }

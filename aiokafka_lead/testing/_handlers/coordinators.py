@@ -5,29 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ... import errors
+from ..._wire.messages import update_features as updating
 from ..._wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ..._wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ..._wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ..._wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from ..._wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from ..._wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from ..._wire.messages.update_features import (
-    FeatureUpdateKey,
-    UpdatableFeatureResult,
-    UpdateFeaturesRequest,
-    UpdateFeaturesResponse,
-)
-from ...errors import (
-    BrokerError,
-    CoordinatorNotAvailableError,
-    InconsistentGroupProtocolError,
-    InvalidGroupIdError,
-    InvalidRequestError,
-    InvalidUpdateVersionError,
-    NotCoordinatorError,
-    RebootstrapRequiredError,
-    raise_for_code,
-)
 from .._server.context import Pending, RequestContext
 from .._state.cluster import BrokerNode
 from .._state.configs import Features
@@ -63,7 +48,7 @@ def join_group(context: RequestContext, request: JoinGroupRequest) -> JoinGroupR
         check_coordinator(context, GROUP, request.group_id)
         group = context.engine.groups.to_join(request.group_id, wanted)
         group.join(wanted, lambda result: pending.complete(_joined(version, result)))
-    except BrokerError as error:
+    except errors.BrokerError as error:
         return _joined(version, JoinResult(request.member_id, error))
     return pending
 
@@ -91,7 +76,7 @@ def sync_group(context: RequestContext, request: SyncGroupRequest) -> SyncGroupR
     try:
         check_coordinator(context, GROUP, request.group_id)
         if context.api_version >= _PROTOCOL_FROM and None in (request.protocol_type, request.protocol_name):
-            raise InconsistentGroupProtocolError("SyncGroup must have the type and the name of the protocol")
+            raise errors.InconsistentGroupProtocolError("SyncGroup must have the type and the name of the protocol")
         context.engine.groups.of_member(request.group_id).sync(
             request.member_id,
             request.group_instance_id,
@@ -101,7 +86,7 @@ def sync_group(context: RequestContext, request: SyncGroupRequest) -> SyncGroupR
             {given.member_id: given.assignment for given in request.assignments},
             lambda result: pending.complete(_synced(result)),
         )
-    except BrokerError as error:
+    except errors.BrokerError as error:
         return _synced(SyncResult(error))
     return pending
 
@@ -120,7 +105,7 @@ def heartbeat(context: RequestContext, request: HeartbeatRequest) -> HeartbeatRe
         check_coordinator(context, GROUP, request.group_id)
         group = context.engine.groups.of_member(request.group_id)
         group.heartbeat(request.member_id, request.group_instance_id, request.generation_id)
-    except BrokerError as error:
+    except errors.BrokerError as error:
         return HeartbeatResponse(error_code=error.code)
     return HeartbeatResponse()
 
@@ -132,7 +117,7 @@ def leave_group(context: RequestContext, request: LeaveGroupRequest) -> LeaveGro
         check_coordinator(context, GROUP, request.group_id)
         if context.api_version < _LEAVE_BATCH_FROM:
             groups.of_member(request.group_id).leave(request.member_id, None)
-    except BrokerError as error:
+    except errors.BrokerError as error:
         return LeaveGroupResponse(error_code=error.code)
     for member in request.members:
         result = MemberResponse(member_id=member.member_id, group_instance_id=member.group_instance_id)
@@ -140,7 +125,7 @@ def leave_group(context: RequestContext, request: LeaveGroupRequest) -> LeaveGro
         try:
             group = groups.of_member(request.group_id)
             result.member_id = group.leave(member.member_id, member.group_instance_id)
-        except BrokerError as error:
+        except errors.BrokerError as error:
             result.error_code = error.code
     return response
 
@@ -152,11 +137,11 @@ def api_versions(context: RequestContext, request: ApiVersionsRequest) -> ApiVer
     # From version 5 on, a client names the broker that it intends to reach (KIP-1242).
     means_cluster = request.cluster_id in (None, context.engine.state.cluster_id)
     if not means_cluster or request.node_id not in (-1, context.node.node_id):
-        return ApiVersionsResponse(error_code=RebootstrapRequiredError.code)
+        return ApiVersionsResponse(error_code=errors.RebootstrapRequiredError.code)
     if context.api_version >= 3:
         software = (request.client_software_name, request.client_software_version)
         if not all(_SOFTWARE.fullmatch(text) for text in software):
-            return ApiVersionsResponse(error_code=InvalidRequestError.code)
+            return ApiVersionsResponse(error_code=errors.InvalidRequestError.code)
         context.connection.software = software
     return context.engine.apis.answer(context.api_version)
 
@@ -167,23 +152,26 @@ _TYPES_FROM = 1
 _RESULTS_UP_TO = 1
 
 
-def update_features(context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+def update_features(
+    context: RequestContext, request: updating.UpdateFeaturesRequest
+) -> updating.UpdateFeaturesResponse:
     features = context.engine.apis.features
     for wrong in _mistakes(features, request, typed=context.api_version >= _TYPES_FROM):
         message = f"The update failed for all features since the following feature had an error: {wrong}"
-        return UpdateFeaturesResponse(error_code=InvalidUpdateVersionError.code, error_message=message)
+        return updating.UpdateFeaturesResponse(error_code=errors.InvalidUpdateVersionError.code, error_message=message)
     if not request.validate_only:
         for update in request.feature_updates:
             features.set_level(update.feature, update.max_version_level)
-    response = UpdateFeaturesResponse(error_message=None)
+    response = updating.UpdateFeaturesResponse(error_message=None)
     if context.api_version <= _RESULTS_UP_TO:
         response.results = [
-            UpdatableFeatureResult(feature=update.feature, error_message="NONE") for update in request.feature_updates
+            updating.UpdatableFeatureResult(feature=update.feature, error_message="NONE")
+            for update in request.feature_updates
         ]
     return response
 
 
-def _mistakes(features: Features, request: UpdateFeaturesRequest, *, typed: bool) -> Iterator[str]:
+def _mistakes(features: Features, request: updating.UpdateFeaturesRequest, *, typed: bool) -> Iterator[str]:
     for update in request.feature_updates:
         name, level = update.feature, update.max_version_level
         wrong = f"Invalid update version {level} for feature {name}."
@@ -200,7 +188,7 @@ def _mistakes(features: Features, request: UpdateFeaturesRequest, *, typed: bool
             )
 
 
-def _may_lower(update: FeatureUpdateKey, *, typed: bool) -> bool:
+def _may_lower(update: updating.FeatureUpdateKey, *, typed: bool) -> bool:
     return update.upgrade_type != _UPGRADE if typed else update.allow_downgrade
 
 
@@ -212,7 +200,7 @@ def find_coordinator(context: RequestContext, request: FindCoordinatorRequest) -
     if context.api_version < _BATCHED_FROM:
         try:
             node = _find(context, request.key_type, request.key)
-        except BrokerError as error:
+        except errors.BrokerError as error:
             response.error_code, response.error_message = error.code, error.message
             response.node_id, response.host, response.port = NO_LEADER, "", -1
         else:
@@ -223,7 +211,7 @@ def find_coordinator(context: RequestContext, request: FindCoordinatorRequest) -
         response.coordinators.append(found)
         try:
             node = _find(context, request.key_type, key)
-        except BrokerError as error:
+        except errors.BrokerError as error:
             found.error_code, found.error_message = error.code, error.message
             found.node_id, found.port = NO_LEADER, -1
         else:
@@ -232,30 +220,30 @@ def find_coordinator(context: RequestContext, request: FindCoordinatorRequest) -
 
 
 def _find(context: RequestContext, kind: int, key: str) -> BrokerNode:
-    raise_for_code(context.fault_code(key))
+    errors.raise_for_code(context.fault_code(key))
     if kind not in (GROUP, TRANSACTION):
-        raise InvalidRequestError(f"the coordinator type {kind} is unknown")
+        raise errors.InvalidRequestError(f"the coordinator type {kind} is unknown")
     state = context.engine.state
     node_id = state.coordinators.of(kind, key)
     if not state.is_registered(node_id):
-        raise CoordinatorNotAvailableError("The coordinator is not available.")
+        raise errors.CoordinatorNotAvailableError("The coordinator is not available.")
     return state.nodes[node_id]
 
 
 def check_coordinator(context: RequestContext, kind: int, key: str) -> None:
     """Raise NotCoordinatorError at any broker other than the key's coordinator."""
     if kind == GROUP and not key:
-        raise InvalidGroupIdError("the group id must not be empty")
+        raise errors.InvalidGroupIdError("the group id must not be empty")
     if kind == TRANSACTION and not key:
-        raise InvalidRequestError("a transactional id must not be empty")
+        raise errors.InvalidRequestError("a transactional id must not be empty")
     if context.engine.state.coordinators.of(kind, key) != context.node.node_id:
-        raise NotCoordinatorError(f"broker {context.node.node_id} is not the coordinator of {key}")
+        raise errors.NotCoordinatorError(f"broker {context.node.node_id} is not the coordinator of {key}")
 
 
 HANDLERS = {
     FindCoordinatorRequest: find_coordinator,
     ApiVersionsRequest: api_versions,
-    UpdateFeaturesRequest: update_features,
+    updating.UpdateFeaturesRequest: update_features,
     JoinGroupRequest: join_group,
     SyncGroupRequest: sync_group,
     HeartbeatRequest: heartbeat,

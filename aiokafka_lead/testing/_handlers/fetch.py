@@ -5,39 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from uuid import UUID
 
-from ..._wire.messages.fetch import (
-    AbortedTransaction,
-    EpochEndOffset,
-    FetchableTopicResponse,
-    FetchRequest,
-    FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionData,
-)
-from ...errors import (
-    BrokerError,
-    FencedLeaderEpochError,
-    NotLeaderOrFollowerError,
-    OffsetOutOfRangeError,
-    UnknownTopicIdError,
-    UnknownTopicOrPartitionError,
-    raise_for_code,
-)
+from ... import errors
+from ..._wire.messages import fetch as wire
 from .._server.context import Pending, RequestContext
 from .._server.timers import Timer
 from .._state.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, PartitionKey, SessionPartition
 from .._state.topics import NO_LEADER, Partition
-from .list_offsets import Endpoints, check_epoch, named_leader
+from .list_offsets import Endpoints, check_epoch
 
 _TOPIC_IDS_FROM = 13
 _HINTS_FROM = 16
 _RACKS_FROM = 11
 _READ_COMMITTED = 1
-_STALE_LEADER = (NotLeaderOrFollowerError.code, FencedLeaderEpochError.code)
 
 
-def fetch(context: RequestContext, request: FetchRequest) -> FetchResponse | Pending:
+def fetch(context: RequestContext, request: wire.FetchRequest) -> wire.FetchResponse | Pending:
     by_id = context.api_version >= _TOPIC_IDS_FROM
     wanted = [
         SessionPartition(
@@ -66,8 +48,8 @@ def fetch(context: RequestContext, request: FetchRequest) -> FetchResponse | Pen
             session = sessions.continued(
                 request.session_id, request.session_epoch, uses_topic_ids=by_id, now=context.engine.timers.now()
             )
-        except BrokerError as error:
-            return FetchResponse(error_code=error.code)
+        except errors.BrokerError as error:
+            return wire.FetchResponse(error_code=error.code)
         session.update(wanted, forgotten)
         if not session.partitions:
             sessions.close(session.session_id)
@@ -81,7 +63,7 @@ class _Fetch:
     def __init__(
         self,
         context: RequestContext,
-        request: FetchRequest,
+        request: wire.FetchRequest,
         wanted: list[SessionPartition],
         session: FetchSession | None,
     ) -> None:
@@ -98,7 +80,7 @@ class _Fetch:
         self._missing_bytes = 0
         self._timer: Timer | None = None
 
-    def start(self) -> FetchResponse | Pending:
+    def start(self) -> wire.FetchResponse | Pending:
         read = _Read(self)
         if read.answers_now or read.size >= self.request.min_bytes or self.request.max_wait_ms <= 0:
             return self._response(read)
@@ -141,7 +123,7 @@ class _Fetch:
         self._stop_waiting()
         self.pending.complete(self._response(_Read(self)))
 
-    def _response(self, read: _Read) -> FetchResponse:
+    def _response(self, read: _Read) -> wire.FetchResponse:
         """Return the response without data that the session has already sent, or open a session."""
         session = self.session
         answers = read.answers
@@ -162,21 +144,23 @@ class _Fetch:
                 for part, data in answers:
                     part.is_news(data.error_code, data.high_watermark, data.log_start_offset)
                 session.update(self.wanted, ())
-        return FetchResponse(
+        return wire.FetchResponse(
             session_id=0 if session is None else session.session_id,
             responses=_by_topic(answers),
-            node_endpoints=read.endpoints.build(NodeEndpoint),
+            node_endpoints=read.endpoints.build(wire.NodeEndpoint),
         )
 
 
-def _by_topic(answers: Iterable[tuple[SessionPartition, PartitionData]]) -> list[FetchableTopicResponse]:
-    topics: dict[str | UUID, FetchableTopicResponse] = {}
+def _by_topic(answers: Iterable[tuple[SessionPartition, wire.PartitionData]]) -> list[wire.FetchableTopicResponse]:
+    topics: dict[str | UUID, wire.FetchableTopicResponse] = {}
     for part, data in answers:
         topic = topics.get(part.topic)
         if topic is None:
             name = part.topic
             topic = (
-                FetchableTopicResponse(topic=name) if isinstance(name, str) else FetchableTopicResponse(topic_id=name)
+                wire.FetchableTopicResponse(topic=name)
+                if isinstance(name, str)
+                else wire.FetchableTopicResponse(topic_id=name)
             )
             topics[name] = topic
         topic.partitions.append(data)
@@ -196,7 +180,7 @@ class _Read:
         self._rack = fetch.request.rack_id if fetch.context.api_version >= _RACKS_FROM else ""
         self._bytes_left = fetch.request.max_bytes
         self.size = 0
-        self.answers: list[tuple[SessionPartition, PartitionData]] = []
+        self.answers: list[tuple[SessionPartition, wire.PartitionData]] = []
         self.partitions: list[Partition] = []
         self.endpoints = Endpoints()
         self.answers_now = False
@@ -224,23 +208,21 @@ class _Read:
         if not self.partitions and len(self.answers) == len(session.partitions):
             self.answers_now = True
 
-    def _partition(self, part: SessionPartition) -> PartitionData:
+    def _partition(self, part: SessionPartition) -> wire.PartitionData:
         try:
             partition = self._find(part)
-        except BrokerError as error:
+        except errors.BrokerError as error:
             # Like a real broker: such an error alone is no reason to answer early.
             return _error(part, error)
         self.partitions.append(partition)
         try:
             return self._read(part, partition)
-        except BrokerError as error:
+        except errors.BrokerError as error:
             self.answers_now = True
             data = _error(part, error)
             data.aborted_transactions = None
-            if error.code in _STALE_LEADER and self._context.api_version >= _HINTS_FROM:
-                leader = named_leader(self._context, partition)
-                self.endpoints.add(leader)
-                data.current_leader = LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch)
+            if self._context.api_version >= _HINTS_FROM:
+                self.endpoints.name_leader(self._context, partition, error, data.current_leader)
             return data
 
     def _find(self, part: SessionPartition) -> Partition:
@@ -255,16 +237,16 @@ class _Read:
             return state.partition(part.topic, part.partition)
         topic = state.topics_by_id.get(part.topic)
         if topic is None:
-            raise UnknownTopicIdError(f"there is no topic with id {part.topic}")
+            raise errors.UnknownTopicIdError(f"there is no topic with id {part.topic}")
         if not 0 <= part.partition < len(topic.partitions):
-            raise UnknownTopicOrPartitionError(f"there is no partition {topic.name}-{part.partition}")
+            raise errors.UnknownTopicOrPartitionError(f"there is no partition {topic.name}-{part.partition}")
         return topic.partitions[part.partition]
 
-    def _read(self, part: SessionPartition, partition: Partition) -> PartitionData:
-        raise_for_code(self._context.fault_code(partition.topic.name, partition.index))
+    def _read(self, part: SessionPartition, partition: Partition) -> wire.PartitionData:
+        errors.raise_for_code(self._context.fault_code(partition.topic.name, partition.index))
         self._check_replica(part, partition)
         log = partition.log
-        data = PartitionData(
+        data = wire.PartitionData(
             partition_index=part.partition,
             high_watermark=log.end_offset,
             last_stable_offset=log.last_stable_offset,
@@ -296,7 +278,7 @@ class _Read:
             if self._committed_only and log.aborted:
                 up_to = log.next_offset_after(part.fetch_offset, len(chunks))
                 data.aborted_transactions = [
-                    AbortedTransaction(producer_id=txn.producer_id, first_offset=txn.first_offset)
+                    wire.AbortedTransaction(producer_id=txn.producer_id, first_offset=txn.first_offset)
                     for txn in log.aborted_in(part.fetch_offset, up_to)
                 ]
         return data
@@ -311,21 +293,21 @@ class _Read:
             context.api_version >= _RACKS_FROM and node_id in partition.replicas and partition.resignation is None
         )
         if not follower and not partition.leads(node_id, context.engine.timers.now()):
-            raise NotLeaderOrFollowerError(
+            raise errors.NotLeaderOrFollowerError(
                 f"broker {node_id} is not a replica of {partition.topic.name}-{partition.index}"
             )
         if partition.leader_id == NO_LEADER:
-            raise NotLeaderOrFollowerError(f"{partition.topic.name}-{partition.index} has no leader")
+            raise errors.NotLeaderOrFollowerError(f"{partition.topic.name}-{partition.index} has no leader")
 
-    def _diverges(self, part: SessionPartition, partition: Partition, data: PartitionData) -> bool:
+    def _diverges(self, part: SessionPartition, partition: Partition, data: wire.PartitionData) -> bool:
         """Return True if the log was truncated since the client's last fetch (KIP-320, KIP-595)."""
         epoch, end_offset = partition.log.end_of_epoch(part.last_fetched_epoch)
         if epoch < 0:
-            raise OffsetOutOfRangeError(
+            raise errors.OffsetOutOfRangeError(
                 f"the leader epoch {part.last_fetched_epoch} of the last fetched record is unknown"
             )
         if epoch < part.last_fetched_epoch or end_offset < part.fetch_offset:
-            data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+            data.diverging_epoch = wire.EpochEndOffset(epoch=epoch, end_offset=end_offset)
             return True
         return False
 
@@ -346,8 +328,8 @@ class _Read:
         return None
 
 
-def _error(part: SessionPartition, error: BrokerError) -> PartitionData:
-    return PartitionData(
+def _error(part: SessionPartition, error: errors.BrokerError) -> wire.PartitionData:
+    return wire.PartitionData(
         partition_index=part.partition,
         error_code=error.code,
         high_watermark=-1,
@@ -355,4 +337,4 @@ def _error(part: SessionPartition, error: BrokerError) -> PartitionData:
     )
 
 
-HANDLERS = {FetchRequest: fetch}
+HANDLERS = {wire.FetchRequest: fetch}

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol
-
 from ..._wire.messages import alter_share_group_offsets as alter
 from ..._wire.messages import delete_share_group_offsets as delete
+from ..._wire.messages import describe_groups as described
 from ..._wire.messages import describe_share_group_offsets as describe
 from ..._wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-from ..._wire.messages.describe_groups import (
-    DescribedGroup,
-    DescribedGroupMember,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
 from ..._wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from ...errors import BrokerError, GroupIdNotFoundError, UnknownTopicOrPartitionError
 from .._server.context import RequestContext
-from .._state.acls import GROUP_OPERATIONS
 from .._state.classic_members import PROTOCOL_TYPE
 from .._state.consumer_members import Slot
 from .._state.group_coordinator import GroupCoordinator
 from .._state.members import GroupState
 from .._state.offsets import GROUP
+from .._state.share_deliveries import NO_OFFSET
 from .._state.share_group import PROTOCOL_TYPE as SHARE_PROTOCOL_TYPE
-from .._state.share_states import NO_OFFSET
 from .._state.topics import Topic
-from .consumer_group_heartbeat import by_topic
+from .consumer_groups import by_topic, tell_operations
 from .coordinators import check_coordinator
-from .share_group_heartbeat import check_share_groups
+from .share_groups import check_share_groups
 
 _UNKNOWN = "This server does not host this topic-partition."
 
@@ -150,49 +141,39 @@ _CONSUMER = "consumer"
 _SHARE = "share"
 
 
-def describe_groups(context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+def describe_groups(
+    context: RequestContext, request: described.DescribeGroupsRequest
+) -> described.DescribeGroupsResponse:
     groups = [_describe(context, group_id) for group_id in request.groups]
     tell_operations(groups, asked=request.include_authorized_operations)
-    return DescribeGroupsResponse(groups=groups)
+    return described.DescribeGroupsResponse(groups=groups)
 
 
-class _Described(Protocol):
-    error_code: int
-    authorized_operations: int
-
-
-def tell_operations(groups: Iterable[_Described], *, asked: bool) -> None:
-    """Add the operations that the client may perform on each group, if it has requested them (KIP-430)."""
-    for group in groups:
-        if asked and not group.error_code:
-            group.authorized_operations = GROUP_OPERATIONS
-
-
-def _describe(context: RequestContext, group_id: str) -> DescribedGroup:
+def _describe(context: RequestContext, group_id: str) -> described.DescribedGroup:
     try:
         check_coordinator(context, GROUP, group_id)
     except BrokerError as error:
-        return DescribedGroup(group_id=group_id, error_code=error.code)
+        return described.DescribedGroup(group_id=group_id, error_code=error.code)
     groups = context.engine.groups
     group = groups.groups.get(group_id)
     if group is None:
         is_classic = group_id not in groups.consumers and group_id not in groups.shares
         if is_classic and groups.known(group_id):
-            return DescribedGroup(group_id=group_id, group_state=GroupState.EMPTY.value)
-        unknown = DescribedGroup(group_id=group_id, group_state=_DEAD)
+            return described.DescribedGroup(group_id=group_id, group_state=GroupState.EMPTY.value)
+        unknown = described.DescribedGroup(group_id=group_id, group_state=_DEAD)
         if context.api_version >= _NOT_FOUND_FROM:
             unknown.error_code = GroupIdNotFoundError.code
             reason = "not found" if is_classic else "is not a classic group"
             unknown.error_message = f"Group {group_id} {reason}."
         return unknown
     settled = group.state is GroupState.STABLE
-    return DescribedGroup(
+    return described.DescribedGroup(
         group_id=group_id,
         group_state=group.state.value,
         protocol_type=group.protocol_type,
         protocol_data=(group.protocol or "") if settled else "",
         members=[
-            DescribedGroupMember(
+            described.DescribedGroupMember(
                 member_id=member.member_id,
                 group_instance_id=member.request.instance_id,
                 client_id=member.request.client_id,
@@ -251,7 +232,7 @@ def delete_groups(context: RequestContext, request: DeleteGroupsRequest) -> Dele
 
 
 HANDLERS = {
-    DescribeGroupsRequest: describe_groups,
+    described.DescribeGroupsRequest: describe_groups,
     ListGroupsRequest: list_groups,
     DeleteGroupsRequest: delete_groups,
     describe.DescribeShareGroupOffsetsRequest: describe_offsets,

@@ -1,39 +1,29 @@
-"""ListOffsets and OffsetForLeaderEpoch: queries of offsets in a log."""
+"""ListOffsets and OffsetForLeaderEpoch: queries of offsets in a log; checks and names of leaders for other handlers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
-from ..._wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
-)
-from ..._wire.messages.offset_for_leader_epoch import (
-    EpochEndOffset,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderTopicResult,
-)
-from ...errors import (
-    BrokerError,
-    FencedLeaderEpochError,
-    NotLeaderOrFollowerError,
-    UnknownLeaderEpochError,
-    UnsupportedVersionError,
-    raise_for_code,
-)
+from ... import errors
+from ..._wire.messages import list_offsets as wire
+from ..._wire.messages import offset_for_leader_epoch as epochs
 from .._server.context import RequestContext
 from .._state.log import NOWHERE, OffsetAt, PartitionLog
 from .._state.topics import NO_LEADER, Partition
 
 E = TypeVar("E")
 
+_STALE_LEADER = (errors.NotLeaderOrFollowerError.code, errors.FencedLeaderEpochError.code)
+"""Error codes for which the response names the current leader."""
 
-class NamedLeader(NamedTuple):
+
+class _CurrentLeader(Protocol):
+    leader_id: int
+    leader_epoch: int
+
+
+class _Leader(NamedTuple):
     """A leader that a response names, with its address. An empty host means no address."""
 
     leader_id: int
@@ -43,7 +33,7 @@ class NamedLeader(NamedTuple):
     rack: str | None
 
 
-def named_leader(context: RequestContext, partition: Partition) -> NamedLeader:
+def _named_leader(context: RequestContext, partition: Partition) -> _Leader:
     """Return the leader in the view of this broker. A fault may replace it."""
     leader_id, epoch = partition.leader_known_to(context.node.node_id)
     endpoint: tuple[str, int] | tuple[()] | None = None
@@ -53,22 +43,28 @@ def named_leader(context: RequestContext, partition: Partition) -> NamedLeader:
         epoch = epoch if lie.leader_epoch is None else lie.leader_epoch
         endpoint = lie.endpoint
     if endpoint:
-        return NamedLeader(leader_id, epoch, *endpoint, None)
+        return _Leader(leader_id, epoch, *endpoint, None)
     node = context.engine.state.nodes.get(leader_id)
     if endpoint == () or node is None or not node.registered:
-        return NamedLeader(leader_id, epoch, "", -1, None)
-    return NamedLeader(leader_id, epoch, node.host, node.port, node.rack)
+        return _Leader(leader_id, epoch, "", -1, None)
+    return _Leader(leader_id, epoch, node.host, node.port, node.rack)
 
 
 class Endpoints:
     """The node endpoints of a response. Each leader that the response names appears once."""
 
     def __init__(self) -> None:
-        self._by_id: dict[int, NamedLeader] = {}
+        self._by_id: dict[int, _Leader] = {}
 
-    def add(self, leader: NamedLeader) -> None:
-        if leader.host and leader.leader_id != NO_LEADER:
-            self._by_id.setdefault(leader.leader_id, leader)
+    def name_leader(
+        self, context: RequestContext, partition: Partition | None, error: errors.BrokerError, into: _CurrentLeader
+    ) -> None:
+        """Set the current leader in the response for a partition, if the error means that the client should ask it."""
+        if error.code in _STALE_LEADER and partition is not None:
+            leader = _named_leader(context, partition)
+            into.leader_id, into.leader_epoch = leader.leader_id, leader.leader_epoch
+            if leader.host and leader.leader_id != NO_LEADER:
+                self._by_id.setdefault(leader.leader_id, leader)
 
     def build(self, make: Callable[..., E]) -> list[E]:
         return [
@@ -83,8 +79,8 @@ def check_epoch(partition: Partition, client_epoch: int) -> None:
         return
     known = f"leader epoch {client_epoch}, but the broker has {partition.leader_epoch}"
     if client_epoch < partition.leader_epoch:
-        raise FencedLeaderEpochError(f"the client has {known}")
-    raise UnknownLeaderEpochError(f"the client has {known}")
+        raise errors.FencedLeaderEpochError(f"the client has {known}")
+    raise errors.UnknownLeaderEpochError(f"the client has {known}")
 
 
 def check_leader(context: RequestContext, partition: Partition, client_epoch: int) -> None:
@@ -93,7 +89,9 @@ def check_leader(context: RequestContext, partition: Partition, client_epoch: in
     if node_id in partition.replicas:
         check_epoch(partition, client_epoch)
     if not partition.leads(node_id, context.engine.timers.now()):
-        raise NotLeaderOrFollowerError(f"broker {node_id} does not lead {partition.topic.name}-{partition.index}")
+        raise errors.NotLeaderOrFollowerError(
+            f"broker {node_id} does not lead {partition.topic.name}-{partition.index}"
+        )
 
 
 _LATEST = -1
@@ -107,17 +105,17 @@ _SINCE = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, -5: 9, -6: 11}
 _LEADER_EPOCH_FROM = 4
 
 
-def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    response = ListOffsetsResponse()
+def list_offsets(context: RequestContext, request: wire.ListOffsetsRequest) -> wire.ListOffsetsResponse:
+    response = wire.ListOffsetsResponse()
     for topic in request.topics:
-        answer = ListOffsetsTopicResponse(name=topic.name)
+        answer = wire.ListOffsetsTopicResponse(name=topic.name)
         response.topics.append(answer)
         for wanted in topic.partitions:
-            result = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+            result = wire.ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
             answer.partitions.append(result)
             try:
                 found = _find(context, request, topic.name, wanted)
-            except BrokerError as error:
+            except errors.BrokerError as error:
                 result.error_code = error.code
                 continue
             result.offset, result.timestamp = found.offset, found.timestamp_ms
@@ -126,12 +124,14 @@ def list_offsets(context: RequestContext, request: ListOffsetsRequest) -> ListOf
     return response
 
 
-def _find(context: RequestContext, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition) -> OffsetAt:
-    raise_for_code(context.fault_code(topic, wanted.partition_index))
+def _find(
+    context: RequestContext, request: wire.ListOffsetsRequest, topic: str, wanted: wire.ListOffsetsPartition
+) -> OffsetAt:
+    errors.raise_for_code(context.fault_code(topic, wanted.partition_index))
     partition = context.engine.state.partition(topic, wanted.partition_index)
     check_leader(context, partition, wanted.current_leader_epoch)
     if wanted.timestamp < _LATEST - 1 and context.api_version < _SINCE.get(wanted.timestamp, _NEVER):
-        raise UnsupportedVersionError(
+        raise errors.UnsupportedVersionError(
             f"version {context.api_version} does not support the timestamp {wanted.timestamp}"
         )
     return _at(partition.log, wanted.timestamp, committed_only=request.isolation_level == _READ_COMMITTED)
@@ -154,20 +154,20 @@ def _at(log: PartitionLog, timestamp: int, *, committed_only: bool) -> OffsetAt:
 
 
 def offset_for_leader_epoch(
-    context: RequestContext, request: OffsetForLeaderEpochRequest
-) -> OffsetForLeaderEpochResponse:
-    response = OffsetForLeaderEpochResponse()
+    context: RequestContext, request: epochs.OffsetForLeaderEpochRequest
+) -> epochs.OffsetForLeaderEpochResponse:
+    response = epochs.OffsetForLeaderEpochResponse()
     for topic in request.topics:
-        answer = OffsetForLeaderTopicResult(topic=topic.topic)
+        answer = epochs.OffsetForLeaderTopicResult(topic=topic.topic)
         response.topics.append(answer)
         for wanted in topic.partitions:
-            result = EpochEndOffset(partition=wanted.partition)
+            result = epochs.EpochEndOffset(partition=wanted.partition)
             answer.partitions.append(result)
             try:
-                raise_for_code(context.fault_code(topic.topic, wanted.partition))
+                errors.raise_for_code(context.fault_code(topic.topic, wanted.partition))
                 partition = context.engine.state.partition(topic.topic, wanted.partition)
                 check_leader(context, partition, wanted.current_leader_epoch)
-            except BrokerError as error:
+            except errors.BrokerError as error:
                 result.error_code = error.code
                 continue
             result.leader_epoch, result.end_offset = partition.log.end_of_epoch(wanted.leader_epoch)
@@ -175,6 +175,6 @@ def offset_for_leader_epoch(
 
 
 HANDLERS = {
-    ListOffsetsRequest: list_offsets,
-    OffsetForLeaderEpochRequest: offset_for_leader_epoch,
+    wire.ListOffsetsRequest: list_offsets,
+    epochs.OffsetForLeaderEpochRequest: offset_for_leader_epoch,
 }

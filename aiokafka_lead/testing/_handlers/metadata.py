@@ -7,21 +7,9 @@ from contextlib import suppress
 from uuid import UUID
 
 from ..._wire import ZERO_UUID
+from ..._wire.messages import describe_topic_partitions as describe
+from ..._wire.messages import metadata as wire
 from ..._wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
-from ..._wire.messages.describe_topic_partitions import (
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse,
-    DescribeTopicPartitionsResponsePartition,
-    DescribeTopicPartitionsResponseTopic,
-    ResponseCursor,
-)
-from ..._wire.messages.metadata import (
-    MetadataRequest,
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
 from ...errors import (
     BrokerError,
     InvalidTopicError,
@@ -38,7 +26,7 @@ _TOPIC_IDS_FROM = 10
 _INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
-def metadata(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+def metadata(context: RequestContext, request: wire.MetadataRequest) -> wire.MetadataResponse:
     response = _metadata(context, request)
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
@@ -49,15 +37,15 @@ def metadata(context: RequestContext, request: MetadataRequest) -> MetadataRespo
     return response
 
 
-def _metadata(context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+def _metadata(context: RequestContext, request: wire.MetadataRequest) -> wire.MetadataResponse:
     engine = context.engine
     stale = _stale_view(context)
     brokers = engine.state.broker_views() if stale is None else stale.brokers
-    response = MetadataResponse(
+    response = wire.MetadataResponse(
         cluster_id=engine.state.cluster_id,
         controller_id=engine.state.controller_id if stale is None else stale.controller_id,
         brokers=[
-            MetadataResponseBroker(node_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack)
+            wire.MetadataResponseBroker(node_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack)
             for broker in brokers
         ],
     )
@@ -77,7 +65,7 @@ def _metadata(context: RequestContext, request: MetadataRequest) -> MetadataResp
                 view = _view_by_name(context, stale, wanted.name or "", create=request.allow_auto_topic_creation)
         except BrokerError as error:
             response.topics.append(
-                MetadataResponseTopic(
+                wire.MetadataResponseTopic(
                     error_code=error.code,
                     name=None if by_id and context.api_version >= 12 else wanted.name or "",
                     topic_id=wanted.topic_id,
@@ -126,14 +114,14 @@ def _view_by_name(context: RequestContext, stale: MetadataView | None, name: str
     raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
 
 
-def _topic(context: RequestContext, view: TopicView) -> MetadataResponseTopic:
+def _topic(context: RequestContext, view: TopicView) -> wire.MetadataResponseTopic:
     code = context.fault_code(view.name)
     if code:
-        return MetadataResponseTopic(error_code=code, name=view.name, topic_id=view.topic_id)
+        return wire.MetadataResponseTopic(error_code=code, name=view.name, topic_id=view.topic_id)
     partitions = []
     for part in view.partitions:
         partitions.append(
-            MetadataResponsePartition(
+            wire.MetadataResponsePartition(
                 error_code=LeaderNotAvailableError.code if part.leader_id == NO_LEADER else 0,
                 partition_index=part.number,
                 leader_id=part.leader_id,
@@ -144,7 +132,9 @@ def _topic(context: RequestContext, view: TopicView) -> MetadataResponseTopic:
             )
         )
     is_internal = view.name in _INTERNAL_TOPICS
-    return MetadataResponseTopic(name=view.name, topic_id=view.topic_id, is_internal=is_internal, partitions=partitions)
+    return wire.MetadataResponseTopic(
+        name=view.name, topic_id=view.topic_id, is_internal=is_internal, partitions=partitions
+    )
 
 
 def describe_cluster(context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
@@ -171,11 +161,11 @@ def describe_cluster(context: RequestContext, request: DescribeClusterRequest) -
 
 
 def describe_topic_partitions(
-    context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
+    context: RequestContext, request: describe.DescribeTopicPartitionsRequest
+) -> describe.DescribeTopicPartitionsResponse:
     """Describe topics in the order of their names, with a limited number of partitions in one response (KIP-966)."""
     state = context.engine.state
-    response = DescribeTopicPartitionsResponse()
+    response = describe.DescribeTopicPartitionsResponse()
     cursor = request.cursor
     names: Iterable[str] = [topic.name for topic in request.topics] or state.topics
     left = request.response_partition_limit
@@ -186,20 +176,20 @@ def describe_topic_partitions(
         topic = state.topics.get(name)
         error = UnknownTopicOrPartitionError.code if topic is None else context.fault_code(name)
         if topic is None or error:
-            response.topics.append(DescribeTopicPartitionsResponseTopic(error_code=error, name=name))
+            response.topics.append(describe.DescribeTopicPartitionsResponseTopic(error_code=error, name=name))
             continue
         if left <= 0:
-            response.next_cursor = ResponseCursor(topic_name=name, partition_index=0)
+            response.next_cursor = describe.ResponseCursor(topic_name=name, partition_index=0)
             break
         views = state.topic_view(topic).partitions[first : first + left]
         left -= len(views)
         response.topics.append(
-            DescribeTopicPartitionsResponseTopic(
+            describe.DescribeTopicPartitionsResponseTopic(
                 name=name,
                 topic_id=topic.topic_id,
                 topic_authorized_operations=TOPIC_OPERATIONS,
                 partitions=[
-                    DescribeTopicPartitionsResponsePartition(
+                    describe.DescribeTopicPartitionsResponsePartition(
                         error_code=LeaderNotAvailableError.code if view.leader_id == NO_LEADER else 0,
                         partition_index=view.number,
                         leader_id=view.leader_id,
@@ -215,13 +205,13 @@ def describe_topic_partitions(
             )
         )
         if first + len(views) < len(topic.partitions):
-            response.next_cursor = ResponseCursor(topic_name=name, partition_index=first + len(views))
+            response.next_cursor = describe.ResponseCursor(topic_name=name, partition_index=first + len(views))
             break
     return response
 
 
 HANDLERS = {
-    MetadataRequest: metadata,
+    wire.MetadataRequest: metadata,
     DescribeClusterRequest: describe_cluster,
-    DescribeTopicPartitionsRequest: describe_topic_partitions,
+    describe.DescribeTopicPartitionsRequest: describe_topic_partitions,
 }

@@ -2,38 +2,13 @@
 
 from __future__ import annotations
 
-from ..._wire.messages.produce import (
-    BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceResponse,
-)
-from ...errors import (
-    BrokerError,
-    ConcurrentTransactionsError,
-    CorruptRecordError,
-    FencedLeaderEpochError,
-    InvalidRecordError,
-    InvalidRequiredAcksError,
-    InvalidTimestampError,
-    InvalidTxnStateError,
-    MessageTooLargeError,
-    NotEnoughReplicasError,
-    NotLeaderOrFollowerError,
-    TransactionalIdAuthorizationFailedError,
-    UnknownTopicOrPartitionError,
-    UnsupportedCompressionTypeError,
-    raise_for_code,
-)
+from ... import errors
+from ..._wire.messages import produce as wire
 from .._server.context import CloseConnection, Pending, RequestContext
 from .._state import batch as batches
 from .._state.configs import TopicConfigs
 from .._state.topics import Partition
-from .list_offsets import Endpoints, check_leader, named_leader
+from .list_offsets import Endpoints, check_leader
 from .transactional_writes import PRODUCE_ADDS_FROM, Refused, ask_for_partitions, written_partition
 
 _HINTS_FROM = 10
@@ -44,19 +19,17 @@ _RETRY_MAX_S = 0.1
 add.partitions.to.txn.retry.backoff.ms and .max.ms)."""
 
 _LOG_START_UNTOLD = (
-    CorruptRecordError,
-    InvalidRequiredAcksError,
-    MessageTooLargeError,
-    NotLeaderOrFollowerError,
-    UnknownTopicOrPartitionError,
-    UnsupportedCompressionTypeError,
+    errors.CorruptRecordError,
+    errors.InvalidRequiredAcksError,
+    errors.MessageTooLargeError,
+    errors.NotLeaderOrFollowerError,
+    errors.UnknownTopicOrPartitionError,
+    errors.UnsupportedCompressionTypeError,
     batches.NotOneBatchError,
 )
 
-_STALE_LEADER = (NotLeaderOrFollowerError.code, FencedLeaderEpochError.code)
 
-
-def produce(context: RequestContext, request: ProduceRequest) -> ProduceResponse | Pending | None:
+def produce(context: RequestContext, request: wire.ProduceRequest) -> wire.ProduceResponse | Pending | None:
     if request.transactional_id is None:
         return _produce(context, request, {})
     refused = ask_for_partitions(context, request)
@@ -66,10 +39,10 @@ def produce(context: RequestContext, request: ProduceRequest) -> ProduceResponse
 
 
 def _meets_concurrent(refused: Refused) -> bool:
-    return any(isinstance(error, ConcurrentTransactionsError) for error in refused.values())
+    return any(isinstance(error, errors.ConcurrentTransactionsError) for error in refused.values())
 
 
-def _wait_for_markers(context: RequestContext, request: ProduceRequest) -> Pending:
+def _wait_for_markers(context: RequestContext, request: wire.ProduceRequest) -> Pending:
     """Retry for a while, because the previous transaction is about to end."""
     timers = context.engine.timers
     pending = Pending()
@@ -91,12 +64,12 @@ def _wait_for_markers(context: RequestContext, request: ProduceRequest) -> Pendi
     return pending
 
 
-def _produce(context: RequestContext, request: ProduceRequest, refused: Refused) -> ProduceResponse | None:
-    response = ProduceResponse()
+def _produce(context: RequestContext, request: wire.ProduceRequest, refused: Refused) -> wire.ProduceResponse | None:
+    response = wire.ProduceResponse()
     endpoints = Endpoints()
     failed = False
     for wanted in request.topic_data:
-        answer = TopicProduceResponse(name=wanted.name, topic_id=wanted.topic_id)
+        answer = wire.TopicProduceResponse(name=wanted.name, topic_id=wanted.topic_id)
         response.responses.append(answer)
         for data in wanted.partition_data:
             partition: Partition | None = None
@@ -108,20 +81,16 @@ def _produce(context: RequestContext, request: ProduceRequest, refused: Refused)
             except _RefusedRecordsError as error:
                 failed = True
                 result = _failure(data.index, error.error, partition)
-                result.record_errors = [BatchIndexAndErrorMessage(batch_index=index) for index in error.indexes]
-            except BrokerError as error:
+                result.record_errors = [wire.BatchIndexAndErrorMessage(batch_index=index) for index in error.indexes]
+            except errors.BrokerError as error:
                 failed = True
                 result = _failure(data.index, error, partition)
-                if error.code in _STALE_LEADER and partition is not None and context.api_version >= _HINTS_FROM:
-                    leader = named_leader(context, partition)
-                    endpoints.add(leader)
-                    result.current_leader = LeaderIdAndEpoch(
-                        leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
-                    )
+                if context.api_version >= _HINTS_FROM:
+                    endpoints.name_leader(context, partition, error, result.current_leader)
             answer.partition_responses.append(result)
             # The request stays in the log of requests, but without its records.
             data.records = None
-    response.node_endpoints = endpoints.build(NodeEndpoint)
+    response.node_endpoints = endpoints.build(wire.NodeEndpoint)
     if request.acks == 0:
         if failed:
             # This is the only way to report an error to a client that expects no response.
@@ -133,16 +102,16 @@ def _produce(context: RequestContext, request: ProduceRequest, refused: Refused)
 class _RefusedRecordsError(Exception):
     """A batch is refused because some of its records are invalid."""
 
-    def __init__(self, error: BrokerError, indexes: list[int]) -> None:
+    def __init__(self, error: errors.BrokerError, indexes: list[int]) -> None:
         super().__init__(error.message)
         self.error = error
         self.indexes = indexes
 
 
-def _failure(index: int, error: BrokerError, partition: Partition | None) -> PartitionProduceResponse:
+def _failure(index: int, error: errors.BrokerError, partition: Partition | None) -> wire.PartitionProduceResponse:
     """Return an error response, with the log start offset if the log has refused the batch."""
     has_log_start = partition is not None and not isinstance(error, _LOG_START_UNTOLD)
-    return PartitionProduceResponse(
+    return wire.PartitionProduceResponse(
         index=index,
         error_code=error.code,
         base_offset=-1,
@@ -152,22 +121,22 @@ def _failure(index: int, error: BrokerError, partition: Partition | None) -> Par
 
 
 def _append(
-    context: RequestContext, request: ProduceRequest, partition: Partition, data: PartitionProduceData
-) -> PartitionProduceResponse:
+    context: RequestContext, request: wire.ProduceRequest, partition: Partition, data: wire.PartitionProduceData
+) -> wire.PartitionProduceResponse:
     engine = context.engine
     topic = partition.topic
-    raise_for_code(context.fault_code(topic.name, partition.index))
+    errors.raise_for_code(context.fault_code(topic.name, partition.index))
     if request.acks not in (-1, 0, 1):
-        raise InvalidRequiredAcksError(f"acks must be -1, 0 or 1, not {request.acks}")
+        raise errors.InvalidRequiredAcksError(f"acks must be -1, 0 or 1, not {request.acks}")
     check_leader(context, partition, -1)
     configs = topic.configs
     if request.acks == -1 and len(partition.isr) < configs.min_insync_replicas:
-        raise NotEnoughReplicasError(
+        raise errors.NotEnoughReplicasError(
             f"The size of the current ISR {partition.isr} is insufficient to satisfy the min.isr requirement of "
             f"{configs.min_insync_replicas} for partition {topic.name}-{partition.index}"
         )
     if data.records is None:
-        raise CorruptRecordError("the request has no records for this partition")
+        raise errors.CorruptRecordError("the request has no records for this partition")
     now_ms = engine.now_ms()
     header = batches.validate(
         data.records,
@@ -177,13 +146,15 @@ def _append(
     if not configs.log_append_time:
         _check_times(data.records, header, configs, now_ms)
     if configs.compacted and (unkeyed := batches.without_key(data.records)):
-        raise _RefusedRecordsError(InvalidRecordError("Compacted topic cannot accept message without key."), unkeyed)
+        raise _RefusedRecordsError(
+            errors.InvalidRecordError("Compacted topic cannot accept message without key."), unkeyed
+        )
     log = partition.log
     if header.is_transactional:
         if request.transactional_id is None:
-            raise TransactionalIdAuthorizationFailedError("transactional records need a transactional id")
+            raise errors.TransactionalIdAuthorizationFailedError("transactional records need a transactional id")
         if header.producer_id < 0:
-            raise InvalidTxnStateError("a transactional batch needs a producer id")
+            raise errors.InvalidTxnStateError("a transactional batch needs a producer id")
     if header.producer_id >= 0:
         duplicate = log.producers.check(
             header.producer_id,
@@ -193,7 +164,7 @@ def _append(
             transactional=header.is_transactional,
         )
         if duplicate is not None:
-            return PartitionProduceResponse(
+            return wire.PartitionProduceResponse(
                 index=partition.index,
                 base_offset=duplicate.base_offset,
                 log_append_time_ms=duplicate.timestamp_ms if configs.log_append_time else -1,
@@ -206,7 +177,7 @@ def _append(
     if partition.watchers:
         size = stored.size
         engine.defer(lambda: partition.notify(size))
-    return PartitionProduceResponse(
+    return wire.PartitionProduceResponse(
         index=partition.index,
         base_offset=stored.base_offset,
         log_append_time_ms=-1 if append_time_ms is None else append_time_ms,
@@ -222,8 +193,8 @@ def _check_times(records: memoryview, header: batches.BatchHeader, configs: Topi
     refused = batches.outside(records, from_ms, to_ms)
     if refused:
         names = "message.timestamp.before.max.ms and message.timestamp.after.max.ms"
-        error = InvalidTimestampError(f"Timestamps are outside of the range that {names} of the topic allow.")
+        error = errors.InvalidTimestampError(f"Timestamps are outside of the range that {names} of the topic allow.")
         raise _RefusedRecordsError(error, refused)
 
 
-HANDLERS = {ProduceRequest: produce}
+HANDLERS = {wire.ProduceRequest: produce}

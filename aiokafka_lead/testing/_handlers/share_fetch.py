@@ -1,74 +1,199 @@
-"""ShareFetch: sessions, long polls and the records for a member of a share group (KIP-932, KIP-1206).
+"""ShareFetch and ShareAcknowledge: sessions, long polls, records and acknowledgements (KIP-932, KIP-1206, KIP-1222).
 
 Java: ``KafkaApis.handleShareFetchRequest``, ``DelayedShareFetch``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 from uuid import UUID
 
-from ..._wire.messages.share_fetch import (
-    AcquiredRecords,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionData,
-    ShareFetchableTopicResponse,
-    ShareFetchRequest,
-    ShareFetchResponse,
-)
-from ...errors import (
-    BrokerError,
-    InvalidRequestError,
-    InvalidShareSessionEpochError,
-    OffsetOutOfRangeError,
-    ShareSessionLimitReachedError,
-    UnknownTopicIdError,
-    UnknownTopicOrPartitionError,
-    raise_for_code,
-)
+from ... import errors
+from ..._wire.messages import share_acknowledge as ack
+from ..._wire.messages import share_fetch as fetch
 from .._server.context import Pending, RequestContext
 from .._server.timers import Timer
 from .._state.batch import StoredBatch
 from .._state.consumer_members import Slot
 from .._state.share_broker import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, next_epoch
-from .._state.share_deliveries import Acquired
-from .._state.share_partition import SharePartition
-from .list_offsets import Endpoints, named_leader
-from .share_acknowledge import STALE_LEADER, Outcomes, acknowledge, find_partition, member_key
+from .._state.share_deliveries import Acknowledge, Acquired
+from .._state.share_partition import AcknowledgedBatch, SharePartition
+from .._state.topics import Partition
+from .list_offsets import Endpoints
+from .share_groups import check_member_id, check_share_groups
+
+_RENEW_FROM = 2
+
+Outcomes = dict[Slot, errors.BrokerError | None]
+"""Result of the acknowledgements of each partition: None or an error."""
+
+
+class _Batch(Protocol):
+    first_offset: int
+    last_offset: int
+    acknowledge_types: list[int]
+
+
+class _Part(Protocol):
+    partition_index: int
+
+    @property
+    def acknowledgement_batches(self) -> Sequence[_Batch]: ...
+
+
+class AcknowledgingTopic(Protocol):
+    """A topic with acknowledgements in a ShareFetch or ShareAcknowledge request."""
+
+    topic_id: UUID
+
+    @property
+    def partitions(self) -> Sequence[_Part]: ...
+
+
+def share_acknowledge(context: RequestContext, request: ack.ShareAcknowledgeRequest) -> ack.ShareAcknowledgeResponse:
+    broker = context.engine.share_broker(context.node.node_id)
+    epoch = request.share_session_epoch
+    try:
+        key = member_key(context, request.group_id, request.member_id)
+        if epoch == INITIAL_EPOCH:
+            raise errors.InvalidShareSessionEpochError("The share session epoch is invalid.")
+        if epoch == FINAL_EPOCH:
+            broker.session(key)
+        else:
+            broker.continued(key, epoch)
+    except errors.BrokerError as error:
+        return ack.ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)
+    outcomes = acknowledge(context, key, request.topics, is_renewal=request.is_renew_ack)
+    if epoch == FINAL_EPOCH:
+        broker.close(key)
+    endpoints = Endpoints()
+    topics: dict[UUID, ack.ShareAcknowledgeTopicResponse] = {}
+    for slot, problem in outcomes.items():
+        data = ack.PartitionData(partition_index=slot[1])
+        if problem is not None:
+            data.error_code, data.error_message = problem.code, problem.message
+            endpoints.name_leader(context, find_partition(context, slot), problem, data.current_leader)
+        topics.setdefault(slot[0], ack.ShareAcknowledgeTopicResponse(topic_id=slot[0])).partitions.append(data)
+    return ack.ShareAcknowledgeResponse(
+        acquisition_lock_timeout_ms=context.engine.groups.configs.share(key[0]).record_lock_duration_ms,
+        responses=list(topics.values()),
+        node_endpoints=endpoints.build(ack.NodeEndpoint),
+    )
+
+
+def member_key(context: RequestContext, group_id: str | None, member_id: str | None) -> tuple[str, str]:
+    """Return the group and the member of a request. Raises an error if one of them is invalid."""
+    check_share_groups(context)
+    if group_id is None:
+        raise errors.InvalidRequestError("Invalid group id in the request.")
+    check_member_id(member_id)
+    assert member_id is not None
+    return group_id, member_id
+
+
+def find_partition(context: RequestContext, slot: Slot) -> Partition | None:
+    topic = context.engine.state.topics_by_id.get(slot[0])
+    return topic.partitions[slot[1]] if topic is not None and 0 <= slot[1] < len(topic.partitions) else None
+
+
+def acknowledge(
+    context: RequestContext, key: tuple[str, str], topics: Iterable[AcknowledgingTopic], *, is_renewal: bool
+) -> Outcomes:
+    """Process the acknowledgements of a request, independently for each partition."""
+    outcomes: Outcomes = {}
+    silent: list[Slot] = []
+    for topic in topics:
+        for part in topic.partitions:
+            slot = topic.topic_id, part.partition_index
+            batches = [
+                AcknowledgedBatch(batch.first_offset, batch.last_offset, batch.acknowledge_types)
+                for batch in part.acknowledgement_batches
+            ]
+            try:
+                partition = _checked(context, slot, batches, is_renewal=is_renewal)
+                if batches:
+                    _take(context, key, partition, batches)
+                    outcomes[slot] = None
+                else:
+                    silent.append(slot)
+            except errors.BrokerError as error:
+                outcomes[slot] = error
+    if outcomes:
+        # Like a real broker: these are reported only together with other results.
+        outcomes.update(dict.fromkeys(silent))
+    return outcomes
+
+
+def _checked(
+    context: RequestContext, slot: Slot, batches: Sequence[AcknowledgedBatch], *, is_renewal: bool
+) -> Partition:
+    if slot[0] not in context.engine.state.topics_by_id:
+        raise errors.UnknownTopicIdError("This server does not host this topic ID.")
+    most = Acknowledge.RENEW if context.api_version >= _RENEW_FROM else Acknowledge.REJECT
+    end = -1
+    for batch in batches:
+        types = batch.types
+        whole = len(types) == 1 or len(types) == batch.last - batch.first + 1
+        renews = Acknowledge.RENEW in types
+        if not (
+            end <= batch.first <= batch.last
+            and types
+            and whole
+            and all(Acknowledge.GAP <= kind <= most for kind in types)
+            and (is_renewal or not renews)
+        ):
+            raise errors.InvalidRequestError("The acknowledgement batches are invalid.")
+        end = batch.last
+    partition = find_partition(context, slot)
+    if partition is None:
+        raise errors.UnknownTopicOrPartitionError("This server does not host this topic-partition.")
+    return partition
+
+
+def _take(
+    context: RequestContext, key: tuple[str, str], partition: Partition, batches: Sequence[AcknowledgedBatch]
+) -> None:
+    errors.raise_for_code(context.fault_code(partition.topic.name, partition.index))
+    shares = context.engine.share_broker(context.node.node_id).loaded(key[0], partition)
+    if shares is None:
+        # No records were acquired at this broker, or another broker leads now.
+        raise errors.UnknownTopicOrPartitionError("This server does not host this topic-partition.")
+    shares.acknowledge(key[1], batches)
+
 
 _RECORD_LIMIT = 1
 """Acquire mode in which a member never gets more records than it has requested (KIP-1206)."""
 
 
-def share_fetch(context: RequestContext, request: ShareFetchRequest) -> ShareFetchResponse | Pending:
+def share_fetch(context: RequestContext, request: fetch.ShareFetchRequest) -> fetch.ShareFetchResponse | Pending:
     acknowledges = any(part.acknowledgement_batches for topic in request.topics for part in topic.partitions)
     try:
         key = member_key(context, request.group_id, request.member_id)
         _check_renewal(request)
         session = _session(context, request, key, acknowledges=acknowledges)
-    except ShareSessionLimitReachedError as error:
+    except errors.ShareSessionLimitReachedError as error:
         # The response is delayed, so that a member without a session does not retry immediately.
         pending = Pending()
-        refusal = ShareFetchResponse(error_code=error.code, error_message=error.message)
+        refusal = fetch.ShareFetchResponse(error_code=error.code, error_message=error.message)
         context.engine.timers.call_later(request.max_wait_ms / 1000, lambda: pending.complete(refusal))
         return pending
-    except BrokerError as error:
-        return ShareFetchResponse(error_code=error.code, error_message=error.message)
+    except errors.BrokerError as error:
+        return fetch.ShareFetchResponse(error_code=error.code, error_message=error.message)
     outcomes = acknowledge(context, key, request.topics, is_renewal=request.is_renew_ack) if acknowledges else {}
     return _ShareFetch(context, request, key, session, outcomes).start()
 
 
-def _check_renewal(request: ShareFetchRequest) -> None:
+def _check_renewal(request: fetch.ShareFetchRequest) -> None:
     """Check that a request that renews locks does not fetch records."""
     names = ("max_bytes", "min_bytes", "max_records", "max_wait_ms")
     wrong = [name for name in names if request.is_renew_ack and getattr(request, name) != 0]
     if wrong:
-        raise InvalidRequestError(f"{', '.join(wrong)} must be set to 0, if isRenewAck is true.")
+        raise errors.InvalidRequestError(f"{', '.join(wrong)} must be set to 0, if isRenewAck is true.")
 
 
 def _session(
-    context: RequestContext, request: ShareFetchRequest, key: tuple[str, str], *, acknowledges: bool
+    context: RequestContext, request: fetch.ShareFetchRequest, key: tuple[str, str], *, acknowledges: bool
 ) -> ShareSession | None:
     """Return the session of a request, or None if the request ends it."""
     broker = context.engine.share_broker(context.node.node_id)
@@ -78,7 +203,7 @@ def _session(
         return None
     if request.share_session_epoch == INITIAL_EPOCH:
         if acknowledges:
-            raise InvalidRequestError("There is nothing to acknowledge in the first request of a session.")
+            raise errors.InvalidRequestError("There is nothing to acknowledge in the first request of a session.")
         session = broker.open(key, context.connection.number)
         session.partitions.update(dict.fromkeys(wanted, False))
     else:
@@ -95,7 +220,7 @@ class _ShareFetch:
     def __init__(
         self,
         context: RequestContext,
-        request: ShareFetchRequest,
+        request: fetch.ShareFetchRequest,
         key: tuple[str, str],
         session: ShareSession | None,
         outcomes: Outcomes,
@@ -108,10 +233,10 @@ class _ShareFetch:
         self._settings = context.engine.groups.configs.share(key[0])
         self._pending = Pending()
         self._shares: dict[Slot, SharePartition] = {}
-        self._errors: dict[Slot, BrokerError] = {}
+        self._errors: dict[Slot, errors.BrokerError] = {}
         self._timer: Timer | None = None
 
-    def start(self) -> ShareFetchResponse | Pending:
+    def start(self) -> fetch.ShareFetchResponse | Pending:
         request = self._request
         if self._session is not None and not request.is_renew_ack:
             self._find(list(self._session.partitions))
@@ -135,12 +260,12 @@ class _ShareFetch:
             try:
                 partition = find_partition(self._context, slot)
                 if partition is None and self._session is not None and slot in self._session.nameless:
-                    raise UnknownTopicIdError("The topic of this partition is unknown.")
+                    raise errors.UnknownTopicIdError("The topic of this partition is unknown.")
                 if partition is None:
-                    raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
-                raise_for_code(self._context.fault_code(partition.topic.name, partition.index))
+                    raise errors.UnknownTopicOrPartitionError("This server does not host this topic-partition.")
+                errors.raise_for_code(self._context.fault_code(partition.topic.name, partition.index))
                 self._shares[slot] = broker.load(self._group_id, partition)
-            except BrokerError as error:
+            except errors.BrokerError as error:
                 self._errors[slot] = error
 
     # --- waiting -----------------------------------------------------------------------------------------------------
@@ -160,7 +285,7 @@ class _ShareFetch:
         for shares in ready.values():
             try:
                 size += self._stored(shares, self._request.max_bytes // len(ready))[1]
-            except OffsetOutOfRangeError:
+            except errors.OffsetOutOfRangeError:
                 return True
         return bool(ready) and size >= min(self._request.min_bytes, self._request.max_bytes)
 
@@ -197,19 +322,19 @@ class _ShareFetch:
 
     # --- answering ---------------------------------------------------------------------------------------------------
 
-    def _read(self) -> dict[Slot, PartitionData]:
+    def _read(self) -> dict[Slot, fetch.PartitionData]:
         """Acquire available records."""
         request = self._request
         ready = self._ready()
         left = request.max_records
         any_read = False
-        answers: dict[Slot, PartitionData] = {}
+        answers: dict[Slot, fetch.PartitionData] = {}
         for slot, shares in ready.items():
-            data = answers[slot] = PartitionData(partition_index=slot[1], records=b"")
+            data = answers[slot] = fetch.PartitionData(partition_index=slot[1], records=b"")
             offset = shares.next_offset
             try:
                 stored, size = self._stored(shares, request.max_bytes // len(ready), at_least_one=not any_read)
-            except OffsetOutOfRangeError:
+            except errors.OffsetOutOfRangeError:
                 shares.reset_to_log_start()
                 continue
             any_read = any_read or size > 0
@@ -227,44 +352,42 @@ class _ShareFetch:
             if acquired:
                 data.records = _bytes_of(stored, acquired)  # type: ignore[assignment]
                 data.acquired_records = [
-                    AcquiredRecords(first_offset=run.first, last_offset=run.last, delivery_count=run.delivery_count)
+                    fetch.AcquiredRecords(
+                        first_offset=run.first, last_offset=run.last, delivery_count=run.delivery_count
+                    )
                     for run in acquired
                 ]
         return answers
 
-    def _response(self, answers: dict[Slot, PartitionData]) -> ShareFetchResponse:
+    def _response(self, answers: dict[Slot, fetch.PartitionData]) -> fetch.ShareFetchResponse:
         request = self._request
         endpoints = Endpoints()
         for slot, error in self._errors.items():
-            data = answers[slot] = PartitionData(
+            data = answers[slot] = fetch.PartitionData(
                 partition_index=slot[1], error_code=error.code, error_message=error.message, records=b""
             )
-            partition = find_partition(self._context, slot)
-            if error.code in STALE_LEADER and partition is not None:
-                leader = named_leader(self._context, partition)
-                endpoints.add(leader)
-                data.current_leader = LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch)
+            endpoints.name_leader(self._context, find_partition(self._context, slot), error, data.current_leader)
         session = self._session
         if session is not None and request.share_session_epoch != INITIAL_EPOCH:
             if session.epoch != next_epoch(request.share_session_epoch):
                 # Another request of the session has overtaken this request.
-                overtaken = InvalidShareSessionEpochError("The share session epoch is invalid.")
-                return ShareFetchResponse(error_code=overtaken.code, error_message=overtaken.message)
+                overtaken = errors.InvalidShareSessionEpochError("The share session epoch is invalid.")
+                return fetch.ShareFetchResponse(error_code=overtaken.code, error_message=overtaken.message)
             answers = {
                 slot: data
                 for slot, data in answers.items()
                 if session.must_tell(slot, has_records=bool(data.records), has_error=data.error_code != 0)
             }
         for slot, outcome in self._outcomes.items():
-            data = answers.setdefault(slot, PartitionData(partition_index=slot[1], records=b""))
+            data = answers.setdefault(slot, fetch.PartitionData(partition_index=slot[1], records=b""))
             if outcome is not None:
                 data.acknowledge_error_code, data.acknowledge_error_message = outcome.code, outcome.message
         if session is None:
             self._context.engine.share_broker(self._context.node.node_id).close(self._key)
-        return ShareFetchResponse(
+        return fetch.ShareFetchResponse(
             acquisition_lock_timeout_ms=self._settings.record_lock_duration_ms,
             responses=_by_topic(answers.items()),
-            node_endpoints=endpoints.build(NodeEndpoint),
+            node_endpoints=endpoints.build(fetch.NodeEndpoint),
         )
 
 
@@ -274,11 +397,14 @@ def _bytes_of(stored: list[StoredBatch], acquired: list[Acquired]) -> list[bytes
     return [batch.data for batch in stored if batch.base_offset <= last and batch.last_offset >= first]
 
 
-def _by_topic(answers: Iterable[tuple[Slot, PartitionData]]) -> list[ShareFetchableTopicResponse]:
-    topics: dict[UUID, ShareFetchableTopicResponse] = {}
+def _by_topic(answers: Iterable[tuple[Slot, fetch.PartitionData]]) -> list[fetch.ShareFetchableTopicResponse]:
+    topics: dict[UUID, fetch.ShareFetchableTopicResponse] = {}
     for slot, data in answers:
-        topics.setdefault(slot[0], ShareFetchableTopicResponse(topic_id=slot[0])).partitions.append(data)
+        topics.setdefault(slot[0], fetch.ShareFetchableTopicResponse(topic_id=slot[0])).partitions.append(data)
     return list(topics.values())
 
 
-HANDLERS = {ShareFetchRequest: share_fetch}
+HANDLERS = {
+    ack.ShareAcknowledgeRequest: share_acknowledge,
+    fetch.ShareFetchRequest: share_fetch,
+}

@@ -9,20 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from uuid import UUID
 
+from ... import errors
 from ..._wire.messages.produce import ProduceRequest
-from ...errors import (
-    BrokerError,
-    ConcurrentTransactionsError,
-    CoordinatorNotAvailableError,
-    InvalidProducerEpochError,
-    InvalidProducerIdMappingError,
-    InvalidTxnStateError,
-    NotEnoughReplicasError,
-    ProducerFencedError,
-    TransactionAbortableError,
-    UnknownTopicOrPartitionError,
-    raise_for_code,
-)
 from .._server.context import RequestContext
 from .._state.batch import transactional_header
 from .._state.offsets import TRANSACTION
@@ -37,7 +25,7 @@ _COMMIT_ABORTABLE_FROM = 4
 
 _TOPIC_IDS_FROM = 13
 
-Refused = dict[Partition, BrokerError]
+Refused = dict[Partition, errors.BrokerError]
 
 
 def written_partition(context: RequestContext, name: str, topic_id: UUID, index: int) -> Partition:
@@ -45,7 +33,7 @@ def written_partition(context: RequestContext, name: str, topic_id: UUID, index:
     state = context.engine.state
     topic = state.topic_by_id(topic_id) if context.api_version >= _TOPIC_IDS_FROM else state.topic(name)
     if not 0 <= index < len(topic.partitions):
-        raise UnknownTopicOrPartitionError(f"there is no partition {topic.name}-{index}")
+        raise errors.UnknownTopicOrPartitionError(f"there is no partition {topic.name}-{index}")
     return topic.partitions[index]
 
 
@@ -64,9 +52,9 @@ def ask_for_partitions(context: RequestContext, request: ProduceRequest) -> Refu
             producers.add(producer)
             try:
                 partition = written_partition(context, topic.name, topic.topic_id, data.index)
-                raise_for_code(context.fault_code(partition.topic.name, partition.index))
+                errors.raise_for_code(context.fault_code(partition.topic.name, partition.index))
                 check_leader(context, partition, -1)
-            except BrokerError:
+            except errors.BrokerError:
                 # The append reports this error.
                 continue
             if partition.log.producers.begin_verification(*producer, header.base_sequence, from_zero=adds):
@@ -74,7 +62,7 @@ def ask_for_partitions(context: RequestContext, request: ProduceRequest) -> Refu
     if not asked:
         return {}
     if len(producers) > 1:
-        error = InvalidProducerIdMappingError("Transactional records contained more than one producer ID")
+        error = errors.InvalidProducerIdMappingError("Transactional records contained more than one producer ID")
         return dict.fromkeys(asked, error)
     return _ask_for_partitions(context, request.transactional_id, *producers.pop(), asked, adds=adds)
 
@@ -95,18 +83,18 @@ def _ask_for_partitions(
             transactions.add(transactional_id, producer_id, epoch, partitions)
             return {}
         present = transactions.verified(transactional_id, producer_id, epoch).partitions
-    except (CoordinatorNotAvailableError, ConcurrentTransactionsError) as error:
-        if adds and isinstance(error, ConcurrentTransactionsError):
+    except (errors.CoordinatorNotAvailableError, errors.ConcurrentTransactionsError) as error:
+        if adds and isinstance(error, errors.ConcurrentTransactionsError):
             return dict.fromkeys(partitions, error)
         # Older clients retry after this error.
         message = f"Unable to verify the partition has been added to the transaction. Underlying error: {error}"
-        return dict.fromkeys(partitions, NotEnoughReplicasError(message))
-    except ProducerFencedError as error:
-        return dict.fromkeys(partitions, InvalidProducerEpochError(error.message))
-    except BrokerError as error:
+        return dict.fromkeys(partitions, errors.NotEnoughReplicasError(message))
+    except errors.ProducerFencedError as error:
+        return dict.fromkeys(partitions, errors.InvalidProducerEpochError(error.message))
+    except errors.BrokerError as error:
         return dict.fromkeys(partitions, error)
     abortable = context.api_version >= _PRODUCE_ABORTABLE_FROM
-    kind = TransactionAbortableError if abortable else InvalidTxnStateError
+    kind = errors.TransactionAbortableError if abortable else errors.InvalidTxnStateError
     return {
         partition: kind(f"{partition.topic.name}-{partition.index} is not part of {transactional_id}'s transaction")
         for partition in partitions
@@ -125,13 +113,13 @@ def ask_for_group(context: RequestContext, transactional_id: str, producer_id: i
             transactions.add(transactional_id, producer_id, epoch, groups=[group_id])
         elif group_id not in transactions.verified(transactional_id, producer_id, epoch).groups:
             abortable = context.api_version >= _COMMIT_ABORTABLE_FROM
-            kind = TransactionAbortableError if abortable else InvalidTxnStateError
+            kind = errors.TransactionAbortableError if abortable else errors.InvalidTxnStateError
             raise kind(f"group {group_id} is not part of {transactional_id}'s transaction")
-    except ProducerFencedError as error:
-        raise InvalidProducerEpochError(error.message) from None
+    except errors.ProducerFencedError as error:
+        raise errors.InvalidProducerEpochError(error.message) from None
 
 
 def _check_coordinator_lives(context: RequestContext, transactional_id: str) -> None:
     state = context.engine.state
     if not state.is_registered(state.coordinators.of(TRANSACTION, transactional_id)):
-        raise CoordinatorNotAvailableError(f"no broker coordinates {transactional_id}")
+        raise errors.CoordinatorNotAvailableError(f"no broker coordinates {transactional_id}")

@@ -31,7 +31,7 @@ class DelegationToken(NamedTuple):
     """HMAC in base64, as clients use it."""
 
 
-naming.show_in("aiokafka_lead.testing.security_controls", DelegationToken)
+naming.show_in("aiokafka_lead.testing.controls", DelegationToken)
 
 
 class ScramExchange:

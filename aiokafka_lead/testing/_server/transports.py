@@ -9,6 +9,7 @@ import asyncio
 import socket
 import ssl
 import struct
+import sys
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -20,7 +21,6 @@ from anyio.streams.tls import TLSAttribute, TLSStream
 
 from ..._wire import Buffer
 from ...errors import FrameTooLargeError
-from .backend import running_backend
 from .connection import ServerConnection, Transport
 from .engine import BrokerOptions
 
@@ -465,3 +465,18 @@ class _StreamTransport:
         if self._may_read is not None:
             self._may_read.set()
             self._may_read = None
+
+
+def running_backend() -> str | None:
+    """Return ``"asyncio"``, ``"trio"`` or None.
+
+    trio is checked first, because it may run in guest mode on an asyncio loop.
+    """
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_run():
+        return "trio"
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+    return "asyncio"

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from ... import errors
 from ..._records import ConsumerRecord, ControlType, assign_offsets, control_batch, read_batches
 from ..._records.compression import CODECS
 from ..._records.layout import (
@@ -23,19 +24,11 @@ from ..._records.layout import (
     MAGIC_AT,
     TRANSACTIONAL_BIT,
 )
-from ...errors import (
-    BatchTooLargeError,
-    CorruptRecordError,
-    InvalidRecordError,
-    MessageTooLargeError,
-    UnknownServerError,
-    UnsupportedCompressionTypeError,
-)
 
 _MAGIC = 2
 
 
-class NotOneBatchError(InvalidRecordError):
+class NotOneBatchError(errors.InvalidRecordError):
     """An error that a broker returns before it looks up the log."""
 
 
@@ -91,7 +84,7 @@ def validate(records: memoryview, *, max_bytes: int, produce_version: int) -> Ba
     """
     size = len(records)
     if size > MAGIC_AT and records[MAGIC_AT] > _MAGIC:
-        raise CorruptRecordError(f"record batches of format {records[MAGIC_AT]} do not exist")
+        raise errors.CorruptRecordError(f"record batches of format {records[MAGIC_AT]} do not exist")
     if size < HEADER_SIZE or records[MAGIC_AT] != _MAGIC:
         raise NotOneBatchError("Produce must have exactly one record batch of format 2 for a partition")
     header = BatchHeader._make(HEADER.unpack_from(records))
@@ -100,26 +93,28 @@ def validate(records: memoryview, *, max_bytes: int, produce_version: int) -> Ba
             f"the header of the batch says {header.batch_length + LOG_OVERHEAD} bytes, but there are {size}"
         )
     if size > max_bytes:
-        raise MessageTooLargeError(f"the batch has {size} bytes, but the topic allows {max_bytes}")
+        raise errors.MessageTooLargeError(f"the batch has {size} bytes, but the topic allows {max_bytes}")
     if crc32c(records[ATTRIBUTES_AT:]) != header.crc:
-        raise CorruptRecordError("the batch's CRC does not match its bytes")
+        raise errors.CorruptRecordError("the batch's CRC does not match its bytes")
     codec = header.attributes & CODEC_MASK
     if codec >= len(CODEC_NAMES):
         # A real broker returns the same error, because of an unexpected exception.
-        raise UnknownServerError(f"compression codec {codec} does not exist")
+        raise errors.UnknownServerError(f"compression codec {codec} does not exist")
     name = CODEC_NAMES[codec]
     if name in CODECS and produce_version < CODECS[name].produce_version:
-        raise UnsupportedCompressionTypeError(f"{name} needs Produce version {CODECS[name].produce_version}")
+        raise errors.UnsupportedCompressionTypeError(f"{name} needs Produce version {CODECS[name].produce_version}")
     if header.base_offset != 0:
-        raise InvalidRecordError(f"the batch of a producer must start at offset 0, not {header.base_offset}")
+        raise errors.InvalidRecordError(f"the batch of a producer must start at offset 0, not {header.base_offset}")
     if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
-        raise InvalidRecordError(
+        raise errors.InvalidRecordError(
             f"the batch has {header.record_count} records, but the last offset delta {header.last_offset_delta}"
         )
     if header.is_control:
-        raise InvalidRecordError("producers must not write control batches")
+        raise errors.InvalidRecordError("producers must not write control batches")
     if header.producer_id >= 0 and header.base_sequence < 0:
-        raise InvalidRecordError(f"invalid sequence number {header.base_sequence} of producer {header.producer_id}")
+        raise errors.InvalidRecordError(
+            f"invalid sequence number {header.base_sequence} of producer {header.producer_id}"
+        )
     return header
 
 
@@ -189,5 +184,5 @@ def _records(buffer: bytes | memoryview) -> Iterator[ConsumerRecord[bytes | None
     for view in read_batches(buffer, check_crcs=False):
         try:
             yield from view.records("", 0)
-        except BatchTooLargeError as error:  # a real broker would allocate the memory, or crash
-            raise MessageTooLargeError(error.message) from None
+        except errors.BatchTooLargeError as error:  # a real broker would allocate the memory, or crash
+            raise errors.MessageTooLargeError(error.message) from None

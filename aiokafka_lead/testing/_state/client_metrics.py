@@ -12,19 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
+from ... import errors
 from ..._cpython import naming
 from ..._records.compression import decompress
 from ..._records.layout import CODEC_NAMES
-from ...errors import (
-    CorruptRecordError,
-    InvalidConfigError,
-    InvalidRecordError,
-    InvalidRequestError,
-    TelemetryTooLargeError,
-    ThrottlingQuotaExceededError,
-    UnknownSubscriptionIdError,
-    UnsupportedCompressionTypeError,
-)
 from .configs import ConfigType, split_list
 
 NO_ID = UUID(int=0)
@@ -135,18 +126,18 @@ class ClientMetrics:
     def check(self, name: str, overrides: Mapping[str, str]) -> None:
         """Raise an error if the configs of a subscription are invalid."""
         if not name:
-            raise InvalidRequestError("Subscription name can't be empty")
+            raise errors.InvalidRequestError("Subscription name can't be empty")
         for option in overrides:
             if option not in DEFINITIONS:
-                raise InvalidRequestError(f"Unknown client metrics configuration: {option}")
+                raise errors.InvalidRequestError(f"Unknown client metrics configuration: {option}")
         if "interval.ms" in overrides:
             interval = overrides["interval.ms"]
             if not re.fullmatch(r"[+-]?\d+", interval):
-                raise InvalidConfigError(
+                raise errors.InvalidConfigError(
                     f"Invalid value {interval} for configuration interval.ms: Not a number of type INT"
                 )
             if not _INTERVAL_MS[0] <= int(interval) <= _INTERVAL_MS[1]:
-                raise InvalidRequestError(
+                raise errors.InvalidRequestError(
                     f"Invalid value {interval} for interval.ms, interval must be between 100 and 3600000 (1 hour)"
                 )
         _patterns(overrides.get("match", ""))
@@ -183,30 +174,30 @@ class ClientMetrics:
             client_instance_id = uuid4()
         instance, now = self._instance(broker, client_instance_id, about), self._now_ms()
         if now - max(instance.got_ms, instance.pushed_ms) < instance.wanted.interval_ms:
-            raise ThrottlingQuotaExceededError("the request arrived before the next push interval time")
+            raise errors.ThrottlingQuotaExceededError("the request arrived before the next push interval time")
         instance.got_ms = now
         return client_instance_id, instance.wanted
 
     def push(self, push: TelemetryPush, about: Mapping[str, str]) -> None:
         """Accept a push, which is still compressed. Raises the errors of a broker's response."""
         if push.client_instance_id == NO_ID:
-            raise InvalidRequestError("invalid client instance id")
+            raise errors.InvalidRequestError("invalid client instance id")
         instance, now = self._instance(push.broker, push.client_instance_id, about), self._now_ms()
         before, instance.terminating = instance.terminating, push.terminating
         if before:
-            raise InvalidRequestError("the client has already sent its terminating push")
+            raise errors.InvalidRequestError("the client has already sent its terminating push")
         # The first push after a subscription may come early, because clients vary its time.
         due = instance.got_ms > instance.pushed_ms or now - instance.pushed_ms >= instance.wanted.interval_ms
         if not due and not push.terminating:
-            raise ThrottlingQuotaExceededError("the request arrived before the next push interval time")
+            raise errors.ThrottlingQuotaExceededError("the request arrived before the next push interval time")
         if due:
             instance.pushed_ms = now
         if push.subscription_id != instance.wanted.subscription_id:
-            raise UnknownSubscriptionIdError
+            raise errors.UnknownSubscriptionIdError
         if push.compression_type not in ("none", *self.accepted):
-            raise UnsupportedCompressionTypeError
+            raise errors.UnsupportedCompressionTypeError
         if len(push.metrics) > self.max_bytes:
-            raise TelemetryTooLargeError
+            raise errors.TelemetryTooLargeError
         self.pushes.append(push._replace(metrics=_decompressed(push)))
 
     def _instance(self, broker: int, client_instance_id: UUID, about: Mapping[str, str]) -> _Instance:
@@ -226,7 +217,7 @@ def _patterns(match: str) -> dict[str, re.Pattern[str]]:
                 raise ValueError
             found[what] = re.compile(pattern)
         except (ValueError, re.error):
-            raise InvalidConfigError(f"Illegal client matching pattern: {each}") from None
+            raise errors.InvalidConfigError(f"Illegal client matching pattern: {each}") from None
     return found
 
 
@@ -235,8 +226,8 @@ def _decompressed(push: TelemetryPush) -> bytes:
         return push.metrics
     try:
         return decompress(push.compression_type, push.metrics, _MAX_DECOMPRESSED)
-    except CorruptRecordError as error:
-        raise InvalidRecordError(str(error)) from error
+    except errors.CorruptRecordError as error:
+        raise errors.InvalidRecordError(str(error)) from error
 
 
 def codec_name(number: int) -> str:

@@ -8,19 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
-from ...errors import (
-    BrokerNotAvailableError,
-    ElectionNotNeededError,
-    InvalidPartitionsError,
-    InvalidReplicaAssignmentError,
-    InvalidReplicationFactorError,
-    InvalidTopicError,
-    PolicyViolationError,
-    PreferredLeaderNotAvailableError,
-    TopicAlreadyExistsError,
-    UnknownTopicIdError,
-    UnknownTopicOrPartitionError,
-)
+from ... import errors
 from .configs import TopicConfigs, TopicDefaults
 from .fetch_sessions import FetchSessions
 from .offsets import Coordinators
@@ -35,7 +23,7 @@ _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 def check_topic_name(name: str) -> None:
     """Raise InvalidTopicError for an invalid topic name."""
     if not _LEGAL_TOPIC.fullmatch(name) or name in (".", ".."):
-        raise InvalidTopicError(f"the topic name {name!r} is invalid")
+        raise errors.InvalidTopicError(f"the topic name {name!r} is invalid")
 
 
 def _in_metrics(name: str) -> str:
@@ -101,19 +89,19 @@ class ClusterState:
     def topic(self, name: str) -> Topic:
         topic = self.topics.get(name)
         if topic is None:
-            raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
+            raise errors.UnknownTopicOrPartitionError(f"there is no topic {name!r}")
         return topic
 
     def topic_by_id(self, topic_id: UUID) -> Topic:
         topic = self.topics_by_id.get(topic_id)
         if topic is None:
-            raise UnknownTopicIdError(f"there is no topic with id {topic_id}")
+            raise errors.UnknownTopicIdError(f"there is no topic with id {topic_id}")
         return topic
 
     def partition(self, name: str, index: int) -> Partition:
         topic = self.topics.get(name)
         if topic is None or not 0 <= index < len(topic.partitions):
-            raise UnknownTopicOrPartitionError(f"there is no partition {name}-{index}")
+            raise errors.UnknownTopicOrPartitionError(f"there is no partition {name}-{index}")
         return topic.partitions[index]
 
     def partitions(self) -> Iterable[Partition]:
@@ -172,10 +160,10 @@ class ClusterState:
         """Create a topic. ``assignments`` has the replicas of each partition, with the preferred leader first."""
         check_topic_name(name)
         if name in self.topics:
-            raise TopicAlreadyExistsError(f"Topic '{name}' already exists.")
+            raise errors.TopicAlreadyExistsError(f"Topic '{name}' already exists.")
         alike = self._in_metrics.get(_in_metrics(name))
         if alike is not None:
-            raise InvalidTopicError(f"Topic '{name}' collides with existing topic: {alike}")
+            raise errors.InvalidTopicError(f"Topic '{name}' collides with existing topic: {alike}")
         topic = Topic(name, uuid4(), TopicConfigs(configs, self._topic_defaults))
         if assignments is None:
             assignments = self._spread(0, partitions, replication_factor)
@@ -191,13 +179,15 @@ class ClusterState:
         """Increase the number of partitions of a topic to ``count``."""
         present = len(topic.partitions)
         if count <= present:
-            raise InvalidPartitionsError(
+            raise errors.InvalidPartitionsError(
                 f"The topic {topic.name} currently has {present} partition(s); {count} requested."
             )
         if assignments is None:
             assignments = self._spread(present, count - present, len(topic.partitions[0].replicas))
         elif len(assignments) != count - present:
-            raise InvalidReplicaAssignmentError(f"{count - present} assignments are needed, not {len(assignments)}")
+            raise errors.InvalidReplicaAssignmentError(
+                f"{count - present} assignments are needed, not {len(assignments)}"
+            )
         for replicas in assignments:
             self._check_replicas(replicas)
         if not validate_only:
@@ -215,11 +205,11 @@ class ClusterState:
         """Return the replicas of new partitions: leaders are distributed over the brokers, and racks alternate."""
         ids = self._by_rack_in_turn()
         if count <= 0:
-            raise InvalidPartitionsError("Number of partitions must be larger than 0.")
+            raise errors.InvalidPartitionsError("Number of partitions must be larger than 0.")
         if count > _PARTITIONS_MAX:
-            raise PolicyViolationError("Excessively large number of partitions per request.")
+            raise errors.PolicyViolationError("Excessively large number of partitions per request.")
         if not 0 < replication_factor <= len(ids):
-            raise InvalidReplicationFactorError(
+            raise errors.InvalidReplicationFactorError(
                 f"Replication factor {replication_factor} does not fit {len(ids)} registered broker(s)."
             )
         return [
@@ -236,13 +226,15 @@ class ClusterState:
 
     def _check_replicas(self, replicas: Sequence[int]) -> None:
         if not replicas or len(set(replicas)) != len(replicas):
-            raise InvalidReplicaAssignmentError(f"replicas must not be empty or repeat a broker: {list(replicas)}")
+            raise errors.InvalidReplicaAssignmentError(
+                f"replicas must not be empty or repeat a broker: {list(replicas)}"
+            )
         if unknown := [replica for replica in replicas if replica not in self.nodes]:
-            raise InvalidReplicaAssignmentError(f"there are no brokers {unknown}")
+            raise errors.InvalidReplicaAssignmentError(f"there are no brokers {unknown}")
 
     def _extend(self, topic: Topic, assignments: Sequence[Sequence[int]]) -> None:
         if not assignments:
-            raise InvalidPartitionsError("a topic must have at least one partition")
+            raise errors.InvalidPartitionsError("a topic must have at least one partition")
         for replicas in assignments:
             self._check_replicas(replicas)
         for replicas in assignments:
@@ -262,15 +254,17 @@ class ClusterState:
         if to is None:
             alive = [replica for replica in partition.isr if self.is_registered(replica)]
             if not alive:
-                raise PreferredLeaderNotAvailableError(f"{partition.topic.name}-{partition.index} has no live replica")
+                raise errors.PreferredLeaderNotAvailableError(
+                    f"{partition.topic.name}-{partition.index} has no live replica"
+                )
             # The next replica after the current leader; a single replica is elected again.
             order = partition.replicas
             at = order.index(partition.leader_id) if partition.leader_id in order else -1
             to = next(r for step in range(1, len(order) + 1) if (r := order[(at + step) % len(order)]) in alive)
         elif not self.is_registered(to):
-            raise BrokerNotAvailableError(f"broker {to} is not alive")
+            raise errors.BrokerNotAvailableError(f"broker {to} is not alive")
         elif to not in partition.replicas:
-            raise InvalidReplicaAssignmentError(
+            raise errors.InvalidReplicaAssignmentError(
                 f"broker {to} is not a replica of {partition.topic.name}-{partition.index}: {partition.replicas}"
             )
         old = partition.leader_id, partition.leader_epoch
@@ -286,18 +280,18 @@ class ClusterState:
         """Make the first replica the leader (ElectLeaders, type PREFERRED)."""
         preferred = partition.replicas[0]
         if partition.leader_id == preferred:
-            raise ElectionNotNeededError("Leader election not needed for topic partition.")
+            raise errors.ElectionNotNeededError("Leader election not needed for topic partition.")
         if not self.is_registered(preferred) or preferred not in partition.isr:
-            raise PreferredLeaderNotAvailableError("The preferred leader was not available.")
+            raise errors.PreferredLeaderNotAvailableError("The preferred leader was not available.")
         self.move_leader(partition, preferred)
 
     def elect_unclean(self, partition: Partition) -> None:
         """Make any live replica the leader of a leaderless partition (ElectLeaders, type UNCLEAN)."""
         if partition.leader_id != NO_LEADER:
-            raise ElectionNotNeededError("Leader election not needed for topic partition.")
+            raise errors.ElectionNotNeededError("Leader election not needed for topic partition.")
         alive = next((replica for replica in partition.replicas if self.is_registered(replica)), None)
         if alive is None:
-            raise PreferredLeaderNotAvailableError("There is no live replica.")
+            raise errors.PreferredLeaderNotAvailableError("There is no live replica.")
         partition.isr = [alive]
         partition.set_leader(alive)
         partition.notify()

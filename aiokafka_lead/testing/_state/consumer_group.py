@@ -24,11 +24,21 @@ from ...errors import (
     UnsupportedVersionError,
 )
 from .clock import Clock
-from .consumer_members import LEAVES, LEAVES_FOR_A_WHILE, Beat, BeatResult, Candidate, ConsumerMember, MemberState, Slot
-from .group_configs import GroupConfigs
+from .configs import GroupConfigs
+from .consumer_members import (
+    DEFAULT_ASSIGNOR,
+    LEAVES,
+    LEAVES_FOR_A_WHILE,
+    SERVER_ASSIGNORS,
+    Beat,
+    BeatResult,
+    Candidate,
+    ConsumerMember,
+    MemberState,
+    Slot,
+)
 from .members import GroupOptions
 from .offsets import Key
-from .server_assignors import DEFAULT_ASSIGNOR, SERVER_ASSIGNORS
 
 if TYPE_CHECKING:
     from .cluster import ClusterState

@@ -5,26 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from ...errors import (
-    GroupIdNotFoundError,
-    InconsistentGroupProtocolError,
-    InvalidSessionTimeoutError,
-    MalformedMessageError,
-    NonEmptyGroupError,
-    NotCoordinatorError,
-    RebalanceInProgressError,
-    UnknownMemberIdError,
-)
+from ... import errors
 from .classic_members import PROTOCOL_TYPE, ClassicMembers, read_assignment, read_subscription, write_assignment
 from .clock import Clock
+from .configs import GroupConfigs
 from .consumer_group import ConsumerGroup
 from .consumer_members import ConsumerMember, Slot
 from .group import Group
-from .group_configs import GroupConfigs
 from .members import GroupOptions, JoinRequest, JoinResult, SyncResult
 from .offsets import Key, Offsets, slot_of
+from .share_deliveries import ShareStates
 from .share_group import ShareGroup
-from .share_states import ShareStates
 from .topics import Topic
 
 if TYPE_CHECKING:
@@ -38,11 +29,11 @@ def move_to_consumer(old: Group, new: ConsumerGroup, cluster: ClusterState) -> N
     """
     try:
         if old.protocol_type != PROTOCOL_TYPE:
-            raise GroupIdNotFoundError(f"group {old.group_id} is not a group of consumers")
+            raise errors.GroupIdNotFoundError(f"group {old.group_id} is not a group of consumers")
         moved = [(member, _as_consumer(old, member.member_id, cluster)) for member in old.members.values()]
-    except MalformedMessageError as error:
-        raise GroupIdNotFoundError(f"group {old.group_id} cannot be read: {error}") from None
-    old.answer_all(RebalanceInProgressError())
+    except errors.MalformedMessageError as error:
+        raise errors.GroupIdNotFoundError(f"group {old.group_id} cannot be read: {error}") from None
+    old.answer_all(errors.RebalanceInProgressError())
     old.close()
     new.epoch = new.target_epoch = old.generation
     new.static.update(old.static)
@@ -122,12 +113,12 @@ class GroupCoordinator:
         """Return the group to join, created for a new member if necessary."""
         limits = self.options
         if not limits.min_session_timeout_ms <= request.session_timeout_ms <= limits.max_session_timeout_ms:
-            raise InvalidSessionTimeoutError(
+            raise errors.InvalidSessionTimeoutError(
                 f"the session timeout {request.session_timeout_ms} ms is outside "
                 f"{limits.min_session_timeout_ms}..{limits.max_session_timeout_ms}"
             )
         if group_id in self.shares:
-            raise InconsistentGroupProtocolError(f"group {group_id} is a share group")
+            raise errors.InconsistentGroupProtocolError(f"group {group_id} is a share group")
         consumers = self.consumers.get(group_id)
         if consumers is not None:
             if consumers.members:
@@ -136,7 +127,7 @@ class GroupCoordinator:
         group = self.groups.get(group_id)
         if group is None:
             if request.member_id:
-                raise UnknownMemberIdError(f"there is no group {group_id}")
+                raise errors.UnknownMemberIdError(f"there is no group {group_id}")
             group = self.groups[group_id] = Group(group_id, self._clock, self.options)
         return group
 
@@ -147,7 +138,7 @@ class GroupCoordinator:
             return ClassicMembers(consumers, self._cluster)
         group = self.groups.get(group_id)
         if group is None:
-            raise UnknownMemberIdError(f"there is no group {group_id}")
+            raise errors.UnknownMemberIdError(f"there is no group {group_id}")
         return group
 
     def of_consumer(self, group_id: str, *, joining: bool) -> ConsumerGroup:
@@ -157,7 +148,7 @@ class GroupCoordinator:
             return found
         classic = self.groups.get(group_id)
         if not joining or group_id in self.shares:
-            raise GroupIdNotFoundError(f"there is no consumer group {group_id}")
+            raise errors.GroupIdNotFoundError(f"there is no consumer group {group_id}")
         created = ConsumerGroup(
             group_id, self._clock, self.options, self.configs, self._cluster, self._only_classic_left
         )
@@ -181,9 +172,9 @@ class GroupCoordinator:
         if found is not None:
             return found
         if self.known(group_id):
-            raise GroupIdNotFoundError(f"Group {group_id} is not a share group.")
+            raise errors.GroupIdNotFoundError(f"Group {group_id} is not a share group.")
         if not create:
-            raise GroupIdNotFoundError(f"Share group {group_id} not found.")
+            raise errors.GroupIdNotFoundError(f"Share group {group_id} not found.")
         found = self.shares[group_id] = ShareGroup(
             group_id, self._clock, self.configs, self._cluster, self.share_states, self.options.share_max_size
         )
@@ -192,7 +183,7 @@ class GroupCoordinator:
     def alter_share_offsets(self, group_id: str, offsets: Mapping[Slot, int]) -> None:
         """Set the start offsets of a share group without members. Create the group if it is missing."""
         if self.share_group(group_id, create=True).members:
-            raise NonEmptyGroupError("The group is not empty.")
+            raise errors.NonEmptyGroupError("The group is not empty.")
         for slot, offset in offsets.items():
             self.share_states.reset(group_id, slot, offset)
 
@@ -200,7 +191,7 @@ class GroupCoordinator:
         """Return a share group whose offsets may be deleted. Raises GroupIdNotFoundError and NonEmptyGroupError."""
         group = self.share_group(group_id)
         if group.members:
-            raise NonEmptyGroupError("The group is not empty.")
+            raise errors.NonEmptyGroupError("The group is not empty.")
         return group
 
     def check_commit(
@@ -218,7 +209,7 @@ class GroupCoordinator:
         If this depends on the partition, return a check to call with each partition.
         """
         if group_id in self.shares:
-            raise GroupIdNotFoundError(f"Group {group_id} is not a consumer group.")
+            raise errors.GroupIdNotFoundError(f"Group {group_id} is not a consumer group.")
         consumers = self.consumers.get(group_id)
         if consumers is not None:
             return consumers.check_commit(member_id, generation, version, transactional=transactional)
@@ -226,9 +217,9 @@ class GroupCoordinator:
         if group is not None:
             group.check_commit(member_id, instance_id, generation, transactional=transactional)
         elif generation >= 0 and self.known(group_id):
-            raise UnknownMemberIdError(f"group {group_id} has no members")
+            raise errors.UnknownMemberIdError(f"group {group_id} has no members")
         elif generation >= 0:
-            raise GroupIdNotFoundError(f"there is no group {group_id}")
+            raise errors.GroupIdNotFoundError(f"there is no group {group_id}")
         return None
 
     def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
@@ -247,11 +238,11 @@ class GroupCoordinator:
     def delete(self, group_id: str) -> None:
         """Delete a group without members, with its offsets."""
         if not self.known(group_id):
-            raise GroupIdNotFoundError(f"there is no group {group_id}")
+            raise errors.GroupIdNotFoundError(f"there is no group {group_id}")
         group = self.groups.get(group_id) or self.consumers.get(group_id) or self.shares.get(group_id)
         if group is not None:
             if group.members:
-                raise NonEmptyGroupError(f"group {group_id} has members")
+                raise errors.NonEmptyGroupError(f"group {group_id} has members")
             group.close()
         self.groups.pop(group_id, None)
         self.consumers.pop(group_id, None)
@@ -268,7 +259,7 @@ class GroupCoordinator:
         """Move the groups of a slot to another coordinator. Waiting requests get an error."""
         for group in self.groups.values():
             if slot_of(group.group_id) == slot:
-                group.coordinator_moved(NotCoordinatorError())
+                group.coordinator_moved(errors.NotCoordinatorError())
         for consumers in self.consumers.values():
             if slot_of(consumers.group_id) == slot:
                 consumers.coordinator_moved()

@@ -17,10 +17,10 @@ from ...errors import (
     UnknownServerError,
 )
 from .clock import Clock
+from .configs import EARLIEST, GroupConfigs, reset_time_ms
 from .consumer_members import Slot
-from .group_configs import EARLIEST, GroupConfigs, reset_time_ms
+from .share_deliveries import ShareStates
 from .share_partition import SharePartition
-from .share_states import ShareStates
 from .topics import Partition
 
 FINAL_EPOCH = -1

@@ -8,10 +8,9 @@ from uuid import UUID
 
 from ...errors import FencedMemberEpochError, GroupMaxSizeReachedError, UnknownMemberIdError
 from .clock import Clock, TimerHandle
-from .consumer_members import LEAVES, Candidate, Slot
-from .group_configs import GroupConfigs
-from .server_assignors import Target
-from .share_states import ShareStates
+from .configs import GroupConfigs
+from .consumer_members import LEAVES, Candidate, Slot, Target
+from .share_deliveries import ShareStates
 
 if TYPE_CHECKING:
     from .cluster import ClusterState

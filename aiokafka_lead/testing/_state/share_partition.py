@@ -5,14 +5,195 @@ Its state is kept at the leader of the partition.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ...errors import InvalidRecordStateError, InvalidRequestError, NotLeaderOrFollowerError
 from .batch import StoredBatch
-from .share_acquiring import Acquisition
-from .share_deliveries import AFTER, NOBODY, Acknowledge, Acquired, Delivery, InFlightBatch, RecordState, without
+from .share_deliveries import (
+    AFTER,
+    NOBODY,
+    Acknowledge,
+    Acquired,
+    Delivery,
+    InFlightBatch,
+    RecordState,
+    joined,
+    without,
+)
 from .share_records import InFlightRecords
+
+_CAREFUL_FROM = 2
+"""From this delivery on, deliveries include fewer records, and a record's last delivery is separate."""
+
+
+class Acquisition:
+    """One acquisition by a member, which selects its records among the records read.
+
+    With ``exact``, never more records than requested are acquired (KIP-1206).
+    """
+
+    def __init__(
+        self,
+        shares: InFlightRecords,
+        member_id: str,
+        offset: int,
+        read: Sequence[StoredBatch],
+        *,
+        batch_size: int,
+        exact: bool,
+    ) -> None:
+        self._shares = shares
+        self._member_id = member_id
+        self._offset = offset
+        self._read = read
+        # Size 0 means stored batches; it must not create empty batches.
+        self._batch_size = max(1, batch_size)
+        self._exact = exact
+        self._limit = shares.settings().delivery_count_limit
+        # From this delivery on, fewer records are delivered together, to isolate a harmful record.
+        self._throttled_from = max(_CAREFUL_FROM, -(-self._limit // 2))
+
+    def run(self, max_records: int) -> list[Acquired]:
+        shares = self._shares
+        first = self._read[0].base_offset
+        wanted, last = self._bounds(max_records)
+        if wanted <= 0:
+            return []
+        if shares.batches and self._offset < first and shares.archive(self._offset, first - 1, RecordState.AVAILABLE):
+            # They are no longer in the log.
+            shares.may_have_available = True
+        base = first
+        floor = shares.floor(first)
+        if floor is None:
+            base = max(base, shares.start_offset)
+        elif floor.last >= first:
+            base = floor.first
+        present = [batch for batch in shares.batches if min(first, base) <= batch.first <= last]
+        if not present:
+            return self._new(base, last, wanted)
+        acquired: list[Acquired] = []
+        count = 0
+        for batch in present:
+            if count >= wanted:
+                break
+            throttled = self._is_throttled(batch, first, last)
+            if throttled and acquired:
+                return acquired
+            got = self._of(batch, first, last, wanted - count, throttled=throttled)
+            acquired += got
+            count += sum(run.size for run in got)
+            if throttled and got:
+                return acquired
+        following = present[-1].last + 1
+        if count < wanted and following <= last:
+            acquired += self._new(following, last, wanted - count)
+        return acquired
+
+    def _bounds(self, max_records: int) -> tuple[int, int]:
+        """Return the number of records and the last offset. At the limit, released records are still available."""
+        shares = self._shares
+        wanted = min(max_records, shares.settings().partition_max_record_locks - shares.in_flight)
+        last = self._read[-1].last_offset
+        if wanted <= 0 and self._offset <= shares.end_offset:
+            wanted = min(max_records, shares.end_offset - self._offset + 1)
+            last = min(last, shares.end_offset)
+        return wanted, last
+
+    # --- records that were delivered before --------------------------------------------------------------------------
+
+    def _is_throttled(self, batch: InFlightBatch, first: int, last: int) -> bool:
+        return any(
+            delivery.state is RecordState.AVAILABLE and delivery.count >= self._throttled_from
+            for _, delivery in batch.records(first, last)
+        )
+
+    def _of(self, batch: InFlightBatch, first: int, last: int, wanted: int, *, throttled: bool) -> list[Acquired]:
+        """Acquire the available records of a batch, together or one by one."""
+        whole = batch.whole
+        if whole is not None and whole.state is not RecordState.AVAILABLE:
+            return []
+        too_many = self._exact and len(batch) > wanted
+        if whole is None or too_many or throttled or not batch.lies_within(first, last):
+            self._shares.split(batch)
+            return self._each(batch, first, last, wanted)
+        whole.acquire(self._member_id)
+        self._shares.locked(whole, batch.first, batch.last)
+        return [Acquired(batch.first, batch.last, whole.count)]
+
+    def _each(self, batch: InFlightBatch, first: int, last: int, wanted: int) -> list[Acquired]:
+        acquired: list[Acquired] = []
+        careful = self._limit > _CAREFUL_FROM
+        at_most = len(batch)
+        throttled = False
+        for offset, delivery in batch.records(first, last):
+            if delivery.state is not RecordState.AVAILABLE:
+                continue
+            if careful and delivery.count == self._limit - 1 and acquired:
+                break
+            if delivery.count >= self._throttled_from and not throttled:
+                throttled = True
+                at_most = max(1, len(batch) >> (delivery.count - self._throttled_from + 1))
+            delivery.acquire(self._member_id)
+            self._shares.locked(delivery, offset, offset)
+            acquired.append(Acquired(offset, offset, delivery.count))
+            if careful and delivery.count == self._limit:
+                break
+            if (self._exact and len(acquired) == wanted) or (throttled and len(acquired) == at_most):
+                break
+        return joined(acquired)
+
+    # --- records that were not ---------------------------------------------------------------------------------------
+
+    def _new(self, first: int, last: int, wanted: int) -> list[Acquired]:
+        shares = self._shares
+        if not shares.batches:
+            first = max(first, shares.end_offset)
+        if wanted < last - first + 1:
+            last = self._end_of_stored(first + wanted - 1)
+        runs = self._add_new(first, last, wanted)
+        if shares.batches[0].first == first:
+            shares.start_offset = first
+        shares.end_offset = max(shares.end_offset, last)
+        return runs
+
+    def _add_new(self, first: int, last: int, wanted: int) -> list[Acquired]:
+        if self._exact and last - first + 1 > wanted:
+            batch = InFlightBatch(first, last, Delivery(RecordState.AVAILABLE, 0))
+            for offset, delivery in enumerate(batch.split()[:wanted], first):
+                delivery.acquire(self._member_id)
+                self._shares.locked(delivery, offset, offset)
+            self._shares.may_have_available = True
+            insort(self._shares.batches, batch, key=lambda each: each.first)
+            return [Acquired(first, first + wanted - 1, 1)]
+        runs = [Acquired(begin, end, 1) for begin, end in self._pieces(first, last)]
+        for run in runs:
+            delivery = Delivery(RecordState.AVAILABLE, 0)
+            delivery.acquire(self._member_id)
+            self._shares.locked(delivery, run.first, run.last)
+            insort(self._shares.batches, InFlightBatch(run.first, run.last, delivery), key=lambda each: each.first)
+        return runs
+
+    def _pieces(self, first: int, last: int) -> list[tuple[int, int]]:
+        """Split records at the boundaries of stored batches.
+
+        The pieces have about the size that the member has requested.
+        """
+        pieces: list[tuple[int, int]] = []
+        if not self._exact and last - first + 1 > self._batch_size:
+            for stored in self._read:
+                if stored.base_offset <= last and stored.base_offset - first >= self._batch_size:
+                    pieces.append((first, stored.base_offset - 1))
+                    first = stored.base_offset
+        return [*pieces, (first, last)]
+
+    def _end_of_stored(self, offset: int) -> int:
+        """Return the last offset of the stored batch that contains an offset, or the offset if there is none."""
+        for stored in self._read:
+            if stored.base_offset <= offset <= stored.last_offset:
+                return stored.last_offset
+        return offset
 
 
 class AcknowledgedBatch(NamedTuple):

@@ -6,9 +6,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 
 from .clock import Clock
-from .group_configs import ShareSettings
-from .share_deliveries import NOBODY, Delivery, InFlightBatch, RecordState
-from .share_states import NO_OFFSET, SavedDelivery, ShareState
+from .configs import ShareSettings
+from .share_deliveries import NO_OFFSET, NOBODY, Delivery, InFlightBatch, RecordState, SavedDelivery, ShareState
 from .topics import Partition
 
 

@@ -1,14 +1,15 @@
-"""`AbstractPartitionAssignor`, the base class of an application's own assignors."""
+"""`AbstractPartitionAssignor`, the base class of an application's own assignors, and the base class of Kafka's."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
+from ...._core.group.assignors import ASSIGNORS, MemberSubscription, TopicPartitions
 from ..protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
 
-__all__ = ["AbstractPartitionAssignor"]
+__all__ = ["AbstractPartitionAssignor", "BuiltinAssignor"]
 
 
 class AbstractPartitionAssignor(ABC):
@@ -41,3 +42,39 @@ class AbstractPartitionAssignor(ABC):
     @abstractmethod
     def on_assignment(cls, assignment: ConsumerProtocolMemberAssignment) -> None:
         """Handle a new assignment of this member."""
+
+
+class BuiltinAssignor(AbstractPartitionAssignor):
+    """Assignor of `aiokafka_lead` with aiokafka's interface, selected by its name."""
+
+    name: ClassVar[str]  # pyright: ignore[reportIncompatibleMethodOverride]
+    version = 0
+
+    @classmethod
+    def assign(
+        cls, cluster: Any, members: Mapping[str, ConsumerProtocolMemberMetadata]
+    ) -> dict[str, ConsumerProtocolMemberAssignment]:
+        """Return the assignment of each member, by member id."""
+        topics = sorted({topic for member in members.values() for topic in member.subscription})
+        counts = {topic: len(cluster.partitions_for_topic(topic) or ()) for topic in topics}
+        native = [
+            MemberSubscription(member_id, tuple(member.subscription), user_data=member.user_data or None)
+            for member_id, member in members.items()
+        ]
+        given = ASSIGNORS[cls.name].assign(native, TopicPartitions(counts))
+        assignments = {}
+        for member_id, partitions in given.items():
+            by_topic: dict[str, list[int]] = {}
+            for topic, partition in partitions:
+                by_topic.setdefault(topic, []).append(partition)
+            assignments[member_id] = ConsumerProtocolMemberAssignment(cls.version, sorted(by_topic.items()), b"")
+        return assignments
+
+    @classmethod
+    def metadata(cls, topics: Iterable[str]) -> ConsumerProtocolMemberMetadata:
+        """Return the metadata that a member with these subscribed topics sends."""
+        return ConsumerProtocolMemberMetadata(cls.version, list(topics), b"")
+
+    @classmethod
+    def on_assignment(cls, assignment: ConsumerProtocolMemberAssignment) -> None:
+        """Do nothing, because the assignor has no state."""

@@ -21,8 +21,7 @@ from ....config import ClientConfig, ProducerConfig
 from ....producer import Producer
 from ....types import OffsetAndMetadata, TopicPartition
 from ...client_loop import running
-from ...kafka_options import boolean, bootstrap_servers, configuration, integer
-from ..producer_options import producer_options
+from ...kafka_options import boolean, bootstrap_servers, configuration, integer, producer_options
 
 if TYPE_CHECKING:
     from ...._io.transactions.handover import TransactionCommits

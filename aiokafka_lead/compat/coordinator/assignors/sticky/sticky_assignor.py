@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..builtin import BuiltinAssignor
+from ..abstract import BuiltinAssignor
 
 __all__ = ["StickyPartitionAssignor"]
 

@@ -139,8 +139,8 @@ class ClientHealth(Frozen):
     connected: bool
     """True if a broker has returned metadata since the start."""
     problems: tuple[str, ...]
-    """Reasons why the client, or another client on its connections, is permanently unusable. It is not a problem here
-    if brokers cannot be reached."""
+    """Reasons why the client, or another client on its connections, is permanently unusable. Unreachable brokers are
+    not among them."""
 
     @property
     def healthy(self) -> bool:

@@ -113,7 +113,7 @@ class MetadataMetrics(Frozen):
     """
 
     hints_received: int = counter()
-    """Leader hints that came with an error of Produce or Fetch (KIP-951)."""
+    """Leader hints received with an error in a Produce or Fetch response (KIP-951)."""
     hints_accepted: int = counter()
     """Leader hints that were followed."""
     hints_confirmed: int = counter()
@@ -305,7 +305,7 @@ class ConsumerMetrics(Frozen):
     request_latency: Mapping[int, LatencyHistogram] = rows(None, "consumer.node.request.latency")
     """Time from a request to its response, by broker."""
     commit_latency: LatencyHistogram = histogram("commit_latency_seconds", "consumer.coordinator.commit.latency")
-    """Time of successful commits, including the time of a rebalance in between."""
+    """Duration of successful commits, including rebalances for which they waited."""
     rebalance_latency: LatencyHistogram = histogram(
         "rebalance_latency_seconds", "consumer.coordinator.rebalance.latency"
     )

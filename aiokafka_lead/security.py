@@ -228,7 +228,7 @@ def _pem(name: str, value: Any) -> str:
 
 
 class KerberosConfig(Checked):
-    """The options of `KerberosOptions`, after their checks."""
+    """Checked values of the options that `KerberosOptions` describes."""
 
     sasl_kerberos_service_name: str = option("kafka", text)
     sasl_kerberos_domain_name: str | None = option(None, optional(text))
@@ -262,7 +262,7 @@ class KerberosConfig(Checked):
 
 
 class SecurityConfig(KerberosConfig, OAuthConfig):
-    """The options of `SecurityOptions`, which describes them, after their checks."""
+    """Checked values of the options that `SecurityOptions` describes."""
 
     security_protocol: SecurityProtocol = option("PLAINTEXT", one_of(*get_args(SecurityProtocol)))
     ssl_context: ssl.SSLContext | ContextFactory | None = option(None, optional(_context))
@@ -306,7 +306,7 @@ class SecurityConfig(KerberosConfig, OAuthConfig):
         self._check_tls()
 
     def _check_files(self) -> None:
-        """Read the files of certificates and the keytab. Raises `ConfigError`, which names the option and the file."""
+        """Read the certificate files and the keytab. Raises `ConfigError`, which names the option and the file."""
         self._check_keytab()
         if self._tls_options():
             self.tls_material.context()

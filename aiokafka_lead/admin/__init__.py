@@ -192,7 +192,7 @@ class AdminClient(
     If the response to a successful attempt is lost, the next attempt may fail, for example with
     `TopicAlreadyExistsError`. A note on the error then mentions the lost response.
 
-    A call about several items, such as several topics, completes every item that it can. If some items fail
+    A call for several items, such as several topics, completes as many of them as it can. If some items fail
     permanently, the call raises the first failure. A note on this error names the failed items, and its ``outcomes``
     maps each item to its result or its error (see `outcomes_of`).
 

@@ -141,14 +141,14 @@ _UPDATES = map_of("feature to FeatureUpdate", short_text, _update)
 
 
 class ClusterCalls(AdminArea):
-    """Calls about the cluster: its brokers, features and controller quorum."""
+    """Admin calls for the cluster: its brokers, features and controller quorum."""
 
     async def describe_cluster(
         self, *, include_fenced_brokers: bool = False, timeout_ms: float | None = None
     ) -> ClusterDescription:
         """Return the id, the brokers and the controller of the cluster.
 
-        With ``include_fenced_brokers``, the result also has brokers that are registered but not in service. If the
+        With ``include_fenced_brokers``, the result also contains brokers that are registered but not in service. If the
         brokers are older than Kafka 4.0, this raises `UnsupportedVersionError`.
         """
         boolean("include_fenced_brokers", include_fenced_brokers)

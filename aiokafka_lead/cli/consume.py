@@ -35,7 +35,7 @@ _BYTES = 64_000_000
 
 
 class ArrowFile:
-    """Parquet or Arrow file, which has a temporary name until `close` renames it, so it is never incomplete.
+    """Parquet or Arrow file, complete when it gets its final name. Until `close`, it has a temporary name.
 
     Its columns are topic, partition, offset, timestamp, key, value and headers.
     """
@@ -43,7 +43,7 @@ class ArrowFile:
     is_kept = False
 
     def __init__(self, path: str, note: Callable[[str], None]) -> None:
-        """Create the temporary file. Raises `ConfigError` if that fails, or the name has another suffix."""
+        """Create the temporary file. Raises `ConfigError` if that fails, or if the name has another suffix."""
         self._kind = Path(path).suffix
         if self._kind not in (".parquet", ".arrow"):
             raise ConfigError(f"--output takes a file name that ends in .parquet or .arrow, not {path!r}")
@@ -368,8 +368,8 @@ async def _flushed(consumer: Consumer[Any, Any], sink: Sink) -> list[Record]:
 class _Done:
     """Offsets after the written records, in the partitions that the member still has.
 
-    If a partition is taken away, its offset is forgotten and not committed, even if the partition comes back. Another
-    member may have committed a later offset in the meantime.
+    If a partition is taken away, its offset is forgotten and not committed, even if the partition is assigned again. In
+    the meantime, another member may have committed a later offset.
     """
 
     def __init__(self, session: Session, consumer: Consumer[Any, Any]) -> None:
@@ -378,7 +378,7 @@ class _Done:
         self._offsets: dict[TopicPartition, int] = {}
         self._lost: set[TopicPartition] = set()
         self.late = False
-        """True if brokers were away at the last commit."""
+        """True if brokers were unreachable at the last commit."""
 
     def add(self, record: Record) -> None:
         """Add a written record."""
@@ -416,7 +416,7 @@ class _Done:
         if self._lost and not positions:
             why = why or f"{some_of(sorted(map(str, self._lost)))} are not assigned to this member any more"
         if why:
-            self._note(f"printed, but not committed, so that another member may have it again: {why}")
+            self._note(f"records were printed but not committed, so another member may print them again: {why}")
         self._offsets, self._lost, self.late = {}, set(), False
 
 
@@ -476,7 +476,7 @@ class _Selection:
             await self._by_schema.prepare(records)
 
     def of(self, record: Record) -> Record | None:
-        """Return the decoded record, or None to leave it out. With ``--on-error stop``, raises `BadRecord`."""
+        """Return the decoded record, or None if it is not selected. With ``--on-error stop``, raises `BadRecord`."""
         if self._by_schema is not None:
             try:
                 record = self._by_schema.record(record)

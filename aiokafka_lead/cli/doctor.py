@@ -89,7 +89,7 @@ class _Refusals:
         self._reasons.append(os.strerror(code).lower() if code else error.message)
 
     def __str__(self) -> str:
-        """Return the different reasons, separated by commas."""
+        """Return the distinct reasons, separated by commas."""
         return ", ".join(dict.fromkeys(self._reasons))
 
 
@@ -251,7 +251,7 @@ async def _bootstrap(session: Session, config: ClientConfig, findings: Findings)
         else:
             findings.error(
                 f"bootstrap server {where} leads to cluster {cluster_id}, and {usable} to cluster {first_id}",
-                "list only servers of one cluster; if they are, check the DNS names, proxies and load balancers",
+                "list only servers of one cluster; if you do, check the DNS names, proxies and load balancers",
             )
     return usable
 

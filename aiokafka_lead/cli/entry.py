@@ -72,7 +72,7 @@ def _failed(text: str, code: int) -> int:
 
 
 class _Unfailing(io.FileIO):
-    """Raw file for standard error that drops failed writes, which would hide the error that is being reported."""
+    """Raw file for standard error. It ignores failed writes, whose errors would hide the error being reported."""
 
     def write(self, content: Any, /) -> int:
         try:

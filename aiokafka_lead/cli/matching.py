@@ -1,4 +1,4 @@
-"""Filters records with regular expressions, and with conditions on fields of JSON."""
+"""Filters for records: regular expressions, and conditions on JSON fields."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ Record = ConsumerRecord[Any, Any]
 class Part:
     """Range of offsets to read in each partition, from ``first`` up to, but not including, ``last``.
 
-    If ``last`` is None, reading never ends. ``open`` contains the partitions that are not read to their end yet.
+    If ``last`` is None, reading never ends. ``open`` contains the partitions that have not been read to their end.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Reads the clients' options from the command line, the environment, a profile in a TOML file, and a password prompt.
 
-The prompt has precedence over the command line, then follow the environment and the profile. Secrets are not accepted
-on the command line, because every user of the machine can read it.
+This is the order of precedence, except that the prompt comes first. Secrets are not accepted on the command line,
+because every user of the machine can read it.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _BRANCH = "-type"
 
 _DEFAULTS = "always_print_fields_with_no_presence"
 _WELL_KNOWN = "google.protobuf"
-"""Package of messages that may be something else than an object in JSON."""
+"""Package of messages whose JSON may be a value other than an object."""
 
 _NUMBERS = (int, float, Decimal)
 _LARGEST_FLOAT = (2 - 2**-23) * 2.0**127

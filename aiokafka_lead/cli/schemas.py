@@ -85,7 +85,7 @@ class BadRecord(Failed):
 
 
 class AsJson:
-    """Decodes keys and values with the schemas with which they were written, and converts them to JSON."""
+    """Decodes keys and values with the schemas of their writers, and converts them to JSON."""
 
     def __init__(self, registry: SchemaRegistry, *, keys: bool, values: bool) -> None:
         self._keys = keys

@@ -121,7 +121,7 @@ class Session:
 
 _LOOK_EVERY_S = 0.25
 _PATIENCE_S = 1.5
-"""Shorter outages in seconds are not reported, for example during a leader election."""
+"""Shortest outage that is reported, in seconds. A leader election, for example, causes shorter ones."""
 
 _SILENCE_S = 2.0
 """A connected broker counts as unreachable after this many seconds without a response, plus the wait of a fetch. Its

@@ -1,4 +1,4 @@
-"""Ends a command at SIGINT, SIGTERM or SIGHUP by cancelling its work, which can then clean up."""
+"""Ends a command on SIGINT, SIGTERM or SIGHUP by cancelling its work, which can then clean up."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def ignore_signals() -> None:
 
 @contextmanager
 def signals_raise() -> Iterator[None]:
-    """Raise `Interrupted` at signals during a block that blocks the event loop.
+    """Raise `Interrupted` on a signal during a block that blocks the event loop.
 
     The event loop would handle the signals only after the block.
     """
@@ -61,7 +61,7 @@ def signals_raise() -> Iterator[None]:
 
 
 def run(work: Callable[[], Awaitable[None]]) -> None:
-    """Run a coroutine in an event loop. At a signal, cancel it, wait for its end, and raise `Interrupted`.
+    """Run a coroutine in an event loop. On a signal, cancel it, wait for its end, and raise `Interrupted`.
 
     A second Ctrl-C ends the process immediately.
     """

@@ -1,4 +1,4 @@
-"""Reads records, passwords and confirmations from standard input without blocking the end of the program."""
+"""Reads records, passwords and confirmations from standard input without delaying the program's exit."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class _Descriptor:
 
     @property
     def is_abandoned(self) -> bool:
-        """True if the reader is gone, which otherwise only the next write would show."""
+        """True if the reader is gone. Without this check, only the next write would show it."""
         if not hasattr(select, "poll"):  # on Windows
             return False
         state = select.poll()

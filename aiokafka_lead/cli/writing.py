@@ -48,10 +48,10 @@ async def writing(
 ) -> AsyncIterator[Writing[P]]:
     """Run a block that writes records, and wait at its end until all of them are acknowledged.
 
-    A failed record cancels the block, which may wait for input, and raises `Failed` after a report of the number of
-    records written. Each record has a *source*, for example the number of its line; ``name`` returns the source's name
-    for messages. ``acknowledged`` is called with the sources of acknowledged records, in order, until a record fails.
-    ``progress`` is called repeatedly with the number of records written.
+    If a record fails, the block is cancelled, even while it waits for input. `Failed` is raised after a report of the
+    number of records written. Each record has a *source*, for example the number of its line; ``name`` returns the
+    source's name for messages. ``acknowledged`` is called with the sources of acknowledged records, in order, until a
+    record fails. ``progress`` is called repeatedly with the number of records written.
     """
     made = Writing(producer, name, acknowledged, progress)
     try:
@@ -77,7 +77,7 @@ async def writing(
 
 
 def at_offset(place: Place) -> str:
-    """Return the name for messages of a source that is a record in a topic."""
+    """Return the name, in messages, of a source that is a record in a topic."""
     where, offset = place
     return f"{where.topic}-{where.partition} at offset {offset}"
 

@@ -1,4 +1,4 @@
-"""Small helpers that several classes of this package use."""
+"""Helpers that several classes of this package share."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def deprecated(loop: asyncio.AbstractEventLoop | None, api_version: object) -> a
 
 
 def commit_structure_validate(offsets: Mapping[TopicPartition, Any]) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Check offsets to commit, which are ints or (offset, metadata), and convert them.
+    """Check and convert offsets to commit, which are ints or tuples (offset, metadata).
 
     Raises ValueError or TypeError.
     """

@@ -1,8 +1,8 @@
 """Options of the clients: public types (`options`), defaults, checks, and frozen configurations.
 
-Options have the names of aiokafka. Options that aiokafka lacks have the names of the Java client, in snake case.
-Defaults are the same as in the Java client (4.x). The values are checked when a client is created, so mistakes are
-reported before the client connects.
+Options have aiokafka's names. Options that aiokafka lacks have the Java client's names, in snake case. Defaults are the
+same as in the Java client (4.x). The values are checked when a client is created, so mistakes are reported before the
+client connects.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a type of options when it is first used, because most programs need none at run time."""
+    """Import an option type when it is first used, because most programs need none at run time."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(".options", __name__), name)
@@ -123,7 +123,7 @@ _OF_EACH_CLIENT = ("client_id", "close_timeout_ms")
 
 
 class ClientConfig(SecurityConfig):
-    """The options of `ClientOptions`, which describes them, after their checks."""
+    """Checked values of the options that `ClientOptions` describes."""
 
     bootstrap_servers: tuple[tuple[str, int], ...] = dataclasses.field(kw_only=True, metadata={"check": server_list})
     proxy_url: Secret | None = option(None, optional(proxy_url), secret=True)
@@ -246,7 +246,7 @@ class ClientConfig(SecurityConfig):
 
 
 class ProducerConfig(ClientConfig):
-    """The options of `ProducerOptions`, after their checks. ``acks`` is -1 for "all"."""
+    """Checked values of the options that `ProducerOptions` describes. ``acks`` is -1 for "all"."""
 
     acks: int = option(-1, _acks)
     enable_idempotence: bool = option(True, boolean)
@@ -314,7 +314,7 @@ class ProducerConfig(ClientConfig):
 
 
 class ConsumerConfig(ClientConfig):
-    """The options of `ConsumerOptions`, after their checks."""
+    """Checked values of the options that `ConsumerOptions` describes."""
 
     group_id: str | None = option(None, optional(short_text))
     group_instance_id: str | None = option(None, optional(short_text))
@@ -389,7 +389,7 @@ class ConsumerConfig(ClientConfig):
 
 
 class AdminConfig(ClientConfig):
-    """The options of `AdminOptions`, after their checks."""
+    """Checked values of the options that `AdminOptions` describes."""
 
     default_api_timeout_ms: float = option(60_000, milliseconds())
 

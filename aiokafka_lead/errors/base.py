@@ -30,7 +30,7 @@ class KafkaError(Exception):
     - ``api``: the name of the request that got no response, or None.
     - ``collateral``: True for a record that was not written because brokers refused other records of its batch. The
       errors of the refused records contain the reason.
-    - ``outcomes``: for an admin call about several items, a dict from each item to its result or its error. Otherwise
+    - ``outcomes``: for an admin call for several items, a dict from each item to its result or its error. Otherwise
       None.
     """
 
@@ -40,7 +40,7 @@ class KafkaError(Exception):
     api: str | None = None
     collateral: bool = False
     outcomes: Mapping[Any, Any] | None = None
-    """The value or the error of each item, for an admin call about several items. None for other calls."""
+    """The value or the error of each item, for an admin call for several items. None for other calls."""
 
     def __init__(self, message: str = "", *, broker: str | None = None) -> None:
         text = one_line(message or (type(self).__doc__ or type(self).__name__).partition("\n")[0])
@@ -110,13 +110,13 @@ _BY_CODE: dict[int, type[BrokerError]] = {}
 
 
 class RetriableBrokerError(BrokerError):
-    """A broker's error after which the same request may succeed later (Java: ``RetriableException``)."""
+    """A broker error after which the same request may succeed later (Java: ``RetriableException``)."""
 
     retriable = True
 
 
 class InvalidMetadataError(RetriableBrokerError):
-    """A broker's error that shows stale client metadata (Java: ``InvalidMetadataException``).
+    """A broker error caused by stale metadata in the client (Java: ``InvalidMetadataException``).
 
     The client requests new metadata and retries by itself.
     """

@@ -1,4 +1,4 @@
-"""Errors of reads at a position in a partition, and errors of schemas and their registry."""
+"""Errors at a consumer's position in a partition, and errors of schemas and schema registries."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PartitionReadError(KafkaError):
         self.topic = topic
         self.partition = partition
         self.offset = offset
-        """Position of the consumer in the partition. The error does not change it."""
+        """Position of the consumer in the partition, which the error does not change."""
 
 
 class _BatchReadError(PartitionReadError):

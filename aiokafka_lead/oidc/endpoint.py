@@ -66,7 +66,7 @@ class _FromEndpoint:
 
 
 class ClientCredentials(_FromEndpoint):
-    """Token provider for OAuth's client credentials: a secret, or an ``assertion`` instead (KIP-1258).
+    """Token provider for OAuth's client credentials: a secret or an ``assertion`` (KIP-1258).
 
         ClientCredentials("https://idp.example.org/token", "orders", secret, scope="kafka")
 

@@ -104,7 +104,7 @@ class Endpoint:
         """Send a form, and return the JSON response.
 
         Raises `SaslAuthenticationFailedError` if the endpoint refuses the request, and `TokenProviderError` if a retry
-        may help. The message of either has the URL of the endpoint and the reason.
+        may help. The message of either error contains the endpoint's URL and the reason.
         """
         answer = self._exchange.send(lambda: form.request(self.url), self.timeout_s)
         if isinstance(answer, str):
@@ -127,7 +127,7 @@ class Endpoint:
 class Exchange:
     """Sends requests and reads responses up to a maximum size.
 
-    If the name has several addresses and one of them refuses the connection, does not respond, or does not speak HTTP,
+    If the host name has several addresses, and one refuses the connection, does not respond, or does not speak HTTP,
     the next address is tried.
     """
 
@@ -195,7 +195,7 @@ class _Failure(NamedTuple):
 
 
 class _Dialling:
-    """Connections of one request, to the addresses of a name in turn."""
+    """Connections of one request, to each address of a host name in turn."""
 
     def __init__(self, addresses: dict[tuple[str, int], Addresses[str]], timeout_s: float) -> None:
         self.deadline = time.monotonic() + timeout_s

@@ -23,7 +23,7 @@ from .._values import NamedTuple
 from ..errors import ConfigError, SaslAuthenticationFailedError, TokenProviderError
 
 LIFE_S = 900
-"""Lifetime in seconds of a token. Brokers accept it, and AWS's signers use the same."""
+"""Lifetime of a token in seconds, the same as in AWS's own signers."""
 
 _SERVICE = "kafka-cluster"
 _ALGORITHM = "AWS4-HMAC-SHA256"

@@ -1,4 +1,4 @@
-"""Spans of the application's processing of records; each is the current span during the processing."""
+"""Spans for the application's processing of records. Each is the current span while the processing lasts."""
 
 from __future__ import annotations
 

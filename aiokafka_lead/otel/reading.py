@@ -1,4 +1,4 @@
-"""Spans of a consumer: of receiving, processing and committing records."""
+"""A consumer's spans, for receiving, processing and committing records."""
 
 from __future__ import annotations
 

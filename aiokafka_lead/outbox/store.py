@@ -1,7 +1,7 @@
 """SQL statements of a relay, and the division of shards among relays.
 
-All times are of the database's clock. Every transaction that writes begins with a write, because SQLite waits for its
-lock only in the first statement, and fails immediately if a later statement needs the lock.
+All times come from the database's clock. Every transaction that writes begins with a write, because SQLite waits for
+its lock only in the first statement, and fails immediately if a later statement needs the lock.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables of an outbox, and `Outbox`, with which applications write to them."""
+"""Tables of an outbox, and `Outbox`, which applications use to write to them."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Outbox:
         *,
         idempotence_key: str | None = None,
     ) -> str:
-        """Write a record in the open transaction of ``connection``. If the transaction commits, it is published.
+        """Write a record in the open transaction of ``connection``. The record is published if the transaction commits.
 
             async with pool.acquire() as connection, connection.transaction():
                 await connection.execute("INSERT INTO orders ...")
@@ -112,8 +112,8 @@ class Outbox:
         asyncpg or aiosqlite. The record's timestamp is the time of this call. Records of a key are published in the
         order of these calls if the transactions do not overlap, otherwise in the order of the commits.
 
-        Returns the idempotence key of the record, with which consumers can recognize duplicates. It is
-        ``idempotence_key``, or by default a random UUID.
+        Returns the idempotence key of the record, which lets consumers recognize duplicates. It is ``idempotence_key``,
+        or by default a random UUID.
 
         Raises `ConfigError` or `ConfigTypeError` for invalid arguments, `IllegalStateError` if a connection of asyncpg,
         or of aiosqlite with ``isolation_level=None``, has no open transaction, and the errors of the database.

@@ -44,13 +44,13 @@ _MAX_DEPTH = 50
 
 
 class ArrowReader:
-    """Builds arrays of a single type, which a schema defines, from values that were written with any schemas."""
+    """Builds arrays of the type that a schema defines, from values that were written with any schema."""
 
     def __init__(self, schema: ResolvedSchema, into: Any = None) -> None:
         """Create a reader for a schema.
 
-        If ``into`` is given, arrays are cast to this Arrow type, whose times have at most microseconds. Raises
-        `InvalidSchemaError` if the schema has no type in Arrow.
+        If ``into`` is given, arrays are cast to this Arrow type, in which times have at most microsecond resolution.
+        Raises `InvalidSchemaError` if the schema has no type in Arrow.
         """
         self._schema = _counted(schema)
         self._root = parsed(self._schema)
@@ -69,7 +69,7 @@ class ArrowReader:
         return AvroReader(counted, self._schema)
 
     def array(self, values: Sequence[Any]) -> Any:
-        """Return an array of these values, of which each is from a `reader`, or None."""
+        """Return an array of these values. Each must come from a `reader`, or be None."""
         made = self._build(values)
         return made if self._into is None or made.type == self._into else made.cast(self._into)
 

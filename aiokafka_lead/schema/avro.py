@@ -56,7 +56,7 @@ def _errors_of_schema() -> Iterator[None]:
 def parsed(resolved: ResolvedSchema, *, of_writer: bool = False) -> Any:
     """Return a schema in the form that fastavro uses. Raises `InvalidSchemaError` if it is not valid Avro.
 
-    ``of_writer`` means that data was written with the schema. Like in Java, invalid defaults are then accepted, because
+    ``of_writer`` means that data was written with the schema. As in Java, invalid defaults are then accepted, because
     they do not affect the data, and a decimal with an invalid precision is read as bytes.
     """
     with _errors_of_schema():

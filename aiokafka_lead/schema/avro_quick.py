@@ -1,4 +1,4 @@
-"""Generates fast checks of values from an Avro schema, as Python source like in `dataclasses`.
+"""Generates fast checks of values from an Avro schema, as Python source, like `dataclasses`.
 
 A check accepts only values that fastavro writes correctly without a conversion. `avro_fit` examines all other values.
 """

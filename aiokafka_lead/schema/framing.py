@@ -34,10 +34,10 @@ def header_of(guid: str) -> bytes:
 
 
 def key_of(content: bytes, headers: Headers, is_key: bool) -> tuple[bytes, bytes | None]:
-    """Return the bytes that identify the schema, and the rest of the header in which they are.
+    """Return the bytes that identify the schema, and the rest of the header that contains them.
 
-    The second item is None if the bytes are the prefix of the content. Like in Java, the last header with the right
-    name counts. Raises `SchemaContentError` if neither a header nor the content identifies a schema.
+    The second item is None if the bytes are the prefix of the content. As in Java, the last header with the right name
+    counts. Raises `SchemaContentError` if neither a header nor the content identifies a schema.
     """
     if headers:
         wanted = KEY_HEADER if is_key else VALUE_HEADER

@@ -270,7 +270,7 @@ class JsonWriter:
 class JsonFormat:
     """Format of a serializer with a JSON Schema.
 
-    The schema is a pydantic model, text, parsed JSON, or a `Schema`. None stands for the latest schema of the subject.
+    The schema is a pydantic model, text, parsed JSON, or a `Schema`. None means the latest schema of the subject.
     """
 
     def __init__(self, given: Any, *, validate: bool) -> None:

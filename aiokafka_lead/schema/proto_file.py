@@ -118,7 +118,7 @@ _KNOWN = {
 
 
 class DescribedMessages:
-    """Classes of the message types in a schema and its references."""
+    """Message classes built from a schema and its references, without generated modules."""
 
     def __init__(self, resolved: ResolvedSchema) -> None:
         """Build the descriptors. Raises `InvalidSchemaError` if a file is invalid, or a type is missing."""

@@ -153,8 +153,8 @@ class ProtobufFormat:
 def described_format(resolved: ResolvedSchema, name: str, *, is_latest: bool) -> ProtobufFormat:
     """Return the format for a message type in a schema, without a generated class.
 
-    ``name`` is the full name of the type, or empty for the first type in the schema. With ``is_latest``, the schema is
-    already registered. Raises `InvalidSchemaError`.
+    ``name`` is the full name of the type, or empty for the first type in the schema. ``is_latest`` means that the
+    schema is the latest version of the subject, so it is already registered. Raises `InvalidSchemaError`.
     """
     names = message_names(resolved.schema.text)
     wanted = name or names.get((0,), "")

@@ -1,4 +1,4 @@
-"""Sends HTTP requests to the nodes of a registry in threads, and retries until a node answers or a time limit."""
+"""Sends HTTP requests to the nodes of a registry in threads, and retries until a node answers or time is up."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ AT_ONCE = 8
 """Maximum number of simultaneous requests."""
 
 GRACE_S = 0.5
-"""Seconds after its time limit until a thread is abandoned, which may hang in the resolution of a host name."""
+"""Seconds after its time limit until a thread is abandoned. It may hang while resolving a host name."""
 
 _log = logging.getLogger("aiokafka_lead.schema")
 

@@ -44,7 +44,7 @@ def content_of(value: Any, *, keep_classes: bool = False, for_json: bool = False
 
     Dataclasses, msgspec structs and attrs classes are converted one level deep. Pydantic converts its models and
     dataclasses completely, with ``keep_classes`` to dicts that have the names of the classes (`NamedRecord`). With
-    ``for_json``, the content has types of JSON. Raises `SchemaContentError` if the conversion fails.
+    ``for_json``, the content has only JSON's types. Raises `SchemaContentError` if the conversion fails.
     """
     kind = type(value)
     if kind in _LEAVES or inspect.isclass(value):

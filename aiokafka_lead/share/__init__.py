@@ -39,15 +39,15 @@ __all__ = ["ShareConsumer"]
 
 
 class ShareConsumer(Facade, Generic[K, V]):
-    """Member of a share group, which takes records from topics as from a queue (KIP-932, Apache Kafka 4.2).
+    """Member of a share group, which receives records from topics as from a queue (KIP-932, Apache Kafka 4.2).
 
         async with ShareConsumer("jobs", bootstrap_servers="localhost:9092", group_id="workers") as jobs:
             async for record in jobs:
                 await handle(record)  # the next iteration accepts the record
 
-    Several members may take records from the same partition. A group may therefore have more members than partitions,
-    and a slow record does not delay later records. Records are not delivered in order, and there are no offsets to
-    commit. A group begins at the end of its topics, unless its setting ``share.auto.offset.reset`` differs.
+    Several members may receive records from the same partition. A group may therefore have more members than
+    partitions, and a slow record does not delay later records. Records are not delivered in order, and there are no
+    offsets to commit. A group begins at the end of its topics, unless its setting ``share.auto.offset.reset`` differs.
     `ShareConsumerOptions` describes the options.
 
     A record is locked for its member until the member acknowledges it, by default for at most 30 s. If the lock expires

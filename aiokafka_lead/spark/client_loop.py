@@ -38,7 +38,7 @@ _TLS_HINT = re.compile(r"(\[[^\]\s]+\]|[^\s:]+):([0-9]+): [^;]*; if this listene
 SAY_AGAIN_S = 60.0
 
 PARENT_CHECK_S = 1.0
-"""Interval in seconds in which `ClientLoop.run` checks that the parent process is alive."""
+"""Interval, in seconds, at which `ClientLoop.run` checks that the parent process is alive."""
 
 _log = logging.getLogger("aiokafka_lead.spark")
 _connections = logging.getLogger("aiokafka_lead.connection")
@@ -103,8 +103,8 @@ class ClientLoop:
     def borrow(self, make: Callable[[], C], key: Hashable, within_ms: float) -> Iterator[C]:
         """Provide a started client during a block: an idle client with this key, or a new client from ``make``.
 
-        If no broker can be reached, starting is retried for ``within_ms``. After the block, the client stays idle for
-        `IDLE_S` seconds and can be reused. If the block raises an error, the client is stopped in the background.
+        If no broker can be reached, the call retries for up to ``within_ms``. After the block, the client stays idle
+        for `IDLE_S` seconds and can be reused. If the block raises an error, the client is stopped in the background.
         """
         client: C = self.run(self._take, make, key, within_ms)
         try:

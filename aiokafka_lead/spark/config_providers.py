@@ -86,7 +86,7 @@ def _from_properties(path: str, key: str) -> str:
     for line in _logical(_END.split(Path(path).read_bytes().decode())):
         match = _LINE.fullmatch(line)
         if match is not None and _unescaped(match[1]) == key:
-            found = match[2]  # like in Java, the last entry counts
+            found = match[2]  # as in Java, the last entry counts
     if found is None:
         raise KeyError(key)
     return _unescaped(found)

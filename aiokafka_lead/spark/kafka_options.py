@@ -117,7 +117,7 @@ _JAVA_SETTINGS = frozenset(
     transaction.two.phase.commit.enable
     """.split()  # noqa: SIM905 (a list would be a page)
 )
-"""Java's settings that this client has no option for. It accepts them; other names are misspelt."""
+"""Java's settings without an option in this client. They are accepted; any other name counts as misspelt."""
 _OPTION_NAMES = """
     assign batchId checkpointLocation commitGroupId dataLossTimeoutMs deadLetterTopic endingOffsets
     endingOffsetsByTimestamp endingTimestamp exactlyOnce failOnDataLoss fetchOffset.numRetries
@@ -292,7 +292,7 @@ def _number(kind: Callable[[str], float]) -> Callable[[str, str], float]:
 
 
 def truth(name: str, text: str) -> bool:
-    """Parse ``true`` or ``false``, in upper or lower case like Scala. Raises ValueError for other texts."""
+    """Parse ``true`` or ``false``, in upper or lower case as in Scala. Raises ValueError for other texts."""
     word = text.lower()
     if word not in ("true", "false"):
         raise ValueError(f"option '{name}' must be true or false, not '{text}'")
@@ -306,7 +306,7 @@ def boolean(options: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def integer(options: Mapping[str, str], name: str, low: int = -INT64_MAX - 1, high: int = INT64_MAX) -> int | None:
-    """Return the value of an integer option, parsed like in Scala, or None if it is not set.
+    """Return the value of an integer option, parsed as in Scala, or None if it is not set.
 
     Raises ValueError if it is not an integer from ``low`` to ``high``.
     """

@@ -1,4 +1,4 @@
-"""Options of *typed columns*, whose keys or values are Avro and which have a Spark type instead of ``binary``.
+"""Options of *typed columns*, which contain Avro keys or values as a Spark type instead of ``binary``.
 
 ``valueSchema`` and ``keySchema`` make a column typed. Their value is the text of a schema, or ``latest`` for the latest
 version of the subject. ``valueSubject`` and ``keySubject`` name the subject (``TOPIC-value`` and ``TOPIC-key``). The
@@ -74,8 +74,8 @@ def registry_of(typed: Typed) -> SchemaRegistry:
 def registry_of_tasks(typed: Typed) -> SchemaRegistry:
     """Return the schema registry client that the reading tasks of this process share.
 
-    The client requests the schema of an id once for all tasks. Each call makes the client request ids again that were
-    missing before. Raises ValueError for invalid options.
+    The client requests the schema of an id once for all tasks. Each call makes the client request previously missing
+    ids again. Raises ValueError for invalid options.
     """
     registry = _shared(tuple(sorted(with_variables(typed.settings).items())))
     registry.forget_absent()
@@ -123,7 +123,7 @@ def typed_field(name: str, kind: DataType, schema: Schema) -> StructField:
 
 
 def schema_of(field: StructField) -> Schema | None:
-    """Return the schema in the metadata of a column, or None if it is not typed, or its type was changed."""
+    """Return the schema in a column's metadata, or None if the column is not typed or its type was changed."""
     from ..schema import Schema, SchemaReference
 
     found = (field.metadata or {}).get(_METADATA)

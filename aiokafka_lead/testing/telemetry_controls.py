@@ -70,7 +70,7 @@ class TelemetryControls:
         max_bytes: int = 1_048_576,
         delta: bool = True,
     ) -> None:
-        """Set which pushes the brokers accept: the codecs, the maximum size in bytes, and the temporality.
+        """Set the pushes that the brokers accept: the codecs, the maximum size in bytes, and the temporality.
 
         ``delta`` requests the change since the last push; otherwise clients push totals since their start. Only later
         subscriptions are affected.
@@ -87,5 +87,5 @@ class TelemetryControls:
 
     @property
     def pushes(self) -> list[TelemetryPush]:
-        """Pushes of clients, oldest first. The last 10000 are kept."""
+        """Pushes from clients, oldest first. The last 10000 are kept."""
         return self._call(lambda: list(self._engine.client_metrics.pushes))

@@ -304,7 +304,7 @@ def _described(resource: ConfigResource) -> DescribeConfigsResource:
 
 def _altered(resource: ConfigResource) -> AlterConfigsResource:
     if resource.configs is None:
-        raise ConfigTypeError(f"pass the configs to set of {resource.name!r}: all others are reset to their defaults")
+        raise ConfigTypeError(f"pass the configs to set for {resource.name!r}: all others are reset to their defaults")
     configs = [AlterableConfig(name=name, value=_text(value)) for name, value in resource.configs.items()]
     return AlterConfigsResource(
         resource_type=int(resource.resource_type), resource_name=str(resource.name), configs=configs

@@ -88,7 +88,7 @@ class AIOKafkaProducer(Life):
         self._plain = key_serializer is None and value_serializer is None
         self._made_with = (bootstrap_servers, options)
         self._sender = Sender()
-        """Shows whether the producer runs; programs check its ``sender_task``."""
+        """Shows if the producer is running; programs check its ``sender_task``."""
         self._renew()
         self._closed = False
 
@@ -128,7 +128,8 @@ class AIOKafkaProducer(Life):
             self._sender.stopped()
 
     async def flush(self) -> None:
-        """Wait until all pending records are acknowledged or have failed. Return immediately if it is not running."""
+        """Wait until all pending records are acknowledged or have failed. If the producer is not running, do
+        nothing."""
         if self._native._client.running:
             await self._native.flush()
 
@@ -198,7 +199,7 @@ class AIOKafkaProducer(Life):
         """Queue the records of a batch, and return a future of the `RecordMetadata` of its first record.
 
         The future is done when all records are acknowledged. If ``partition`` is None, ``partitioner`` chooses it. The
-        records form a single batch in the log, unless the broker refuses the batch as too large, so that it is split.
+        records form a single batch in the log, unless the broker rejects the batch as too large and it is split.
         """
         if partition is None:
             await self._native.partitions_for(topic)

@@ -161,7 +161,7 @@ def _targets(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[tuple[st
 def _mixed(batch: pa.RecordBatch, columns: RecordColumns) -> Iterator[tuple[str, int | None, Sequence[int]]]:
     """Yield groups of rows for the producer from a batch in which only some rows have a partition.
 
-    Each run of successive rows with a partition, or without one, becomes its own groups. This keeps the order of rows,
+    Successive rows with a partition form groups, and so do successive rows without one. This keeps the order of rows,
     because the producer may choose the same partition for rows without one.
     """
     partitions = batch.column(columns.partition).to_pylist()

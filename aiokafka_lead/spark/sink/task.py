@@ -61,7 +61,7 @@ UNCONFIRMED_ROWS = 100_000
 
 
 class WriteError(Exception):
-    """A row could not be written. The message has all details, because Spark shows only the message."""
+    """A row could not be written. The message contains all details, because Spark shows only the message."""
 
 
 def write_rows(options: Mapping[str, str], columns: RecordColumns, batches: Iterable[pa.RecordBatch]) -> int:

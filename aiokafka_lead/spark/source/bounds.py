@@ -1,4 +1,4 @@
-"""Selection of partitions, and bounds of a query, as the options give them, before the cluster resolves them."""
+"""Selection of partitions and bounds of a query, as given in the options and not yet resolved to offsets."""
 
 from __future__ import annotations
 
@@ -171,14 +171,14 @@ def _partitions(found: Any) -> tuple[TopicPartition, ...]:
 
 
 def _partition(key: str) -> int:
-    """Parse a partition number like Java, which accepts no blanks, underscores and non-ASCII digits."""
+    """Parse a partition number as Java does, which accepts no blanks, underscores or non-ASCII digits."""
     if not key.isascii() or not key.removeprefix("-").isdigit():
         raise ValueError
     return int(key)
 
 
 def _integer(number: object) -> int:
-    """Return a JSON number as an integer, without its fraction like Spark's connector. Raises TypeError for text."""
+    """Return a JSON number as an integer, without its fraction as in Spark's connector. Raises TypeError for text."""
     if not isinstance(number, (int, float)) or isinstance(number, bool):
         raise TypeError
     return int(number)

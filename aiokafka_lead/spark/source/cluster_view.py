@@ -180,7 +180,7 @@ class ClusterView:
             _log.warning("topic %s is not available, so its offsets do not advance: %s", topic, error)
 
     async def _again(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Retry a failed request like Spark's connector, because a topic may be about to be created or deleted."""
+        """Retry a failed request as Spark's connector does, because a topic may be about to be created or deleted."""
         for _ in range(self._attempts - 1):
             try:
                 return await ask()

@@ -56,7 +56,7 @@ class ArrowColumns:
         self._empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
     def empty(self) -> pa.RecordBatch:
-        """Return a batch without rows, with which a task notices its cancellation while no records arrive."""
+        """Return a batch without rows, which lets a task notice its cancellation while no records arrive."""
         return self._empty
 
     def batches(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:

@@ -117,7 +117,7 @@ class Doubts:
 COMMIT_TIMEOUT_MS = 10_000
 
 ASK_AGAIN_S = 0.5
-"""Interval in seconds of requests about partitions in doubt, while nothing else can be done."""
+"""Interval, in seconds, of requests about partitions in doubt while `StreamDriver.ends` waits for certainty."""
 
 
 class StreamDriver:
@@ -147,7 +147,7 @@ class StreamDriver:
         """Return the current end offsets. A partition in doubt keeps its known offset.
 
         ``known`` is the position that the query has reached. With ``certain``, the call waits until no partition is in
-        doubt, that is, until each one is as long as before or counts as lost. For a loss, raises `DataLossError` if
+        doubt: until each one is as long as before or counts as lost. If a partition is lost, raises `DataLossError` if
         ``failOnDataLoss`` is set, and otherwise logs a warning.
         """
         while True:
@@ -208,6 +208,6 @@ class StreamDriver:
                 _log.warning("could not commit offsets for group '%s': %s", self._parsed.commit_group_id, error)
 
     def close(self) -> None:
-        """Stop the clients."""
+        """Stop the clients of the query, and all idle clients of the client loop."""
         self._stack.close()
         self._loop.close_idle()

@@ -265,8 +265,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the Spark partitions of a micro-batch. The offsets are fixed; `Pace` determines the number of tasks.
 
-        In a restart Spark also calls this with the last known offset as both arguments, and ignores the result. Raises
-        `DataLossError` if ``failOnDataLoss`` is set and data is lost, or `CheckpointError`.
+        After a restart, Spark also calls this with the last known offset as both arguments, and ignores the result.
+        Raises `DataLossError` if ``failOnDataLoss`` is set and data is lost, or `CheckpointError`.
         """
         if start == end:  # the end of the first micro-batch includes its start, and would be read again
             return []

@@ -59,9 +59,9 @@ def _begin(loop: ClientLoop, settings: ExactlyOnce, streaming: bool) -> Run:
 def commit(settings: ExactlyOnce, shares: Sequence[Share | None]) -> None:
     """Decide the micro-batch or write, and commit the transactions of all tasks.
 
-    ``shares`` has the open transaction of each task. None stands for a task without a result, after which the commit
-    fails. After the decision, the transactions of attempts that do not count are aborted, because readers of committed
-    records would otherwise wait until these transactions time out.
+    ``shares`` contains the open transaction of each task, or None for a task without a result. With any None, the
+    commit fails. After the decision, the transactions of attempts that do not count are aborted, because readers of
+    committed records would otherwise wait until these transactions time out.
 
     Before the decision, raises `ExactlyOnceError` or a KafkaError, and no row becomes visible. After it, raises
     `TransactionsLostError` if some transactions can no longer be committed.

@@ -50,7 +50,7 @@ class ExactlyOnce:
     ledger: TopicPartition
     """Partition whose committed offset is the ledger."""
     batch: int | None = None
-    """Number of a write of a DataFrame (option ``batchId``); None for a streaming query, or without a number."""
+    """Number of a DataFrame write (option ``batchId``). None for a streaming query or a write without a number."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle without cached properties, which may contain a token provider that cannot be pickled."""
@@ -140,8 +140,8 @@ def exactly_once(options: Mapping[str, str], *, streaming: bool) -> ExactlyOnce 
     topic = options.get(LEDGER, options.get("topic", "")).strip()
     if not topic:
         raise ValueError(
-            f"option '{ASKED}' needs the option 'topic'; where rows name their topics, '{LEDGER}' names any one topic, "
-            "for which the progress is committed"
+            f"option '{ASKED}' needs the option 'topic'; if rows name their topics, set '{LEDGER}' to any topic, "
+            "for which the progress is then committed"
         )
     topic_name(f"option '{LEDGER if LEDGER in options else 'topic'}'", topic)
     if streaming and BATCH in options:

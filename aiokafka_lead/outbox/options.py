@@ -35,9 +35,9 @@ class RelayOptions(TypedDict, total=False):
     poll_ms: float
     """Interval of queries for new rows (100). `Relay.wake` makes the next query immediately."""
     retry_backoff_ms: float
-    """Delay after a first failure. The delay doubles with each further failure, with jitter (100)."""
+    """Delay before the first retry. The delay doubles with each failure, with jitter (100)."""
     retry_backoff_max_ms: float
-    """Maximum delay after a failure (10000)."""
+    """Maximum delay before a retry (10000)."""
     set_aside: bool
     """Set aside records that can never be published, for example because they are too large, or because another program
     has written invalid headers (False). The row stays in the table, with the reason in its column ``refusal``. Set this

@@ -339,7 +339,7 @@ class Kafka:
         return register
 
     def _named(self, kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options with a ``client_id`` by which metrics can distinguish the clients of a kind."""
+        """Return the options with a ``client_id`` that distinguishes clients of the same kind in metrics."""
         self._counts[kind] += 1
         number = self._counts[kind]
         base = self._client_id

@@ -137,7 +137,7 @@ class MetadataMetrics(Frozen):
     refreshes: int = counter()
     """Metadata responses processed."""
     refresh_failures: int = counter()
-    """Metadata refreshes to which no broker responded."""
+    """Metadata refreshes that no broker answered."""
     rebootstraps_unavailable: int = counter()
     """Bootstraps because no known broker could be reached (KIP-899)."""
     rebootstraps_timed_out: int = counter()
@@ -301,7 +301,7 @@ class ConsumerMetrics(Frozen):
     truncations: int = counter()
     """Positions found beyond the end of a log that had lost records (KIP-320)."""
     fetch_latency: LatencyHistogram = histogram("fetch_latency_seconds", "consumer.fetch.manager.fetch.latency")
-    """Time from a fetch request to its response, including the time for which the broker waited for records."""
+    """Time from a fetch request to its response, including the broker's wait for records."""
     request_latency: Mapping[int, LatencyHistogram] = rows(None, "consumer.node.request.latency")
     """Time from a request to its response, by broker."""
     commit_latency: LatencyHistogram = histogram("commit_latency_seconds", "consumer.coordinator.commit.latency")
@@ -367,7 +367,7 @@ class ShareConsumerMetrics(Frozen):
     leader_move_ms_last: float = counter()
     """The latest time from such a refusal to that request, in milliseconds."""
     fetch_latency: LatencyHistogram = histogram("fetch_latency_seconds", "consumer.share.fetch.manager.fetch.latency")
-    """Time from a fetch request to its response, including the time for which the broker waited for records."""
+    """Time from a fetch request to its response, including the broker's wait for records."""
     request_latency: Mapping[int, LatencyHistogram] = rows(None, "consumer.node.request.latency")
     """Time from a request to its response, by broker."""
     throttle_time: LatencyHistogram = histogram(java="consumer.share.fetch.manager.fetch.throttle.time")

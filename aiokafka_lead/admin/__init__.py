@@ -217,7 +217,7 @@ class AdminClient(
     async def start(self, *, wait: bool = True, timeout_ms: float | None = None) -> None:
         """Connect to the cluster.
 
-        Without ``wait``, the call returns immediately, and the client keeps trying to connect in the background.
+        If ``wait`` is False, the call returns immediately, and the client keeps trying to connect in the background.
 
         Raises `KafkaConnectionError`, with the reason for each bootstrap server, if no server can be used within
         ``timeout_ms`` (default: ``request_timeout_ms``). Raises authentication and TLS errors unchanged. After an error

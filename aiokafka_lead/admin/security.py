@@ -99,7 +99,7 @@ class DelegationToken:
     expires_ms: int
     """Time at which the token expires unless it is renewed."""
     max_ms: int
-    """Latest time to which the token can be renewed."""
+    """Latest expiry time that renewals can reach."""
 
 
 _SALT_BYTES = 32
@@ -220,8 +220,8 @@ class SecurityCalls(AdminArea):
         """Create a delegation token and return it (KIP-48).
 
         ``owner`` is a principal such as ``"User:alice"`` (default: this user); another user needs Kafka 3.3.
-        ``renewers`` are principals that may renew the token in addition to its owner. ``max_lifetime_ms`` limits the
-        time for which the token can be renewed (default and maximum: the setting of the brokers).
+        ``renewers`` are principals that may renew the token in addition to its owner. ``max_lifetime_ms`` limits how
+        long the token can be renewed (default and maximum: the setting of the brokers).
 
         The request is not repeated if its response is lost, because each attempt would create a token. Call
         `describe_delegation_token` to see if the token exists.

@@ -184,7 +184,7 @@ def register(app: typer.Typer) -> None:
 
 async def doctor(
     session: Session,
-    watch: Annotated[str, typer.Option("--watch", help="Time for which to watch for leader moves.")] = "3s",
+    watch: Annotated[str, typer.Option("--watch", help="How long to watch for leader moves.")] = "3s",
 ) -> None:
     """Find problems of the cluster and of the connection to it, and suggest remedies.
 

@@ -261,7 +261,7 @@ async def reset(
         str,
         typer.Option(
             "--to",
-            help="The new offsets: beginning, end, an offset, +N or -N relative to the present offset, or @TIME: @2h "
+            help="The new offsets: beginning, end, an offset, +N or -N relative to the current offset, or @TIME: @2h "
             "(2 hours ago), @2026-11-23T10:00, @1763890000000.",
         ),
     ],

@@ -127,7 +127,7 @@ class Part:
     ) -> None:
         """Create a range.
 
-        ``counts`` maps topics to their present number of partitions. `grow` adds later partitions of these topics.
+        ``counts`` maps topics to their current number of partitions. `grow` adds later partitions of these topics.
         """
         self.first = first
         self.last = last

@@ -30,7 +30,7 @@ Compression = Annotated[
 
 _SHARED = "Cluster and output"
 _LAST_WORDS_S = 1.0
-"""Seconds for which a command that a signal has ended waits for slow readers of its output."""
+"""Seconds that a command ended by a signal waits for slow readers of its output."""
 
 
 def _shared(
@@ -203,7 +203,7 @@ async def _drained(work: Callable[[], Awaitable[None]], out: Output) -> None:
 
 
 def _joined(before: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the common options before and after the command. Those after it have precedence; lists are joined."""
+    """Merge the common options before and after the command. Those after it take precedence; lists are joined."""
     joined = {name: before.get(name) if value in (None, False) else value for name, value in here.items()}
     joined["option"] = [*(before.get("option") or ()), *(here["option"] or ())]
     return joined

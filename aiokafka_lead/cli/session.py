@@ -66,7 +66,7 @@ class Session:
         self._failures.append(code)
 
     def raise_failures(self) -> None:
-        """Raise `Failed` if any item has failed. `ExitCode.LAG` has precedence, otherwise the first failure."""
+        """Raise `Failed` if any item has failed. `ExitCode.LAG` takes precedence over the first failure."""
         if self._failures:
             raise Failed(code=ExitCode.LAG if ExitCode.LAG in self._failures else self._failures[0])
 

@@ -21,7 +21,7 @@ _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 class Interrupted(BaseException):
     """A signal requested the end of the program.
 
-    The base class is not KeyboardInterrupt, for which Typer would choose the exit code.
+    The base class is not KeyboardInterrupt, because Typer would then choose the exit code.
     """
 
     def __init__(self, number: int) -> None:

@@ -172,7 +172,7 @@ class Writing(Generic[P]):
         self._settled.set()
 
     def _refused(self) -> list[tuple[P, KafkaError]]:
-        """Return the records that brokers refused, without records that failed only because they shared a batch."""
+        """Return the records that brokers rejected, without records that failed only because they shared a batch."""
         failed = [(source, delivery.exception()) for source, delivery in self._pending if delivery.done()]
         return [(source, error) for source, error in failed if error is not None and not error.collateral]
 

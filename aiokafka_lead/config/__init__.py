@@ -214,14 +214,14 @@ class ClientConfig(SecurityConfig):
 
     @property
     def refused_login_ms(self) -> float:
-        """Time in milliseconds for which brokers may refuse a login that has worked before.
+        """Time in milliseconds during which brokers may reject a login that has worked before.
 
         After this time, the error is final.
         """
         return self.request_timeout_ms
 
     def shared(self) -> tuple[list[str], dict[str, Any]]:
-        """Return the bootstrap servers and the options with which another client reaches the same cluster."""
+        """Return the bootstrap servers and the options that another client needs to reach the same cluster."""
         servers = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.bootstrap_servers]
         names = {field.name for field in dataclasses.fields(ClientConfig)} - {"bootstrap_servers"}
         return servers, {name: getattr(self, name) for name in names}

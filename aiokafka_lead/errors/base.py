@@ -28,8 +28,8 @@ class KafkaError(Exception):
     - ``retriable``: True if the same call may succeed later.
     - ``broker``: the broker that was tried, as ``"1 (host:9092)"``, or None.
     - ``api``: the name of the request that got no response, or None.
-    - ``collateral``: True for a record that was not written because brokers refused other records of its batch. The
-      errors of the refused records contain the reason.
+    - ``collateral``: True for a record that was not written because brokers rejected other records of its batch. The
+      errors of the rejected records contain the reason.
     - ``outcomes``: for an admin call for several items, a dict from each item to its result or its error. Otherwise
       None.
     """
@@ -118,7 +118,7 @@ class RetriableBrokerError(BrokerError):
 class InvalidMetadataError(RetriableBrokerError):
     """A broker error caused by stale metadata in the client (Java: ``InvalidMetadataException``).
 
-    The client requests new metadata and retries by itself.
+    The client requests new metadata and retries automatically.
     """
 
     refreshes_metadata = True

@@ -143,7 +143,7 @@ class OperationNotAttemptedError(BrokerError):
 
 
 class SaslAuthenticationFailedError(BrokerError):
-    """The broker refused the credentials."""
+    """The broker rejected the credentials."""
 
     code = 58
 

@@ -141,7 +141,7 @@ class InvalidProducerEpochError(BrokerError):
 
 
 class InvalidTxnStateError(BrokerError):
-    """The coordinator refused the request because of the transaction's state."""
+    """The coordinator rejected the request because of the transaction's state."""
 
     code = 48
 

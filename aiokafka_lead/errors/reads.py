@@ -122,7 +122,7 @@ class RecordDeserializationError(PartitionReadError):
     "key" or "value". If the cause is temporary, for example an unreachable schema registry, read again instead of
     skipping.
 
-    With ``on_bad_record="skip"`` or ``"dead_letter"``, the consumer skips the record by itself. A share consumer
+    With ``on_bad_record="skip"`` or ``"dead_letter"``, the consumer skips the record automatically. A share consumer
     releases the record, unless the application acknowledges ``record``.
     """
 
@@ -142,7 +142,7 @@ class RecordDeserializationError(PartitionReadError):
 
 
 class SchemaRegistryError(KafkaError):
-    """The schema registry refused a request.
+    """The schema registry rejected a request.
 
     ``status`` is the HTTP status, or None without an HTTP response. ``error_code`` is the registry's code, or None if
     it sent none.
@@ -202,7 +202,7 @@ class InvalidSchemaError(SchemaRegistryError, ValueError):
 class SchemaRulesError(SchemaRegistryError):
     """The schema has rules that this client cannot apply, for example field encryption.
 
-    The records are valid, so `Consumer.run` keeps them waiting, as it does while a registry refuses the client. With
+    The records are valid, so `Consumer.run` keeps them waiting, as it does while a registry rejects the client. With
     ``ignore_rules=True``, a `SchemaRegistry` reads and writes values without the rules.
     """
 

@@ -119,7 +119,7 @@ class ClientCredentials(_FromEndpoint):
     def token(self) -> Token:
         """Request a token and return it. Blocks.
 
-        Raises `SaslAuthenticationFailedError` if the endpoint refuses the request, and `TokenProviderError` if a retry
+        Raises `SaslAuthenticationFailedError` if the endpoint rejects the request, and `TokenProviderError` if a retry
         may help.
         """
         fields = {"grant_type": "client_credentials"}
@@ -156,7 +156,7 @@ class JwtBearer(_FromEndpoint):
     def token(self) -> Token:
         """Request a token and return it. Blocks.
 
-        Raises `SaslAuthenticationFailedError` if the endpoint refuses the request, and `TokenProviderError` if a retry
+        Raises `SaslAuthenticationFailedError` if the endpoint rejects the request, and `TokenProviderError` if a retry
         may help.
         """
         return self._token({"grant_type": _JWT_BEARER, "assertion": Secret(self._assertion.jwt())})

@@ -103,7 +103,7 @@ class Endpoint:
     def ask(self, form: Form) -> Mapping[str, Any]:
         """Send a form, and return the JSON response.
 
-        Raises `SaslAuthenticationFailedError` if the endpoint refuses the request, and `TokenProviderError` if a retry
+        Raises `SaslAuthenticationFailedError` if the endpoint rejects the request, and `TokenProviderError` if a retry
         may help. The message of either error contains the endpoint's URL and the reason.
         """
         answer = self._exchange.send(lambda: form.request(self.url), self.timeout_s)

@@ -1,7 +1,7 @@
 """Metrics of OpenTelemetry's semantic conventions for messaging.
 
 A measurement costs the Python SDK a microsecond. Sends are therefore measured per batch, from its first record to its
-acknowledgement. Consumers count records in any case, and their counts are read when metrics are collected.
+acknowledgement. Consumers count records anyway, and their counts are read when metrics are collected.
 """
 
 from __future__ import annotations

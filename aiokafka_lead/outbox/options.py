@@ -67,7 +67,7 @@ class RelayConfig(Checked):
 
 @dataclass(frozen=True, slots=True)
 class RelayMetrics:
-    """Metrics of a relay: counters since it was created, and gauges of its present state."""
+    """Metrics of a relay: counters since it was created, and gauges of its current state."""
 
     shards: int = gauge("shards")
     """Number of shards that the relay holds."""

@@ -44,11 +44,11 @@ class NotPublishedError(Exception):
     """A row of a batch failed with ``error``, so the batch was published partially or not at all."""
 
     def __init__(self, done: list[int], before: int, row: Row, error: KafkaError, *, is_certain: bool) -> None:
-        """Create the error for a batch of which some rows were not published.
+        """Create the error for a batch whose rows were not all published.
 
         ``done`` are the ids of the rows that were published. ``before`` is the number of unpublished rows before
         ``row``, and ``error`` is the error of ``row``. ``is_certain`` is True if ``row`` itself caused the error.
-        Otherwise another row of the batch may be the cause, because brokers refuse all records of a batch together.
+        Otherwise another row of the batch may be the cause, because brokers reject all records of a batch together.
         """
         super().__init__(f"row {row.id}, a record for topic {row.topic!r}: {error}")
         self.done = done
@@ -133,7 +133,8 @@ class ShardProducer:
             raise
 
     async def _send(self, producer: Any, batch: Batch) -> tuple[list[Delivery], KafkaError | None]:
-        """Send rows until the producer refuses one. Return the deliveries, and the error of the refused row, if any."""
+        """Send rows until the producer rejects one. Return the deliveries, and the error of the rejected row, if
+        any."""
         deliveries: list[Delivery] = []
         for row in batch.rows:
             try:

@@ -30,7 +30,7 @@ class Dialect(NamedTuple):
     content: str
     """Type of a column with bytes."""
     now: str
-    """Expression for the present time in seconds since 1970, not the start of the transaction."""
+    """Expression for the current time in seconds since 1970, not the start of the transaction."""
     ids: str
     """Query of the row numbers in the parameter ``:ids``, which is the text of a JSON list."""
     storage: str

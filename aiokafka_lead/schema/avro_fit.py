@@ -37,7 +37,7 @@ Fit = Callable[[Any], Any]
 _TEXT = (str, bytes, bytearray, memoryview)
 
 _HINT = "-type"
-"""Key in a dict with the name of the record, by which fastavro chooses the branch of a union."""
+"""Key in a dict for the record's name, which lets fastavro choose the branch of a union."""
 
 
 class AvroFit:
@@ -312,7 +312,7 @@ def _names(given: Any, full_name: str) -> bool:
 def _best(branches: list[_Branch], value: Any) -> tuple[str, Any]:
     """Choose the branch for a value, and return its name and the converted value.
 
-    A branch that accepts the value unchanged has precedence over branches that need a conversion. Among several, the
+    A branch that accepts the value unchanged takes precedence over branches that need a conversion. Among several, the
     first branch is chosen, or among records the record with the fewest fields.
     """
     plain = [branch for branch in branches if branch.is_plain(value)]

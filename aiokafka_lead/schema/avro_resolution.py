@@ -20,7 +20,7 @@ from .resolved import ResolvedSchema, rewritten
 from .values import NamedRecord
 
 NAMES: dict[str, Any] = {"return_record_name": True}
-"""Option with which fastavro returns a record from a union as a pair of its name and content."""
+"""Option that makes fastavro return a record from a union as a pair of its name and content."""
 
 
 def named_records(value: Any) -> Any:
@@ -147,7 +147,7 @@ _PARTS = ("type", "items", "values")
 
 
 def with_types_of(reader: ResolvedSchema, writer: ResolvedSchema) -> ResolvedSchema:
-    """Return a copy of the writer's schema with which fastavro resolves types like Java.
+    """Return a copy of the writer's schema that makes fastavro resolve types as Java does.
 
     In the copy, types of fields have additional logical types of this package. With these, fastavro converts values
     according to the logical types of the reader's schema, and leaves a value unchanged if a union in the reader's

@@ -347,8 +347,8 @@ class SchemaRegistry:
 
             consumer = Consumer("orders", value_deserializer=registry.deserializer(Order))
 
-        It reads each key or value with the schema with which it was written, whether Avro, JSON Schema or Protobuf.
-        `SchemaDeserializer` describes its errors.
+        It reads each key or value with its writer's schema, whether Avro, JSON Schema or Protobuf. `SchemaDeserializer`
+        describes its errors.
 
         - ``into`` (None): convert values to this class (a pydantic model, a dataclass, or a class of Protobuf
           messages), to the matching class in a list of classes, or with this function. None returns dicts, lists and

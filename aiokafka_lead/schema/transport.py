@@ -179,7 +179,7 @@ class Transport:
         return answer if isinstance(answer, str) else _Said(url, answer.status, json_of(answer.body))
 
     def _newest_exchange(self) -> Exchange:
-        """Return the exchange with the present TLS files, or the previous exchange if they are invalid."""
+        """Return the exchange with the current TLS files, or the previous exchange if they are invalid."""
         material = self._config.tls_material()
         if material is None:
             self._exchange = self._exchange or Exchange(self._config.ssl_context, MAX_ANSWER_BYTES)

@@ -116,7 +116,7 @@ def _login(jaas: str, entries: dict[str, str], given: Mapping[str, Any]) -> dict
 def _oauth(entries: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the JAAS options of OAuthBearerLoginModule (KIP-768, KIP-342). Raises ValueError.
 
-    Separate settings, which ``given`` contains, have precedence over JAAS options.
+    Separate settings, which ``given`` contains, take precedence over JAAS options.
     """
     if "sasl_oauthbearer_token_endpoint_url" not in given:
         raise ValueError(

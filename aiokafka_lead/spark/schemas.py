@@ -35,7 +35,7 @@ class Typed(NamedTuple):
     """Definition of the typed columns of a query, which Spark sends to tasks."""
 
     settings: dict[str, str]
-    """Options of the schema registry, and of config providers, with which each task resolves variables."""
+    """Options of the schema registry, and of the config providers that resolve variables in each task."""
     schemas: dict[str, str]
     """``latest`` or the text of a schema, by column (``"key"`` or ``"value"``)."""
     subjects: dict[str, str]

@@ -101,7 +101,7 @@ class EmbeddedCluster(ClusterControls):
       brokers. -1 removes the API.
     - ``features``: levels of finalized features, which override the levels of Kafka 4. ``{"transaction.version": 0}``
       disables KIP-890.
-    - ``client_telemetry``: accept metrics of clients (KIP-714), for which real brokers need a plugin.
+    - ``client_telemetry``: accept clients' metrics (KIP-714). Real brokers need a plugin for this.
 
     Attributes:
 

@@ -272,7 +272,7 @@ class ClusterControls:
         return list(self._engine.protocol_errors)
 
     def freeze_metadata(self, answers: int, *, broker: int | None = None) -> None:
-        """Answer the next ``answers`` Metadata requests with the present state, even if the state changes.
+        """Answer the next ``answers`` Metadata requests with the current state, even if the state changes.
 
         Use it to imitate brokers that lag behind. ``broker`` is the broker that lags behind (default: all brokers,
         which share the count).

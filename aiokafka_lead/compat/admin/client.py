@@ -149,7 +149,7 @@ class AIOKafkaAdminClient(Startable):
     async def create_partitions(
         self, topic_partitions: Mapping[str, NewPartitions], timeout_ms: int | None = None, validate_only: bool = False
     ) -> Response:
-        """Add partitions to topics. Raises the error of the first topic that the cluster refuses."""
+        """Add partitions to topics. Raises the error of the first topic that the cluster rejects."""
         wanted = [
             CreatePartitionsTopic(
                 name=name,

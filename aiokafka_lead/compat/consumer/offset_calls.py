@@ -131,7 +131,7 @@ class OffsetCalls:
         return self._place(partition).last_stable_offset
 
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
-        """Return the present time in milliseconds since 1970, or None if the partition was never fetched."""
+        """Return the current time in milliseconds since 1970, or None if the partition was never fetched."""
         return None if self._place(partition).highwater is None else int(time.time() * 1000)
 
     # --- the cluster's topics and offsets -----------------------------------------------------------------------------

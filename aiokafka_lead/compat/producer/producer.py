@@ -128,8 +128,7 @@ class AIOKafkaProducer(Life):
             self._sender.stopped()
 
     async def flush(self) -> None:
-        """Wait until all pending records are acknowledged or have failed. If the producer is not running, do
-        nothing."""
+        """Wait until all pending records are acknowledged or have failed. Return at once if it is not running."""
         if self._native._client.running:
             await self._native.flush()
 

@@ -33,7 +33,7 @@ class RecordColumns(NamedTuple):
     partition: int | None
     """If it is null in a row, the producer chooses the partition."""
     topic: int | str
-    """The topic instead of a column number if the option ``topic`` is set, which has precedence over the column."""
+    """Number of the column, or the topic if the option ``topic`` is set, which takes precedence over the column."""
     typed: Typed | None = None
     """Definition of typed columns; None if keys and values are bytes."""
 

@@ -62,8 +62,8 @@ class SourceOptions:
     max_bytes_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: float = 0
-    """Maximum time for which a micro-batch waits for ``min_offsets_per_trigger``. Like the three options above, it is
-    for streaming queries."""
+    """Maximum time that a micro-batch waits for ``min_offsets_per_trigger``. Like the three options above, it is for
+    streaming queries."""
     fail_on_data_loss: bool
     commit_group_id: str | None
     """Group for which a streaming query commits its offsets, so that tools can show its lag."""
@@ -214,7 +214,7 @@ def _no_match(options: Mapping[str, str]) -> NoMatch:
 def _bound(options: Mapping[str, str], side: str, default: End, no_match: NoMatch) -> Bound:
     """Return the bound for ``side``, which is ``"starting"`` or ``"ending"``. Raises ValueError.
 
-    As in Spark's connector, a time for all partitions has precedence over times by partition, and both over offsets.
+    As in Spark's connector, a time for all partitions takes precedence over times by partition, and both over offsets.
     """
     name = f"{side}Timestamp"
     if (text := options.get(name)) is not None:

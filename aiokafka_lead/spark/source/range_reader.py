@@ -270,7 +270,7 @@ class RangeReader:
             else:
                 self._lost(loss)
         elif position < end or not self._confirmed_shorter(tp):
-            # The error came from a former leader, or the present leader does not have the records yet.
+            # The error came from a former leader, or the current leader does not have the records yet.
             await anyio.sleep(ASK_AGAIN_S)
             self._check_time_left()
             self._seek(tp, position)

@@ -178,7 +178,7 @@ MOST_OFFSETS_AT_ONCE = 10_000
 """Maximum number of offsets of a micro-batch that the driver reads while planning it, without a task."""
 
 TRY_AGAIN_AFTER_S = 60.0
-"""Seconds for which tasks read all micro-batches after the driver has failed to read one."""
+"""Seconds during which tasks read all micro-batches after the driver has failed to read one."""
 
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -30,7 +30,7 @@ A task notices its cancellation only when it returns a batch, and Spark kills it
 """
 
 AT_ONCE_S = 0.5
-"""Maximum seconds for which the driver reads a small micro-batch while it plans. Otherwise a task reads it."""
+"""Maximum time in seconds that the driver reads a small micro-batch while it plans. Otherwise a task reads it."""
 
 AT_ONCE_BYTES = 4 * 1024 * 1024
 """Maximum bytes of rows that the driver reads while it plans. It keeps them in memory until the next micro-batch."""

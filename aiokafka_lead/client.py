@@ -53,8 +53,8 @@ class Client(Facade):
     - While a broker is slow, producers of the same partitions have separate connections.
     - Consumers share connections for fetching only if their ``isolation_level``, ``client_rack``, ``fetch_min_bytes``,
       ``fetch_max_wait_ms`` and ``max_partition_fetch_bytes`` are equal.
-    - A share consumer has a separate connection to each leader from which it takes records, because brokers bind the
-      locks of records to the connection.
+    - A share consumer has a separate connection to each leader that it fetches from, because brokers tie the locks of
+      records to the connection.
 
     `ClientOptions` describes the options, which apply to all clients. Passing one of them with another value to a
     client raises `ConfigError`, except ``close_timeout_ms`` and ``client_id``. A client's own ``client_id`` appears in

@@ -1,9 +1,9 @@
 """All metrics of the clients: their meaning, their kind, and their names in Prometheus and KIP-714.
 
 `Producer.metrics` and similar methods return these classes. The docstrings of the fields are the descriptions of the
-metrics. Five parts of the code read the fields: the counters with the same names (`_core.producer.counters` and similar
-modules), the snapshots, `aiokafka_lead.prometheus`, the push of metrics to brokers (KIP-714), and
-``tools/monitoring.py``, which creates the table in the documentation, the dashboard and the alerts.
+metrics. These parts of the code read the fields: the counters with the same names (`_core.producer.counters` and
+similar modules), the snapshots, `aiokafka_lead.prometheus`, the push of metrics to brokers (KIP-714), and
+``tools/monitoring.py``. The latter creates the documentation's table of metrics, the dashboard and the alerts.
 """
 
 from __future__ import annotations

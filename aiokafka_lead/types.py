@@ -32,7 +32,7 @@ Header = tuple[str, bytes | None]
 """A record header: its key, and its value, which may be None."""
 
 Headers = tuple[Header, ...]
-"""The headers of a record, in the order in which they were written. Keys may repeat."""
+"""The headers of a record, in the order written. Keys may repeat."""
 
 LATENCY_BOUNDS_MS = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 10000.0, 30000.0)
 """Upper bounds of the counts in a `LatencyHistogram`, in milliseconds. The last count has no bound."""

@@ -19,7 +19,7 @@ from .base import AdminArea
 
 
 class _Known(IntEnum):
-    """Enumeration in which 0 stands for all values that this client does not know."""
+    """Enumeration whose member 0 represents every value that this client does not know."""
 
     @classmethod
     def _missing_(cls, value: object) -> _Known | None:
@@ -59,7 +59,7 @@ class AclPermissionType(_Known):
 
 
 class AclResourceType(_Known):
-    """Type of the resource to which a rule applies (Java: ``ResourceType``)."""
+    """Type of the resource that a rule applies to (Java: ``ResourceType``)."""
 
     UNKNOWN = 0
     ANY = 1

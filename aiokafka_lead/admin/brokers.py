@@ -37,8 +37,8 @@ class ReplicaInfo(NamedTuple):
     size: int
     """Size in bytes."""
     offset_lag: int
-    """Number of records by which the replica is behind the high watermark or, while it is being moved to this
-    directory, behind the current replica."""
+    """Number of records that the replica is behind the high watermark or, while it is being moved to this directory,
+    behind the current replica."""
     is_future: bool
     """True if the replica is being moved to this directory (KIP-113)."""
 

@@ -198,8 +198,8 @@ class ClusterCalls(AdminArea):
             await admin.update_features({"transaction.version": FeatureUpdate(2)})
 
         With ``validate_only``, the controller checks the changes without making them. Raises
-        `InvalidUpdateVersionError` for a level that a broker does not support or a direction that the update does not
-        allow, and `FeatureUpdateFailedError` if the controller could not make the change.
+        `InvalidUpdateVersionError` if a broker does not support the level or the update does not allow the direction,
+        and `FeatureUpdateFailedError` if the controller could not make the change.
         """
         wanted = _UPDATES("updates", updates)
         boolean("validate_only", validate_only)

@@ -84,7 +84,7 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """State of a producer at the leader of a partition to which it has written."""
+    """State of a producer, as kept by the leader of a partition that it has written to."""
 
     producer_id: int
     producer_epoch: int
@@ -249,7 +249,7 @@ class TransactionCalls(AdminArea):
     ) -> dict[str, TransactionListing]:
         """Return every transactional id that matches all filters.
 
-        Each broker lists the ids of which it is the coordinator.
+        Each broker lists the ids that it coordinates.
         """
 
         def build() -> ListTransactionsRequest:

@@ -134,7 +134,7 @@ class Part:
         self._counts = dict(counts or {})
         self.open = {where for where in first if last is None or first[where] < last[where]}
         self.total = None if last is None else sum(last[where] - first[where] for where in self.open)
-        """Number of offsets in the range, some of which may have no record; None if it has no end."""
+        """Number of offsets in the range, including offsets without a record; None if it has no end."""
 
     def begin(self, consumer: Consumer[Any, Any]) -> None:
         """Assign the partitions to the consumer, and seek to their starts."""

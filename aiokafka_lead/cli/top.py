@@ -40,7 +40,7 @@ class Look:
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     lags: dict[str, int] = field(default_factory=dict)
     doubtful: set[str] = field(default_factory=set)
-    """Groups with partitions whose end is unknown, so that their lag is larger."""
+    """Groups whose lag is larger than shown, because the ends of some partitions are unknown."""
 
     @cached_property
     def partitions(self) -> set[TopicPartition]:

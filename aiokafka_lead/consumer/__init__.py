@@ -371,7 +371,7 @@ class Consumer(ConsumerBase[K, V]):
 
         Raises `HandlerError` for a record whose ``retries`` are exhausted, if there is no ``dead_letter_topic`` or the
         dead letter was rejected. Raises `ConfigTypeError` for a handler that has an unknown parameter or is not async;
-        a handler that is not async may be detected only at its first call. Also raises any error that prevents reading.
+        the latter may be detected only at the first call. Also raises any error that prevents reading.
 
         To read and write exactly once, pass a started `Producer` with a ``transactional_id``, or a
         `TransactionPipeline`, as ``exactly_once``:

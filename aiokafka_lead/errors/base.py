@@ -87,7 +87,7 @@ def _restored(kind: type[KafkaError] | int, args: tuple[Any, ...]) -> KafkaError
 
 
 def own_copy(error: E) -> E:
-    """Return a copy of a stored error that can be raised, so that the stored error does not collect tracebacks."""
+    """Return a copy of a stored error for raising, so that the stored error does not collect tracebacks."""
     own = type(error).__new__(type(error), *error.args)
     own.__dict__.update(error.__dict__)
     if "__notes__" in own.__dict__:

@@ -91,9 +91,9 @@ class FetchOffsetOutOfRangeError(PartitionReadError, OffsetOutOfRangeError):
 class LogTruncationError(FetchOffsetOutOfRangeError):
     """Records before the position are no longer part of the log, and ``auto_offset_reset`` is "none" (KIP-320).
 
-    This happens after an unclean leader election. ``diverging_offset`` is the first offset at which the log differs
-    from the records that were already read, so seek to it to continue. It is None if it is unknown. ``diverging_epoch``
-    is the leader epoch before that offset, or None if the broker did not return it.
+    This happens after an unclean leader election. ``diverging_offset`` is the first offset where the log differs from
+    the records already read, or None if it is unknown. Seek to it to continue. ``diverging_epoch`` is the leader epoch
+    before that offset, or None if the broker did not return it.
     """
 
     def __init__(

@@ -196,7 +196,7 @@ def trace_header(headers: Sequence[Header]) -> bytes | None:
 
 
 def may_be_sampled(header: bytes) -> bool:
-    """Return False if this is the W3C trace header of a trace that is not sampled, which need not be parsed."""
+    """Return False if this is the W3C trace header of an unsampled trace, which need not be parsed."""
     if not header.startswith(_W3C):
         return True
     try:

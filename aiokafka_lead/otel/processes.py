@@ -65,7 +65,7 @@ class Processes:
     def process(self, record: Record) -> Process | None:
         """Begin the processing of a record; return None if it needs no context.
 
-        The span is a child of the span in which the record was sent, and has a link to the current span.
+        The span is a child of the span that sent the record, and links to the current span.
         """
         ambient = get_current()
         if not self.kit.on or is_suppressed(ambient):
@@ -90,7 +90,7 @@ class Processes:
         return Process(set_span_in_context(span, context), span if span.is_recording() else None, record.topic)
 
     def process_batch(self, topic: str | None, partition: int | None, every: Sequence[Headers]) -> Process | None:
-        """Begin the processing of several records. The span has links to the spans in which they were sent."""
+        """Begin the processing of several records. The span links to the spans that sent them."""
         ambient = get_current()
         if not self.kit.on or is_suppressed(ambient):
             return None
@@ -152,7 +152,7 @@ class Processes:
 
 
 def link(span: Span, every: Sequence[Headers]) -> None:
-    """Link a span to the sampled spans in which records with these headers were sent, once for each span."""
+    """Link a span to the sampled spans that sent records with these headers, once to each."""
     seen: set[bytes] = set()
     links = 0
     for headers in every:

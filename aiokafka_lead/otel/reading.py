@@ -73,7 +73,7 @@ class Run:
             self._processes.retry(process, error, attempts)
 
     def within(self, record: HandledRecord) -> AbstractContextManager[object]:
-        """Return a context manager in which the span of a failed record is current again."""
+        """Return a context manager that makes the span of a failed record current again."""
         process = self._open.get(_key(record))
         return nullcontext() if process is None else current(process.context)
 

@@ -18,7 +18,7 @@ Rows = Sequence[Sequence[Any]]
 
 
 class Transaction(Protocol):
-    """Open transaction, which the code that has begun it commits."""
+    """Open transaction. The code that began it also commits it."""
 
     @property
     def dialect(self) -> str:

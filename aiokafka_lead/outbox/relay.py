@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .options import RelayOptions
 
 GIVE_WITHIN_S = 1.0
-"""Seconds after the timeout of `Relay.stop` in which the relay tries to hand its shards over."""
+"""Seconds that the relay keeps trying to hand its shards over after the timeout of `Relay.stop`."""
 
 RENEWALS = 3
 """Number of renewals in the duration of a lease. At each renewal, the relay also takes or requests shards."""

@@ -276,7 +276,7 @@ class Producer(Facade, Generic[K, V]):
 
         Raises `ProducerFencedError` if another producer uses the transactional id, `IllegalStateError` if a transaction
         is already open, `CommitOutcomeUnknownError` if the outcome of the previous transaction is still unknown, and
-        `TransactionAbortedError` if it has meanwhile become known that the previous transaction was aborted.
+        `TransactionAbortedError` if the previous transaction turns out to have been aborted.
         """
         await self._own_transactions().begin(timeout_s(timeout_ms))
 

@@ -78,7 +78,7 @@ def with_defaults(schema: Any, named: dict[str, Any]) -> tuple[Any, bool]:
 
 
 class _New:
-    """Placeholder of a mutable default, for which `filled` creates a new object in each record."""
+    """Placeholder for a mutable default. `filled` replaces it with a new object in each record."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self.make = make
@@ -174,7 +174,7 @@ class _Type(NamedTuple):
     is_logical: bool
     """True if the type, or a type in it, has a logical type."""
     rivals: frozenset[str]
-    """Types in unions that also contain another type to which their values can be promoted."""
+    """Types that are in a union with another type to which their values can be promoted."""
 
 
 def _type_of(node: Any) -> _Type:

@@ -38,7 +38,7 @@ class Reader(Protocol):
 
 
 def of_schema(error: SchemaContentError, key: bytes) -> SchemaContentError:
-    """Return a copy of the error that names the schema which ``key`` identifies."""
+    """Return a copy of the error that names the schema identified by ``key``."""
     made = SchemaContentError(f"schema {id_of(key)}: {error.message}")
     made.unquoted = f"schema {id_of(key)}: {error.unquoted}"
     made.schema_id = id_of(key)

@@ -433,7 +433,7 @@ class SchemaRegistry:
         return registered_of(await self._written("subjects", subject, "versions", version, deleted=deleted))
 
     async def _written(self, *path: str | int, deleted: bool = False) -> Any:
-        """Request a schema to which a record or another schema refers, from all nodes, and again after `LAG_S`.
+        """Request a schema that a record or another schema refers to, from all nodes, and again after `LAG_S`.
 
         Such a schema exists, but a follower may not have received it yet.
         """

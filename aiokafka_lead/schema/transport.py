@@ -84,7 +84,7 @@ class Query(NamedTuple):
 
 
 class _Spawner:
-    """Starts tasks that continue after the call that started them."""
+    """Starts tasks that outlive the call that started them."""
 
     def start_soon(self, func: Callable[..., Any], /, *args: Any, name: object = None) -> None:
         spawn_host(partial(func, *args), str(name))

@@ -133,9 +133,9 @@ class ShareConsumer(Facade, Generic[K, V]):
 
         By default, the call returns when the group has assigned partitions, if its topics have any, and the leader of
         each partition has answered a fetch. A group that begins at the end (``share.auto.offset.reset``, by default
-        "latest") therefore gets every record that is written after this call. Until the call returns, the consumer
-        acquires at most one record from each leader. After ``timeout_ms`` (default: ``request_timeout_ms``), the call
-        logs a warning that names the missing step and returns, and the consumer continues in the background.
+        "latest") therefore gets every record written after this call. Until the call returns, the consumer acquires at
+        most one record from each leader. After ``timeout_ms`` (default: ``request_timeout_ms``), the call logs a
+        warning that names the missing step and returns, and the consumer continues in the background.
 
         If ``wait`` is False, the call returns immediately, and the consumer keeps trying to connect in the background.
         Reads wait for the connection.
@@ -199,9 +199,9 @@ class ShareConsumer(Facade, Generic[K, V]):
         return frozenset(self._engine.membership.topics)
 
     def assignment(self) -> frozenset[TopicPartition]:
-        """Return the partitions from which records are taken now.
+        """Return the partitions that this consumer currently reads.
 
-        Other members of the group may take records from the same partitions.
+        Other members of the group may read the same partitions.
         """
         return self._engine.planner.assignment
 

@@ -33,12 +33,12 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 1.0
 TLS_PROBE_S = 3.0
 
 _TLS_HINT = re.compile(r"(\[[^\]\s]+\]|[^\s:]+):([0-9]+): [^;]*; if this listener uses TLS")
-"""Matches a bootstrap server in the text of an error that suggests that its listener uses TLS."""
+"""Matches a bootstrap server in the text of an error that suggests a TLS listener."""
 
 SAY_AGAIN_S = 60.0
 
 PARENT_CHECK_S = 1.0
-"""Interval, in seconds, at which `ClientLoop.run` checks that the parent process is alive."""
+"""Seconds between the checks by `ClientLoop.run` that the parent process is alive."""
 
 _log = logging.getLogger("aiokafka_lead.spark")
 _connections = logging.getLogger("aiokafka_lead.connection")
@@ -61,7 +61,7 @@ C = TypeVar("C", bound=Client)
 class ClientLoop:
     """Event loop in a daemon thread, with a cache of started clients.
 
-    Clients may only be used in functions that are passed to `run` or `start`, which run in the thread of the loop.
+    Use the clients only in functions passed to `run` or `start`, because these run in the loop's thread.
     """
 
     def __init__(self) -> None:

@@ -244,7 +244,7 @@ class Faults:
         self._rules = []
 
     def concerning(self, record: RequestRecord, request: Request[Any]) -> list[Fault]:
-        """Return the rules that match a request, in the order in which they were added."""
+        """Return the rules that match a request, oldest first."""
         return [rule for rule in self._rules if rule.concerns(record, request, self._name_of)]
 
 

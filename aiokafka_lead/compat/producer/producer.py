@@ -32,7 +32,7 @@ from .sender import Sender
 __all__ = ["AIOKafkaProducer", "TransactionContext"]
 
 _missing: Any = object()
-"""Default of ``acks``, which means that it was not given. FastStream also uses this object."""
+"""Default of ``acks``, which marks it as not given. FastStream also uses this object."""
 _DEFAULT_PARTITIONER = DefaultPartitioner()
 
 

@@ -218,7 +218,7 @@ _NOT_WRITTEN = (OverflowError, ValueError)
 
 
 def _with_dicts(kind: pa.DataType) -> Callable[[Any], Any]:
-    """Return a function that converts the maps in a value of this type, which Arrow returns as pairs, to dicts.
+    """Return a function that converts maps, which Arrow returns as pairs, to dicts in values of this type.
 
     Arrow itself can do so from 20.0 on, and in lists of structs from 22.0 on.
     """

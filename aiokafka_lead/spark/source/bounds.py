@@ -84,7 +84,7 @@ class Selection:
     """Regular expression that must match some part of a topic's name."""
     partitions: tuple[TopicPartition, ...] = ()
     numbers: tuple[range, ...] = ()
-    """Partition numbers to which the selection is restricted; empty for all partitions."""
+    """Numbers of the only partitions to select; empty for all partitions."""
 
     def of(self, found: Iterable[TopicPartition]) -> set[TopicPartition]:
         """Return the selected partitions among these."""

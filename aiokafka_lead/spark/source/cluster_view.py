@@ -22,7 +22,7 @@ CONFIRMATIONS = 2
 MENTION_EVERY_S = 60.0
 
 MISSING = (UnknownTopicOrPartitionError, TopicAuthorizationFailedError)
-"""Errors about a topic that was deleted, that this broker does not know yet, or that an ACL hides."""
+"""Errors about a topic that was deleted, is not yet known to this broker, or is hidden by an ACL."""
 
 NOTHING = Progress({})
 

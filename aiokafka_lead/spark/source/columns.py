@@ -107,7 +107,7 @@ def _column(field: pa.Field, arrow: pa.RecordBatch, runs: list[Run]) -> pa.Array
 
 
 def _repeated(runs: list[tuple[pa.Scalar, int]]) -> pa.Array:
-    """Return an array in which each scalar is repeated the given number of times."""
+    """Return an array that repeats each scalar the given number of times."""
     parts = [pa.repeat(scalar, count) for scalar, count in runs]
     return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 

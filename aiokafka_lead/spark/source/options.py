@@ -66,7 +66,7 @@ class SourceOptions:
     streaming queries."""
     fail_on_data_loss: bool
     commit_group_id: str | None
-    """Group for which a streaming query commits its offsets, so that tools can show its lag."""
+    """Consumer group under which a streaming query commits its offsets, so that tools can show its lag."""
     read_timeout_ms: float
     """Time without progress after which a task fails."""
     data_loss_timeout_ms: float

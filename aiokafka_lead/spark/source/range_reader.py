@@ -146,7 +146,7 @@ class RangeReader:
         return pieces
 
     async def _collect(self) -> list[Piece]:
-        """Return the batches that are available, or the first that arrives in `_wait_s` seconds."""
+        """Return the available batches, or the first to arrive within `_wait_s` seconds."""
         if self._held is not None:
             error, self._held = self._held, None
             raise error

@@ -182,7 +182,7 @@ TRY_AGAIN_AFTER_S = 60.0
 
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans micro-batches on the driver, and reads records in tasks, to which Spark sends copies."""
+    """Plans micro-batches on the driver. Spark sends copies to the tasks, which read the records."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         check_schema(schema, options)

@@ -155,7 +155,7 @@ def _commit_others(loop: ClientLoop, settings: ExactlyOnce, decision: Entry) -> 
 
 
 async def _abort_leftovers(settings: ExactlyOnce) -> None:
-    """Abort transactions that tasks have left open, also under ids that this run does not use."""
+    """Abort transactions that tasks have left open, including those with ids that this run does not use."""
     async with running(settings.admin, settings.within_ms) as admin:
         try:
             listed = await admin.list_transactions(states=[TransactionState.ONGOING])

@@ -208,7 +208,7 @@ def flat_security(given: Mapping[str, Any]) -> dict[str, Any]:
     for name in SecurityConfig.__dataclass_fields__:
         if flat.pop(name, None) is not None:
             kind = type(value).__name__
-            raise ConfigError(f"security={kind}(...) and {name} exclude each other")
+            raise ConfigError(f"security={kind}(...) and {name} cannot be combined")
     return flat | value._options()
 
 
@@ -333,4 +333,4 @@ class SecurityConfig(KerberosConfig, OAuthConfig):
                 f"security_protocol {self.security_protocol} does not use {given[0]}: set SSL or SASL_SSL"
             )
         if self.ssl_context is not None and len(given) > 1:
-            raise ConfigError(f"ssl_context and {given[0]} exclude each other: configure the context instead")
+            raise ConfigError(f"ssl_context and {given[0]} cannot be combined: configure the context instead")

@@ -250,7 +250,7 @@ async def consume(
 ) -> None:
     """Print the records of topics, or write them to a file."""
     if group is not None and (offset is not None or until is not None or partition is not None):
-        raise ConfigError("--group excludes --offset, --until and --partition, which the group determines")
+        raise ConfigError("--group determines the offsets; it cannot be combined with --offset, --until or --partition")
     for option, name in (("--key-as", key_as), ("--value-as", value_as)):
         if name not in (*FORMS, SCHEMA_FORM):
             raise ConfigError(f"{option} takes {', '.join(FORMS)} or {SCHEMA_FORM}, not {name!r}")
@@ -258,9 +258,9 @@ async def consume(
     if on_error != _ON_ERROR[0] and not by_schema:
         raise ConfigError(f"--on-error needs --key-as {SCHEMA_FORM} or --value-as {SCHEMA_FORM}")
     if session.out.as_json and form != _AS_TEXT:
-        raise ConfigError("--json excludes --format, because the JSON form is fixed")
+        raise ConfigError("--json cannot be combined with --format, because the JSON form is fixed")
     if output is not None and (session.out.as_json or form != _AS_TEXT):
-        raise ConfigError("--output excludes --json and --format, because the columns of the file are fixed")
+        raise ConfigError("--output cannot be combined with --json or --format, because the file has fixed columns")
     if output is not None and not {key_as, value_as} <= {"text", SCHEMA_FORM}:
         raise ConfigError(
             f"--output writes bytes unchanged, or JSON with --value-as {SCHEMA_FORM} or --key-as {SCHEMA_FORM}"

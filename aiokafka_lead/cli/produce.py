@@ -73,7 +73,7 @@ def _content(found: dict[str, Any], name: str, text: str) -> bytes | None:
     value = found.get(name)
     if encoded is not None:
         if value is not None:
-            raise ValueError(f"{name} and {name}_base64 exclude each other")
+            raise ValueError(f"{name} and {name}_base64 cannot be combined")
         return _from_base64(encoded)
     form = found.get(f"{name}_as")
     if form not in (None, *_FORMS):
@@ -203,9 +203,9 @@ async def produce(
     """
     headers = [_header(text) for text in header or ()]
     if input_json and (key_separator is not None or key is not None):
-        raise ConfigError("--input-json excludes --key and --key-separator, because each line contains its key")
+        raise ConfigError("--input-json cannot be combined with --key or --key-separator: each line contains its key")
     if key is not None and key_separator is not None:
-        raise ConfigError("--key excludes --key-separator: give only one of them")
+        raise ConfigError("--key cannot be combined with --key-separator: give only one of them")
     if key_schema is not None and key is None and key_separator is None and not input_json:
         raise ConfigError("--key-schema needs keys: --key, --key-separator or --input-json")
     if register and key_schema is None and value_schema is None:

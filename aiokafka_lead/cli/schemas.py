@@ -61,7 +61,7 @@ def registry_of(options: dict[str, Any]) -> SchemaRegistry:
         raise ConfigError("schema_registry_user and schema_registry_password must be set together")
     token = settings.schema_registry_token
     if user is not None and token is not None:
-        raise ConfigError("schema_registry_user and schema_registry_token exclude each other")
+        raise ConfigError("schema_registry_user and schema_registry_token cannot be combined")
     return SchemaRegistry(
         settings.schema_registry_url,
         basic_auth=None if user is None or password is None else (user, password),

@@ -233,7 +233,7 @@ class ClientConfig(SecurityConfig):
         self._first_at_most_longest("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms")
         self._check_security()
         if self.proxy_url is not None and self.connect is not None:
-            raise ConfigError("proxy_url and connect exclude each other")
+            raise ConfigError("proxy_url and connect cannot be combined")
         self._first_at_most_longest("sasl_login_retry_backoff_ms", "sasl_login_retry_backoff_max_ms")
         if self.sasl_mechanism == "OAUTHBEARER":
             from ..oidc.flat import settle_provider

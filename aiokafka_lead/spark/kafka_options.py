@@ -52,7 +52,7 @@ def tls_options(settings: Mapping[str, str]) -> dict[str, Any]:
             raise ValueError(f"option 'kafka.ssl.{store}.type' must be PEM or PKCS12, not {kind}; convert the store")
     for one, other in _EXCLUSIVE:
         if one in settings and other in settings:
-            raise ValueError(f"options 'kafka.{one}' and 'kafka.{other}' exclude each other")
+            raise ValueError(f"options 'kafka.{one}' and 'kafka.{other}' cannot be combined")
     given = [name for name in _PAIR if name in settings]
     if len(given) == 1:
         (missing,) = set(_PAIR) - set(given)

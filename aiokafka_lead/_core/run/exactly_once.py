@@ -50,7 +50,7 @@ def checked_producer(producer: Any, config: RunConfig) -> TransactionalProducer:
         raise ConfigError("exactly_once needs a Producer with a transactional_id")
     if config.dead_letter_producer is not None:
         raise ConfigError(
-            "dead_letter_producer and exactly_once exclude each other: dead letters are part of the transaction"
+            "dead_letter_producer and exactly_once cannot be combined: dead letters are part of the transaction"
         )
     if config.dead_letter_topic is not None and not producer._takes_bytes:
         raise ConfigError(

@@ -160,7 +160,7 @@ class TlsMaterial:
         """Raise `ConfigError` if options exclude each other, or if one is missing that another requires."""
         for data, file in (("ssl_certdata", "ssl_certfile"), ("ssl_keydata", "ssl_keyfile")):
             if getattr(self, data) is not None and getattr(self, file) is not None:
-                raise ConfigError(f"{self._name(data)} and {self._name(file)} exclude each other")
+                raise ConfigError(f"{self._name(data)} and {self._name(file)} cannot be combined")
         if self._source("ssl_cert") is None:
             for name in ("ssl_keyfile", "ssl_keydata", "ssl_password"):
                 if getattr(self, name) is not None:

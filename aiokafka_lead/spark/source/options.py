@@ -130,7 +130,7 @@ def _parse(options: Mapping[str, str], default_start: End) -> SourceOptions:
     max_tasks = integer(options, "maxTasks", 1)
     if max_tasks is not None:
         if max_records is not None:
-            raise ValueError("maxTasks and maxRecordsPerPartition exclude each other")
+            raise ValueError("maxTasks and maxRecordsPerPartition cannot be combined")
         if min_partitions is not None and min_partitions > max_tasks:
             raise ValueError(f"minPartitions ({min_partitions}) is higher than maxTasks ({max_tasks})")
     boolean(options, "includeHeaders", False)  # checked here, because it is not used if the user gives a schema
@@ -174,7 +174,7 @@ def selection_of(options: Mapping[str, str]) -> Selection:
         raise ValueError(f"{how} of the options subscribe, subscribePattern, assign must be specified")
     numbers = parse_numbers("partitions", options["partitions"]) if "partitions" in options else ()
     if numbers and "assign" in options:
-        raise ValueError("options assign and partitions exclude each other")
+        raise ValueError("options assign and partitions cannot be combined")
     text = options[names[0]]
     match names[0]:
         case "subscribe":

@@ -74,7 +74,7 @@ def _entity(name: str, value: Any) -> QuotaEntity:
             raise ConfigTypeError(f"{name} must contain (type, name) pairs, not {part!r}")
         parts.append((_entity_type(name, part[0]), optional(string)(name, part[1])))
     if len({kind for kind, _ in parts}) < len(parts):
-        raise ConfigError(f"{name} must not have a type twice: {value!r}")
+        raise ConfigError(f"{name} must not contain a type twice: {value!r}")
     return tuple(sorted(parts, key=lambda part: part[0]))
 
 

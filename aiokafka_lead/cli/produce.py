@@ -77,7 +77,7 @@ def _content(found: dict[str, Any], name: str, text: str) -> bytes | None:
         return _from_base64(encoded)
     form = found.get(f"{name}_as")
     if form not in (None, *_FORMS):
-        raise ValueError(f"{name}_as is one of {', '.join(_FORMS)}, not {form!r}")
+        raise ValueError(f"{name}_as must be one of {', '.join(_FORMS)}, not {form!r}")
     if form in ("hex", "base64"):
         if not isinstance(value, str):
             raise ValueError(f"{name} must be a string, because {name}_as is {form}")

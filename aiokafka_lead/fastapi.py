@@ -489,7 +489,7 @@ class Kafka:
         For the same errors, a WebSocket is closed with code 1009, 1011 or 1013. If the WebSocket was not accepted yet,
         the server answers 403. Brokers' messages name hosts and principals, so they are logged but not returned.
         """
-        # Starlette's types allow handlers of requests or of WebSockets, but a handler of both does not fit them.
+        # Starlette's types allow a handler for requests or one for WebSockets, but not one for both.
         app.add_exception_handler(MessageTooLargeError, too_large)  # type: ignore[arg-type]
         app.add_exception_handler(KafkaError, unavailable)  # type: ignore[arg-type]
 

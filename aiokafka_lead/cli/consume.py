@@ -323,12 +323,12 @@ async def _read_as_member(
                 finally:
                     held += await _flushed(consumer, sink)
                     if sink.is_kept:
-                        # If no fetched record is unprinted, commit all positions, also for partitions without records.
+                        # If every fetched record was printed, commit all positions, even for partitions without records.
                         await done.commit(positions=whole and not held, last=left == 0 or not whole)
                     else:
                         done.forget_lost()
         finally:
-            if not sink.is_kept:  # complete the file before committing, also if a signal ends the command
+            if not sink.is_kept:  # complete the file before committing, even if a signal ends the command
                 sink.close()
                 with anyio.move_on_after(_LAST_COMMIT_S, shield=True) as scope:
                     await done.commit()
@@ -405,7 +405,7 @@ class _Done:
                 await self._consumer.commit(None if positions else self._offsets)
             except CommitFailedError as error:
                 if not positions and self.forget_lost():
-                    continue  # commit the others
+                    continue  # commit the rest
                 why = str(error)
             except KafkaError as error:
                 if last or exit_code(error) is not ExitCode.UNREACHABLE:

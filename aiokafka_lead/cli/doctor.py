@@ -199,7 +199,7 @@ async def doctor(
         if reached is not None:
             async with session.admin(bootstrap_servers=reached) as admin:
                 await _cluster(session, admin, findings, seconds)
-    finally:  # also if the cluster ends the checks, or a signal: the findings so far say why, or at least how far
+    finally:  # after an error or a signal, the findings show the reason, or at least how far the checks got
         _show(session, findings)
     if findings.failed:
         raise Failed

@@ -303,7 +303,7 @@ async def reset(
         if not yes:
             session.out.note_rows(rows, ["topic", "partition", "before", "after"])
             await confirm(session.out, f"Reset the offsets of {group}?")
-        # Commit the offsets that were shown. A second reset could give others, because the topic's end may have moved.
+        # Commit the offsets that were shown. A second reset could differ, because the topic's end may have moved.
         if shares:
             await admin.alter_share_group_offsets(group, {where: after for where, (_, after) in planned.items()})
         else:

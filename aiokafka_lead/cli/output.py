@@ -216,7 +216,7 @@ class Output:
 
 
 def _console(stream: Any) -> Console:
-    terminal = stream.isatty()  # left to itself, Rich obeys FORCE_COLOR and writes control sequences into a file
+    terminal = stream.isatty()  # by default, Rich obeys FORCE_COLOR and writes control sequences even to files
     width = None if terminal else _ANY_WIDTH
     # Emoji would replace parts of addresses, such as ":a:" and ":1234:".
     return Console(file=stream, force_terminal=terminal, highlight=False, emoji=False, width=width)

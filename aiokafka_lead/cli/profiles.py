@@ -60,7 +60,7 @@ def options_of(
     ``settings`` are the values of ``--option``. ``ask`` prompts for the SASL password if it is not None. ``note``
     reports environment variables with the prefix that are not options.
     """
-    if profile == "":  # from an unset variable: another cluster may be meant than the one of the default profile
+    if profile == "":  # from an unset variable; the user may not mean the default profile's cluster
         raise ConfigError("the name of the profile is empty")
     options = _profile(profile or environment.get(f"{ENVIRONMENT_PREFIX}PROFILE"), profile_path(environment))
     variables = {ENVIRONMENT_PREFIX + name.upper(): name for name in _FIELDS}

@@ -82,7 +82,7 @@ def _json_options() -> dict[str, Any]:
     from google.protobuf.json_format import MessageToDict
 
     options = {"preserving_proto_field_name": True}
-    if _DEFAULTS in signature(MessageToDict).parameters:  # from 5.26 on
+    if _DEFAULTS in signature(MessageToDict).parameters:  # since protobuf 5.26
         options[_DEFAULTS] = True  # so that --where finds default values, which are not encoded
     return options
 

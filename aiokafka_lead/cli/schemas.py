@@ -207,7 +207,7 @@ async def writer_of(registry: SchemaRegistry, given: str, topic: str, *, is_key:
 
 def _avro_values(resolved: ResolvedSchema) -> Callable[[str], Any]:
     """Return a function that converts JSON texts to values for Avro's writer."""
-    # Times beyond Python's range are shown as numbers. Without this call, the writer would refuse these numbers.
+    # Times beyond Python's range are shown as numbers. Without this call, the writer would reject these numbers.
     keep_odd_times()
     return AvroJson(json.loads(resolved.schema.text), [json.loads(each.text) for _, each in resolved.references]).value
 

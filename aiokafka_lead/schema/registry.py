@@ -175,7 +175,7 @@ class SchemaRegistry:
         self._registered: Cache[_Written, RegisteredSchema] = Cache(self._register, absent_s=0)
 
     def __repr__(self) -> str:
-        config = getattr(self, "_config", None)  # missing if the options were refused
+        config = getattr(self, "_config", None)  # missing if the options were invalid
         return f"SchemaRegistry({','.join(config.urls) if config is not None else ''!r})"
 
     async def __aenter__(self) -> SchemaRegistry:

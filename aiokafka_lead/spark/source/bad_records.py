@@ -92,7 +92,7 @@ async def send_dead_letters(producer: Producer, topic: str, letters: DeadLetters
     values, keys, headers = [], [], []
     for tp, row in letters:
         place = (tp.topic, tp.partition, row["offset"], -1 if row["timestamp"] is None else row["timestamp"])
-        cause = (*place, "", 1, BadRecordError.__name__, row[CORRUPT]["error"], "")  # no group, and no frames
+        cause = (*place, "", 1, BadRecordError.__name__, row[CORRUPT]["error"], "")  # without a group or stack frames
         texts = (str(part).encode(errors="replace") for part in cause)
         own = [(header["key"], header["value"]) for header in row["headers"] or ()]
         headers.append([*own, *zip(DEAD_LETTER_HEADERS, texts, strict=True)])

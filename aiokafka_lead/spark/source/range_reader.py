@@ -162,7 +162,7 @@ class RangeReader:
                 except KafkaError as error:
                     if not pieces:
                         raise
-                    self._held = error  # raised later, because the records in pieces would be lost
+                    self._held = error  # raised later; raising it now would lose the records in pieces
                     break
                 tp = batch.topic_partition
                 if self._is_another(tp.topic):

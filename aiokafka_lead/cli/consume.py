@@ -323,7 +323,7 @@ async def _read_as_member(
                 finally:
                     held += await _flushed(consumer, sink)
                     if sink.is_kept:
-                        # If every fetched record was printed, commit all positions, even for partitions without records.
+                        # If every fetched record was printed, commit all positions, even of partitions without records.
                         await done.commit(positions=whole and not held, last=left == 0 or not whole)
                     else:
                         done.forget_lost()

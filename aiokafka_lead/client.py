@@ -265,7 +265,7 @@ class Client(Facade):
 
 
 class _Shared(Kind):
-    """Starts and stops shared connections."""
+    """Start and stop of shared connections."""
 
     stop_within_ms = math.inf  # each client has its own time limit
     closing_share, closing_ms = 0.05, 375.0

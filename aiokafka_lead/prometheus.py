@@ -198,14 +198,14 @@ class KafkaCollector(Collector):
     """
 
     def __init__(self, *clients: Client) -> None:
-        """Collect from these clients. Raises `ConfigTypeError` for an object of another kind."""
+        """Collect from these clients. Raises `ConfigTypeError` for an object of another type."""
         self._names: dict[Single, str] = {}
         """Label of each client. The producers of a pipeline are separate entries."""
         for client in clients:
             self.add(client)
 
     def add(self, client: Client) -> None:
-        """Also collect from this client. Raises `ConfigTypeError` for an object of another kind."""
+        """Also collect from this client. Raises `ConfigTypeError` for an object of another type."""
         if not isinstance(client, Producer | TransactionPipeline | Consumer | ShareConsumer | Relay):
             raise ConfigTypeError(
                 "client must be a Producer, a TransactionPipeline, a Consumer, a ShareConsumer or a Relay, not "

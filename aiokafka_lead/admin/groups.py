@@ -239,9 +239,9 @@ class GroupCalls(AdminArea):
     ) -> dict[str, ClassicGroupDescription]:
         """Return a dict from group id to the description of each group of the classic protocol.
 
-        Members may be of any kind, such as Kafka Connect workers. Their metadata and assignments are bytes, because
-        each kind has its own format. With ``include_authorized_operations``, a description includes the operations on
-        the group that this user may perform.
+        Members may be any clients, such as Kafka Connect workers. Their metadata and assignments are bytes, because
+        each protocol type has its own format. With ``include_authorized_operations``, a description includes the
+        operations on the group that this user may perform.
 
         Raises `GroupIdNotFoundError` if a group does not exist or uses another protocol. The error's ``outcomes``
         contain the descriptions of the other groups.

@@ -459,7 +459,7 @@ async def _read(
 
 
 class _Selection:
-    """Decodes records with their schemas and selects the records to show."""
+    """Decoder of records with schemas, which also selects the records to show."""
 
     def __init__(self, session: Session, wanted: Wanted, on_error: str, keys: bool, values: bool) -> None:
         if on_error not in _ON_ERROR:
@@ -505,7 +505,7 @@ def _sink(out: Output, form: str, key_as: str, value_as: str, output: str | None
 
 
 class _Lines:
-    """Writes records to standard output."""
+    """Sink that writes records to standard output."""
 
     is_kept = True
 

@@ -75,7 +75,7 @@ _PATIENCE_S = 5.0
 
 
 class _Refusals:
-    """Collects the connection errors of the addresses of a host name."""
+    """Connection errors of the addresses of a host name."""
 
     def __init__(self) -> None:
         self._reasons: list[str] = []

@@ -1,4 +1,4 @@
-"""Computes the lag of consumer groups and share groups."""
+"""Lag of consumer groups and share groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the clients' options from the command line, the environment, a profile in a TOML file, and a password prompt.
+"""Options of the clients, from the command line, the environment, a profile in a TOML file, and a password prompt.
 
 This is the order of precedence, except that the prompt comes first. Secrets are not accepted on the command line,
 because every user of the machine can read it.

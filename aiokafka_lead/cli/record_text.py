@@ -1,4 +1,4 @@
-"""Formats records as text with a template, or as JSON that `produce --input-json` accepts."""
+"""Formatting of records as text with a template, or as JSON that `produce --input-json` accepts."""
 
 from __future__ import annotations
 

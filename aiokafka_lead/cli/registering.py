@@ -1,4 +1,4 @@
-"""Registers asynchronous functions as commands, with the common options, an event loop and error messages."""
+"""Registration of asynchronous functions as commands, with common options, an event loop and error messages."""
 
 from __future__ import annotations
 

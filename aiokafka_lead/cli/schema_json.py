@@ -1,4 +1,4 @@
-"""Converts values of Avro and Protobuf to JSON and back; see docs/cli.md, "Schemas"."""
+"""Conversion of Avro and Protobuf values to JSON and back; see docs/cli.md, "Schemas"."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class _OrNumber:
 
 
 class AvroJson:
-    """Converts JSON in the form of `plain` to values for Avro's writer, with a schema.
+    """Converter from JSON in the form of `plain` to values for Avro's writer, with a schema.
 
     In a union, the first matching branch is used, unless the JSON contains a record's name. With ``["bytes",
     "string"]``, a string that happens to be base64 therefore becomes bytes. If no branch matches, the JSON may name a

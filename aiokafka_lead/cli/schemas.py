@@ -1,4 +1,4 @@
-"""Converts keys and values between JSON and the formats of a schema registry."""
+"""Conversion of keys and values between JSON and the formats of a schema registry."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class BadRecord(Failed):
 
 
 class AsJson:
-    """Decodes keys and values with the schemas of their writers, and converts them to JSON."""
+    """Converter to JSON, which decodes keys and values with the schemas of their writers."""
 
     def __init__(self, registry: SchemaRegistry, *, keys: bool, values: bool) -> None:
         self._keys = keys
@@ -143,7 +143,7 @@ def _own_json(content: bytes, headers: Headers, is_key: bool, value: Any) -> str
 
 
 class FromJson:
-    """Encodes JSON texts with a schema."""
+    """Encoder of JSON texts with a schema."""
 
     def __init__(self, serializer: SchemaSerializer[Any], convert: Callable[[str], Any] | None) -> None:
         """Create an encoder.

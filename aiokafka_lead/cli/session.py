@@ -135,7 +135,7 @@ class HasClient(Protocol):
 
 
 class BrokerWatch:
-    """Reports unreachable brokers from the state of the clients' connections, without requests of its own."""
+    """Watch that reports unreachable brokers from the state of the clients' connections, without sending requests."""
 
     def __init__(self, note: Callable[[str], None], timeout_s: float | None, *, silence_s: float) -> None:
         """Create a watch without clients.

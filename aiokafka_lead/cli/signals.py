@@ -1,4 +1,4 @@
-"""Ends a command on SIGINT, SIGTERM or SIGHUP by cancelling its work, which can then clean up."""
+"""Handling of SIGINT, SIGTERM and SIGHUP, which cancel a command's work so that it can clean up."""
 
 from __future__ import annotations
 

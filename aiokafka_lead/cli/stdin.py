@@ -1,4 +1,4 @@
-"""Reads records, passwords and confirmations from standard input without delaying the program's exit."""
+"""Input of records, passwords and confirmations from standard input, which does not delay the program's exit."""
 
 from __future__ import annotations
 

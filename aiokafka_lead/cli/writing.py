@@ -1,4 +1,4 @@
-"""Writes the records of `produce`, `copy` and `replay`, and reports failures and the number of records written."""
+"""Writer for `produce`, `copy` and `replay`, with reports of failures and of the number of records written."""
 
 from __future__ import annotations
 

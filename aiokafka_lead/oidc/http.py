@@ -125,7 +125,7 @@ class Endpoint:
 
 
 class Exchange:
-    """Sends requests and reads responses up to a maximum size.
+    """Sender of requests, which reads responses up to a maximum size.
 
     If the host name has several addresses, and one refuses the connection, does not respond, or does not speak HTTP,
     the next address is tried.
@@ -266,7 +266,7 @@ class _Dialling:
 
 
 class _ByAddress(urllib.request.AbstractHTTPHandler):
-    """Opens connections with the `_Dialling` of the request."""
+    """Mixin that opens connections with the `_Dialling` of the request."""
 
     def do_open(self, http_class: Any, req: Any, **http_conn_args: Any) -> Any:
         return super().do_open(partial(_connection, http_class, req.dialling), req, **http_conn_args)
@@ -302,7 +302,7 @@ class _Response(http.client.HTTPResponse):
 
 
 class _Limited(io.RawIOBase):
-    """Reads the bytes from a socket until a deadline."""
+    """Raw stream that reads from a socket until a deadline."""
 
     def __init__(self, stream: io.RawIOBase, sock: socket.socket, dialling: _Dialling) -> None:
         self._stream = stream
@@ -359,14 +359,14 @@ class _TooMuchError(Exception):
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects, because they would send the secrets to an address that the user has not configured."""
+    """Handler that rejects redirects, because they would send the secrets to an address that the user did not set."""
 
     def redirect_request(self, *_args: Any, **_kwargs: Any) -> None:
         return None
 
 
 class _Proxy(urllib.request.ProxyHandler):
-    """Uses the proxies of the environment (``HTTPS_PROXY``), except for addresses of this machine, as Go does."""
+    """Proxies of the environment (``HTTPS_PROXY``), not used for addresses of this machine, as in Go."""
 
     def proxy_open(self, req: Any, proxy: str, type: str) -> Any:
         if urllib.parse.urlsplit(req.full_url).hostname in _LOOPBACK:

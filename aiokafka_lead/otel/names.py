@@ -71,7 +71,7 @@ class Wording(NamedTuple):
 
 
 class Vocabulary:
-    """Maps attributes to their names."""
+    """Mapping from attributes to their names."""
 
     def __init__(self, wording: Wording) -> None:
         self._names = {each: tuple(dict.fromkeys(_chosen(each.value, wording))) for each in Attribute}

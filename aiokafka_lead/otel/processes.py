@@ -52,7 +52,7 @@ def current(context: Context) -> Iterator[None]:
 
 
 class Processes:
-    """Begins and ends the processing of a consumer's records."""
+    """Tracing of the processing of a consumer's records."""
 
     def __init__(self, kit: Kit, client: TracedClient | None) -> None:
         self.kit = kit

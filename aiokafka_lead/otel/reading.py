@@ -30,7 +30,7 @@ Key = tuple[str, int, int, int]
 
 
 class Run:
-    """Creates the spans of one run. The span of a record ends when the record is handled, dead-lettered or given up."""
+    """Spans of one run. The span of a record ends when the record is handled, dead-lettered or given up."""
 
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
@@ -109,7 +109,7 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Reads(Processes):
-    """Creates the spans of one consumer."""
+    """Spans of one consumer."""
 
     # --- receiving ---------------------------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class Reads(Processes):
 
 
 class Loop:
-    """Sets the current context in the body of a loop, until the next step or the end of the loop.
+    """Current context of a loop's body, until the next step or the end of the loop.
 
     The body runs in the task that requests the next record, so it has the same context. Only the loop refers to the
     iterator, and only the iterator refers to this object. Therefore ``__del__`` runs, however the loop ends.

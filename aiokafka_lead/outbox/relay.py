@@ -79,7 +79,7 @@ class _Held:
 
 
 class Relay:
-    """Publishes the records of an `Outbox` until it is stopped.
+    """Publisher of the records of an `Outbox`.
 
         async with Client("localhost:9092") as client:
             relay = Relay(outbox, engine, client, transactional_id="orders-outbox")

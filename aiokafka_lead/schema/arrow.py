@@ -1,4 +1,4 @@
-"""Converts Avro values to typed Apache Arrow arrays (the extras ``avro`` and ``arrow``)."""
+"""Conversion of Avro values to typed Apache Arrow arrays (the extras ``avro`` and ``arrow``)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MAX_DEPTH = 50
 
 
 class ArrowReader:
-    """Builds arrays of the type that a schema defines, from values that were written with any schema."""
+    """Builder of arrays of the type that a schema defines, from values that were written with any schema."""
 
     def __init__(self, schema: ResolvedSchema, into: Any = None) -> None:
         """Create a reader for a schema.

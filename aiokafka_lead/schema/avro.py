@@ -1,4 +1,4 @@
-"""Reads and writes Avro with fastavro (the ``avro`` extra)."""
+"""Reader and writer of Avro, with fastavro (the ``avro`` extra)."""
 
 from __future__ import annotations
 
@@ -127,7 +127,8 @@ def _is_valid(schema: Any) -> bool:
 
 
 class AvroReader:
-    """Reads Avro data that was written with a schema, and converts values to the schema ``reader`` if it is given."""
+    """Reader of Avro data that was written with a schema. Values are converted to the schema ``reader`` if it is
+    given."""
 
     def __init__(self, writer: ResolvedSchema, reader: ResolvedSchema | None = None) -> None:
         self._as, self._has_new = None, False
@@ -167,7 +168,7 @@ _DECIMALS = getattr(sys.modules[LOGICAL_READERS["bytes-decimal"].__module__], "d
 
 
 class AvroWriter:
-    """Writes values as Avro, and raises `SchemaContentError` for values that do not match the schema."""
+    """Writer of values as Avro. Raises `SchemaContentError` for values that do not match the schema."""
 
     indexes = b""
 

@@ -96,7 +96,7 @@ _NUMBERS = ("int", "long", "enum")
 
 
 class ContentBounds:
-    """Checks bytes before they are read. Most schemas limit size and nesting themselves, so there is no check."""
+    """Check of bytes before they are read. Most schemas limit size and nesting themselves, and need no check."""
 
     def __init__(self, schema: Any) -> None:
         """Examine a schema that fastavro has parsed."""
@@ -169,7 +169,7 @@ class ContentBounds:
 
 
 class _Scan:
-    """Traverses the bytes of a value without recursion, and without creating the value."""
+    """Traversal of a value's bytes without recursion, and without creating the value."""
 
     def __init__(self, named: dict[str, Any], content: bytes, at: int) -> None:
         self._named = named

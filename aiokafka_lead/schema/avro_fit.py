@@ -1,4 +1,4 @@
-"""Checks and converts values before fastavro writes them, because fastavro accepts many values that do not match.
+"""Check and conversion of values before fastavro writes them, because it accepts many values that do not match.
 
 The fast checks of `avro_quick` accept plain values. `AvroFit` converts other values to a form that fastavro writes
 correctly: models and dataclasses to dicts, enum members to symbols, and a value of a union to a pair that names its
@@ -41,7 +41,7 @@ _HINT = "-type"
 
 
 class AvroFit:
-    """Converts values to a form that fastavro writes correctly with a schema."""
+    """Converter of values to a form that fastavro writes correctly with a schema."""
 
     def __init__(self, schema: Any) -> None:
         """Build the checks for a schema that fastavro has parsed."""
@@ -68,7 +68,7 @@ class AvroFit:
 
 
 class _Fits:
-    """Builds a function for each type that checks and converts values."""
+    """Builder of functions that check and convert values, one for each type."""
 
     def __init__(self, named: dict[str, Any], *, names_branches: bool) -> None:
         self._named = named

@@ -1,4 +1,4 @@
-"""Checks and converts values of Avro types that contain no other types."""
+"""Check and conversion of values of Avro types that contain no other types."""
 
 from __future__ import annotations
 

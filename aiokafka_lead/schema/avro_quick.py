@@ -1,4 +1,4 @@
-"""Generates fast checks of values from an Avro schema, as Python source, like `dataclasses`.
+"""Fast checks of values, generated from an Avro schema as Python source, as in `dataclasses`.
 
 A check accepts only values that fastavro writes correctly without a conversion. `avro_fit` examines all other values.
 """
@@ -41,7 +41,7 @@ _MANY = {"string": str, "bytes": bytes, "boolean": bool, "double": float, "int":
 
 
 class QuickLooks:
-    """Builds functions that return True if fastavro writes a value correctly, and False if this is not certain."""
+    """Builder of functions that return True if fastavro writes a value correctly, and False if that is not certain."""
 
     def __init__(self, named: dict[str, Any], default_of: Callable[[Any, Any], Any]) -> None:
         """Create a builder.

@@ -1,4 +1,4 @@
-"""Completes fastavro's schema resolution: defaults of fields, logical types, and promotions as in Java."""
+"""Additions to fastavro's schema resolution: defaults of fields, logical types, and promotions as in Java."""
 
 from __future__ import annotations
 

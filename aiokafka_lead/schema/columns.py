@@ -59,7 +59,7 @@ class Batch(Contents, Protocol):
 
 
 class AvroColumns:
-    """Converts batches to Arrow, with typed columns for Avro keys or values.
+    """Converter from batches to Arrow, with typed columns for Avro keys or values.
 
         columns = registry.columns()
         async for batch in consumer.batches():

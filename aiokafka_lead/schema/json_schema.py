@@ -1,4 +1,4 @@
-"""Reads and writes JSON with a JSON Schema, using the package jsonschema (the ``jsonschema`` extra)."""
+"""Reader and writer of JSON with a JSON Schema, using the package jsonschema (the ``jsonschema`` extra)."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ _FORMATS = _formats()
 
 
 class _Validator:
-    """Checks parsed JSON against a schema.
+    """Validator of parsed JSON against a schema.
 
     With ``strict``, it also checks the ``format`` of strings, and raises `InvalidSchemaError` for a pattern that it
     cannot check.
@@ -231,7 +231,7 @@ _SHALLOW = 20
 
 
 class JsonReader:
-    """Reads JSON that was written with a schema. With ``validate``, checks it against the schema."""
+    """Reader of JSON that was written with a schema. With ``validate``, checks it against the schema."""
 
     def __init__(self, writer: ResolvedSchema, *, validate: bool) -> None:
         self._validator = _Validator(writer, strict=False) if validate else None
@@ -250,7 +250,7 @@ class JsonReader:
 
 
 class JsonWriter:
-    """Writes values as JSON. With ``validate``, checks them against the schema."""
+    """Writer of values as JSON. With ``validate``, checks them against the schema."""
 
     indexes = b""
 

@@ -1,4 +1,4 @@
-"""Converts decoded values to the application's classes (models, dataclasses, enums and others) or with a function."""
+"""Conversion of decoded values to the application's classes (models, dataclasses, enums) or with a function."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def making(into: Any) -> Making:
 
 
 class _Makers:
-    """Builds conversion functions from type annotations, which may be recursive."""
+    """Builder of conversion functions from type annotations, which may be recursive."""
 
     def __init__(self) -> None:
         self._classes: dict[Any, Make] = {}

@@ -1,4 +1,4 @@
-"""Converts regular expressions in a JSON Schema from the notation of ECMAScript or Java to Python's."""
+"""Conversion of regular expressions in a JSON Schema from the notation of ECMAScript or Java to Python's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds message classes from the text of a ``.proto`` file, for programs without its generated module."""
+"""Message classes built from the text of a ``.proto`` file, for programs without its generated module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Converts a Protobuf descriptor to ``.proto`` text, which all registries and clients accept as a schema."""
+"""Conversion of a Protobuf descriptor to ``.proto`` text, which all registries and clients accept as a schema."""
 
 from __future__ import annotations
 

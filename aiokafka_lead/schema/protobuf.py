@@ -1,4 +1,4 @@
-"""Reads and writes Protobuf messages with Google's package (the ``protobuf`` extra)."""
+"""Reader and writer of Protobuf messages, with Google's package (the ``protobuf`` extra)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DEPTH_MAX = 101
 
 
 class ProtobufReader:
-    """Reads messages that were written with a schema.
+    """Reader of messages that were written with a schema.
 
     The classes of the messages are the application's ``classes``, or if there are none, imported generated classes.
     With ``described``, they are built from the schema instead.
@@ -76,7 +76,7 @@ class ProtobufReader:
 
 
 class ProtobufWriter:
-    """Writes messages of a class, with a schema that contains its message type."""
+    """Writer of messages of a class, with a schema that contains its message type."""
 
     def __init__(self, kind: Any, schema: Schema) -> None:
         self._kind = kind

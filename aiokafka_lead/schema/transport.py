@@ -1,4 +1,4 @@
-"""Sends HTTP requests to the nodes of a registry in threads, and retries until a node answers or time is up."""
+"""HTTP requests to the nodes of a registry, in threads, with retries until a node answers or time is up."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ class Query(NamedTuple):
 
 
 class _Spawner:
-    """Starts tasks that outlive the call that started them."""
+    """Starter of tasks that outlive the call that started them."""
 
     def start_soon(self, func: Callable[..., Any], /, *args: Any, name: object = None) -> None:
         spawn_host(partial(func, *args), str(name))
 
 
 class Transport:
-    """Sends requests to the nodes of a registry, first to the node that answered last. Works on any event loop."""
+    """Sender of requests to the nodes of a registry, first to the node that answered last. Works on any event loop."""
 
     def __init__(self, config: RegistryConfig) -> None:
         self._config = config

@@ -1,4 +1,4 @@
-"""Reads the content of the application's values, such as models and dataclasses, without importing their libraries."""
+"""Access to the content of values such as models and dataclasses, without importing their libraries."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Converts ``kafka.*`` options, which Spark's connector passes to the Java client, to the options of this client.
+"""Conversion of ``kafka.*`` options, which Spark's connector passes to the Java client, to options of this client.
 
-In this package, a *setting* is the name of such an option without the prefix ``kafka.``. Accepts Java's settings, and
-the options of this client written with dots. Settings that concern only a Java client are logged and ignored.
+In this package, a *setting* is the name of such an option without the prefix ``kafka.``. Both Java's settings and the
+options of this client, written with dots, are accepted. Settings that concern only a Java client are logged and
+ignored.
 """
 
 from __future__ import annotations

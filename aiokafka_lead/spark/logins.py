@@ -1,4 +1,4 @@
-"""Converts Java's settings of a SASL login, JAAS configurations and callback handlers, to options of this client."""
+"""Conversion of Java's SASL settings, JAAS configurations and callback handlers, to options of this client."""
 
 from __future__ import annotations
 

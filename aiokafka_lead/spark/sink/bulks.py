@@ -1,4 +1,4 @@
-"""Converts Arrow batches to arguments of `Producer.send_many`, column by column."""
+"""Conversion of Arrow batches to arguments of `Producer.send_many`, column by column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the rows of a Spark task: sends Arrow batches in bulk, and waits for all acknowledgements."""
+"""Writing in a Spark task, which sends Arrow batches in bulk and waits for all acknowledgements."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .producer_options import producer_options
 
 
 class Encoder:
-    """Encodes typed keys and values in Avro. Must be used on the event loop."""
+    """Encoder of typed keys and values in Avro. Must be used on the event loop."""
 
     def __init__(self, typed: Typed) -> None:
         registry = registry_of(typed)
@@ -88,7 +88,7 @@ def place() -> str:
 
 
 class Sending:
-    """Sends the rows of one task. Must be used on the event loop, except for `write`."""
+    """Sender of the rows of one task. Must be used on the event loop, except for `write`."""
 
     def __init__(self, producer: Producer, place: str) -> None:
         self._producer = producer

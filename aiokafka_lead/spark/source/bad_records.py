@@ -1,4 +1,4 @@
-"""Handles *bad records*, whose key or value cannot be decoded with its schema.
+"""Handling of *bad records*, whose key or value cannot be decoded with its schema.
 
 The option ``onBadRecord`` is ``fail`` (the default), ``null``, or ``deadletter`` with the option ``deadLetterTopic``.
 """

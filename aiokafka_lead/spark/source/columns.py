@@ -1,4 +1,4 @@
-"""Converts record batches to Arrow batches with Spark's columns, without a Python object for each record."""
+"""Conversion of record batches to Arrow batches with Spark's columns, without a Python object for each record."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MAX_BYTES = 32 * 1024 * 1024
 
 
 class ArrowColumns:
-    """Converts record batches to Arrow batches with the columns of a schema.
+    """Converter from record batches to Arrow batches with the columns of a schema.
 
     The code avoids `pyarrow.array` and `pyarrow.scalar` for ordinary records. The first call of either imports pandas,
     which takes longer than reading a hundred thousand records.

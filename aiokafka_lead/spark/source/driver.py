@@ -52,7 +52,7 @@ class Settled:
 
 
 class Doubts:
-    """Confirms losses: stores when a partition was first missing or shorter, and the number of such answers."""
+    """Record of possible losses: when each partition was first missing or shorter, and the number of such answers."""
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
@@ -121,7 +121,7 @@ ASK_AGAIN_S = 0.5
 
 
 class StreamDriver:
-    """Makes the requests of a streaming query on the client loop, and commits offsets in the background."""
+    """Client side of a streaming query: requests on the client loop, and commits of offsets in the background."""
 
     def __init__(self, options: Mapping[str, str], parsed: SourceOptions) -> None:
         self._options = options

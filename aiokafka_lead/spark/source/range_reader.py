@@ -1,4 +1,4 @@
-"""Reads ranges of offsets completely, also during leader changes, and detects lost records.
+"""Reader of complete ranges of offsets, even during leader changes, which detects lost records.
 
 A range is complete when the consumer's position has passed its last offset. There may be no record at this offset,
 because compaction, aborted transactions and control records leave gaps.
@@ -45,7 +45,7 @@ ANSWERS, ASK_AGAIN_S = 3, 0.5
 
 
 class RangeReader:
-    """Reads ranges with a consumer of its own. Must be used on the client loop.
+    """Reader of ranges, with a consumer of its own. Must be used on the client loop.
 
     ``_current`` maps the partitions that the consumer reads to their current ranges; all other assigned partitions are
     paused. ``_later`` contains further ranges of the same partitions.

@@ -122,7 +122,7 @@ class _Timed(NamedTuple):
 
 
 class Pace:
-    """Derives the number of tasks from the durations of the last micro-batches.
+    """Number of tasks, derived from the durations of the last micro-batches.
 
     A duration includes the pause until the next trigger. A long trigger interval therefore results in many tasks, but
     then the time for starting tasks does not matter.
@@ -182,7 +182,7 @@ TRY_AGAIN_AFTER_S = 60.0
 
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans micro-batches on the driver. Spark sends copies to the tasks, which read the records."""
+    """Reader that plans micro-batches on the driver. Spark sends copies to the tasks, which read the records."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         check_schema(schema, options)

@@ -1,4 +1,4 @@
-"""Reads the records of a Spark task, or of a small micro-batch on the driver."""
+"""Reading in a Spark task, or on the driver for a small micro-batch."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ class KafkaCollector(Collector):
     def describe(self) -> Iterator[Metric]:
         """Yield every metric without values.
 
-        A registry calls this method at registration, in order to reject a second `KafkaCollector`.
+        A registry uses them to reject a second `KafkaCollector` when it is registered.
         """
         for metric in itertools.chain.from_iterable(METRICS.values()):
             yield metric.family(())

@@ -218,7 +218,7 @@ class Stderr:
             await self._descriptor.write_in_thread(b"")
 
     def close(self, timeout_s: float | None) -> None:
-        """Like `drain`, at the end of the program, without an event loop. None waits without a limit."""
+        """Wait as `drain` does, but without an event loop, at the end of the program. None waits without a limit."""
         if self._descriptor is not None:
             self._descriptor.wait(timeout_s)
 

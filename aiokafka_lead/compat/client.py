@@ -79,7 +79,7 @@ class AIOKafkaClient(Startable):
 
     @property
     def hosts(self) -> list[tuple[str, int]]:
-        """Return the bootstrap servers."""
+        """Bootstrap servers, as pairs of a host and a port."""
         return list(self._native.config.bootstrap_servers)
 
     def get_random_node(self) -> int | None:

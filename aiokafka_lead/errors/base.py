@@ -116,7 +116,7 @@ class RetriableBrokerError(BrokerError):
 
 
 class InvalidMetadataError(RetriableBrokerError):
-    """A broker error caused by stale metadata in the client (Java: ``InvalidMetadataException``).
+    """A broker error that may indicate stale metadata in the client (Java: ``InvalidMetadataException``).
 
     The client requests new metadata and retries automatically.
     """

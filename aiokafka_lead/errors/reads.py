@@ -133,7 +133,7 @@ class RecordDeserializationError(PartitionReadError):
 
     @property
     def lasts(self) -> bool:
-        """Return True if a retry cannot help.
+        """True if a retry cannot help.
 
         A retry may help if the cause is ``retriable``, or if it is a `SchemaRegistryError` with ``at_fault``.
         """

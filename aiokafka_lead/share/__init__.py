@@ -173,7 +173,7 @@ class ShareConsumer(Facade, Generic[K, V]):
     # --- choice of topics --------------------------------------------------------------------------------------------
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Take records from these topics, in place of the earlier subscription.
+        """Subscribe to these topics, which replace the earlier subscription.
 
         The call returns immediately; the group assigns the partitions in the background. A topic that does not exist is
         read once it has been created. Acquired records of other topics that were not returned yet are released. Raises

@@ -206,8 +206,8 @@ class OffsetCalls(TopicCalls, PartitionCalls):
         - `ToOffset` or `ToShifted`: an offset, or a number of records. The result is limited to existing offsets.
 
         ``topics`` and ``partitions`` select the partitions (default: all partitions with a committed offset of the
-        group). With ``dry_run``, the call only returns the changes. It waits for open transactions that would change an
-        offset.
+        group). With ``dry_run``, the call only returns the changes. In either case, it waits for open transactions that
+        would change an offset.
 
         Raises `NonEmptyGroupError` if the group has members, `UnknownTopicOrPartitionError`, and `KafkaError` if
         `ToShifted` is used for a partition without a committed offset. (Java: ``kafka-consumer-groups

@@ -133,8 +133,7 @@ class ShardProducer:
             raise
 
     async def _send(self, producer: Any, batch: Batch) -> tuple[list[Delivery], KafkaError | None]:
-        """Send rows until the producer rejects one. Return the deliveries, and the error of the rejected row, if
-        any."""
+        """Send rows until the producer rejects one. Return the deliveries, and the rejected row's error, if any."""
         deliveries: list[Delivery] = []
         for row in batch.rows:
             try:

@@ -127,8 +127,7 @@ def _is_valid(schema: Any) -> bool:
 
 
 class AvroReader:
-    """Reader of Avro data that was written with a schema. Values are converted to the schema ``reader`` if it is
-    given."""
+    """Reader of Avro data that was written with a schema. If ``reader`` is given, values are converted to it."""
 
     def __init__(self, writer: ResolvedSchema, reader: ResolvedSchema | None = None) -> None:
         self._as, self._has_new = None, False

@@ -31,7 +31,7 @@ _INTERSECTION = re.compile(r"\[(?:\\.|[^\]\\])*&&")
 def python_pattern(pattern: str) -> str | None:
     """Return an equivalent pattern for Python, or None if this client cannot convert it.
 
-    Python does not support Unicode categories (``\\p{L}``), groups of the form ``(?<name>...)``, and a literal ``-``
+    Python does not support Unicode categories (``\\p{L}``), groups of the form ``(?<name>...)``, or a literal ``-``
     after ``\\w`` within brackets.
     """
     if _INTERSECTION.search(pattern):  # in Python, the && of Java's intersections are literal characters

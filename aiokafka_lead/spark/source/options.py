@@ -86,8 +86,7 @@ def check_options(options: Mapping[str, str]) -> None:
 
 
 def batch_options(options: Mapping[str, str]) -> SourceOptions:
-    """Return the options of a batch query. Raises ValueError for options that Spark's connector rejects, even unused
-    ones."""
+    """Return the options of a batch query. Raises ValueError, also where Spark's connector does for unused options."""
     parsed = _parse(options, End.EARLIEST)
     if "minOffsetsPerTrigger" in options and "maxOffsetsPerTrigger" in options:
         _trigger_limits(options)  # raises an error like Spark's connector, although batch queries ignore these options

@@ -1,7 +1,7 @@
 """Requests and commits for a streaming query on the driver, with clients that stay connected while the query runs.
 
-Also decides when data counts as lost. A partition is *in doubt* while brokers report it as missing, or as shorter than
-before.
+This module also decides when data counts as lost. A partition is *in doubt* while brokers report it as missing, or as
+shorter than before.
 """
 
 from __future__ import annotations

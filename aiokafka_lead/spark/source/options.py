@@ -86,7 +86,10 @@ def check_options(options: Mapping[str, str]) -> None:
 
 
 def batch_options(options: Mapping[str, str]) -> SourceOptions:
-    """Return the options of a batch query. Raises ValueError, also where Spark's connector does for unused options."""
+    """Return the options of a batch query. Raises ValueError.
+
+    Like Spark's connector, also checks the trigger limits, although batch queries ignore them.
+    """
     parsed = _parse(options, End.EARLIEST)
     if "minOffsetsPerTrigger" in options and "maxOffsetsPerTrigger" in options:
         _trigger_limits(options)  # raises an error like Spark's connector, although batch queries ignore these options

@@ -59,7 +59,7 @@ class FeatureDescription:
     supported: Mapping[str, FeatureVersions]
     """Levels that the described broker supports."""
     finalized: Mapping[str, int]
-    """Levels that all brokers use now."""
+    """Levels that all brokers currently use."""
     finalized_epoch: int | None
     """Number that increases with each change of ``finalized``; None if the broker does not report it."""
 

@@ -110,7 +110,7 @@ class ConsumerMemberDescription:
     client_id: str
     host: str
     assignment: tuple[TopicPartition, ...]
-    """Partitions that the member owns now."""
+    """Partitions that the member currently owns."""
     target_assignment: tuple[TopicPartition, ...] | None = None
     """Partitions that the member will own after the rebalance (KIP-848). None for a group of the classic protocol."""
     member_epoch: int | None = None

@@ -31,7 +31,7 @@ async def succeeded(session: Session, admin: AdminClient, call: Awaitable[Mappin
 
 
 async def done_of(session: Session, admin: AdminClient, call: Awaitable[None], names: Iterable[str]) -> list[str]:
-    """Return the names for which an admin call succeeded that has no result. Report the other names."""
+    """Return the names for which an admin call without results succeeded. Report the other names."""
     try:
         await call
     except KafkaError as error:

@@ -49,7 +49,7 @@ class Consumer(ConsumerBase[K, V]):
 
     With ``group_id``, the consumer is a member of that group, and the group distributes the partitions of the topics
     among its members. Without a group, it reads all partitions of the topics, including partitions that are added
-    later. `assign` selects partitions by hand instead. The consumer is then not a member, but with ``group_id`` it
+    later. `assign` selects partitions explicitly instead. The consumer is then not a member, but with ``group_id`` it
     still begins at the group's committed offsets. `ConsumerOptions` describes the options.
 
     Keys and values are bytes, unless ``key_deserializer`` and ``value_deserializer`` convert them. A missing key or
@@ -207,7 +207,7 @@ class Consumer(ConsumerBase[K, V]):
         return subscription.topics if subscription.kind is SubscriptionKind.TOPICS else frozenset()
 
     def assignment(self) -> frozenset[TopicPartition]:
-        """Return the partitions to read; for a member of a group, the partitions that it owns now.
+        """Return the partitions to read; for a member of a group, the partitions that it currently owns.
 
         In `run` with ``retry_topics``, the result includes the same partitions of the retry topics.
         """

@@ -199,7 +199,7 @@ class CommitFailedError(KafkaError):
     """The consumer does not own these partitions, or has lost them.
 
     The offsets were not committed, and repeating the commit cannot help. The new owner of the partitions gets the
-    records again. Continue to read: the consumer returns records of the partitions that it owns now.
+    records again. Continue to read: the consumer returns records of the partitions that it currently owns.
     """
 
 

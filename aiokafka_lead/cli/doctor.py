@@ -94,7 +94,7 @@ class _Refusals:
 
 
 async def connect(addresses: Mapping[str, AddressInfo], refusals: _Refusals) -> SocketStream:
-    """Connect to one of the addresses. Raises `KafkaConnectionError` or TimeoutError."""
+    """Connect to one of the addresses. Raises `KafkaConnectionError` or TimeoutError if all of them fail."""
     with anyio.fail_after(_PATIENCE_S):
         _, stream = await race(addresses, AnyioTransport.connect, AnyioTransport.drop, refusals)
     return stream

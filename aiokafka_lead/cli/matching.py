@@ -100,7 +100,10 @@ def _in_bytes(option: str, expression: str) -> Callable[[bytes], bool]:
 
 
 def condition(text: str) -> Wanted:
-    """Return a predicate for a condition of ``--where``, such as ``value.amount > 10``. Raises `ConfigError`."""
+    """Return a predicate for a ``--where`` condition, such as ``value.amount > 10``.
+
+    Raises `ConfigError` if the condition is invalid.
+    """
     found = _CONDITION.fullmatch(text)
     if found is None:
         raise ConfigError(

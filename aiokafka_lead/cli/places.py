@@ -33,7 +33,7 @@ _DURATION = re.compile(rf"(?:{_PART.pattern})+")
 
 
 def duration(text: str) -> timedelta:
-    """Parse a duration such as ``"2h"``, ``"1d12h"``, ``"90s"`` or ``"250ms"``. Raises `ConfigError`."""
+    """Parse a duration such as ``"2h"``, ``"1d12h"``, ``"90s"`` or ``"250ms"``. Raises `ConfigError` for other text."""
     if not _DURATION.fullmatch(text):
         raise ConfigError(f"{text!r} is not a duration such as 90s, 2h or 1d12h")
     try:
@@ -69,7 +69,7 @@ def moment_ms(text: str) -> int:
     """Return a time in milliseconds since 1970.
 
     ``text`` is a duration before now, an ISO 8601 time, or a number of milliseconds since 1970 (of seconds if it has 10
-    digits). Raises `ConfigError`.
+    digits). Raises `ConfigError` for other text.
     """
     if _DURATION.fullmatch(text):
         return max(0, int((time.time() - duration(text).total_seconds()) * 1000))

@@ -31,10 +31,11 @@ _FORMS = ("text", "json", "hex", "base64")
 
 
 def record_of(line: bytes, number: int, by_schema: Container[str] = ()) -> dict[str, Any]:
-    """Return the keyword arguments of `Producer.send` for a line of JSON. Raises `Failed`, which names the line.
+    """Return the keyword arguments of `Producer.send` for a line of JSON.
 
     ``by_schema`` contains ``"key"`` or ``"value"`` if that part is encoded with a schema. Its bytes are then always
-    JSON: a string keeps its quotes, unless it contains JSON, which becomes a `_JsonOrText`.
+    JSON: a string keeps its quotes, unless it contains JSON, which becomes a `_JsonOrText`. Raises `Failed`, which
+    names the line, if the line is invalid.
     """
     try:
         text = line.decode("utf-8-sig")

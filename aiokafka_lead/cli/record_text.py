@@ -21,7 +21,8 @@ _SINGLE = {"n": 10, "t": 9, "r": 13, "0": 0, "a": 7, "b": 8, "e": 27, "f": 12, "
 def unescaped(option: str, escape: str) -> bytes:
     r"""Return the bytes for an escape, given without its backslash.
 
-    ``\xff`` is a byte, and ``\u00ff`` a character in UTF-8. Raises `ConfigError`, which names ``option``.
+    ``\xff`` is a byte, and ``\u00ff`` a character in UTF-8. Raises `ConfigError`, which names ``option``, for an
+    invalid escape.
     """
     if escape in _SINGLE:
         return bytes((_SINGLE[escape],))
@@ -37,7 +38,10 @@ def unescaped(option: str, escape: str) -> bytes:
 
 
 def without_escapes(option: str, text: str) -> bytes:
-    """Return the bytes of a command-line argument with its escapes replaced. Raises `ConfigError`."""
+    """Return the bytes of a command-line argument with its escapes replaced.
+
+    Raises `ConfigError` for an invalid escape.
+    """
     made, end = b"", 0
     for found in ESCAPE.finditer(text):
         made += text[end : found.start()].encode("utf-8", "surrogateescape") + unescaped(option, found[1])

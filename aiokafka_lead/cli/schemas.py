@@ -170,7 +170,7 @@ class FromJson:
 
 
 async def writer_of(registry: SchemaRegistry, given: str, topic: str, *, is_key: bool, register: bool) -> FromJson:
-    """Return the encoder for a value of ``--value-schema`` or ``--key-schema``. Raises `ConfigError`.
+    """Return the encoder for a value of ``--value-schema`` or ``--key-schema``. Raises `ConfigError` if it is invalid.
 
     ``given`` is a file (``.avsc``, ``.json`` or ``.proto``) or ``latest``. A Protobuf message type may follow after
     ``#``; the default is the first message type. With ``register``, the encoder registers the schema of a file.

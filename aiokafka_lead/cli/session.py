@@ -76,7 +76,7 @@ class Session:
         return self.options["bootstrap_servers"]
 
     def config(self) -> ClientConfig:
-        """Return the validated options that all clients have in common. Raises `ConfigError`."""
+        """Return the validated options that all clients have in common. Raises `ConfigError` for an invalid option."""
         given = self._given(ClientConfig)
         return ClientConfig.from_options(given.pop("bootstrap_servers"), given)
 

@@ -41,7 +41,7 @@ class AIOKafkaClient(Startable):
         api_version: object = None,
         **options: Any,
     ) -> None:
-        """Check the options, without connecting. Raises ValueError or TypeError."""
+        """Check the options, without connecting. Raises ValueError or TypeError for an invalid option."""
         deprecated(loop, api_version)
         unknown = sorted(options.keys() - CLIENT.keys())
         if unknown:
@@ -63,7 +63,10 @@ class AIOKafkaClient(Startable):
         return f"<AIOKafkaClient client_id={self._client_id}>"
 
     async def bootstrap(self) -> None:
-        """Connect and fetch metadata. Raises `KafkaConnectionError`. May be called again, also after `close`."""
+        """Connect and fetch metadata. May be called again, also after `close`.
+
+        Raises `KafkaConnectionError` if no bootstrap server can be used.
+        """
         await self._start_native()
 
     def _connections(self) -> Client:

@@ -232,7 +232,10 @@ class Store:
             return batch
 
     async def settle(self, shard: int, published: Collection[str]) -> None:
-        """Delete the rows of the stored batch if its name is in ``published``. Raises `LeaseLostError`."""
+        """Delete the rows of the stored batch if its name is in ``published``.
+
+        Raises `LeaseLostError` if another relay holds the shard.
+        """
         async with self._begin() as transaction:
             its = dialect_of(transaction.dialect)
             name, ids = await self._own(transaction, its, shard)

@@ -79,7 +79,7 @@ class Outbox:
     ``<name>_shards``, stores which relay holds each shard. ``shards`` (8) is the number of shards, which is also the
     maximum number of relays that can work at the same time. It must be the same in all programs that use the table.
     ``id_header`` (``"idempotency-key"``) is the name of the header with each record's idempotence key. Raises
-    `ConfigError` or `ConfigTypeError`.
+    `ConfigError` or `ConfigTypeError` for an invalid argument.
     """
 
     def __init__(self, name: str = "outbox", *, shards: int = 8, id_header: str = "idempotency-key") -> None:

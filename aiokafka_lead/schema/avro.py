@@ -29,7 +29,7 @@ except ImportError:
 
 
 def avro_schema(given: Any) -> Schema:
-    """Return the schema for text, parsed JSON, or a `Schema`. Raises `InvalidSchemaError`."""
+    """Return the schema for text, parsed JSON, or a `Schema`. Raises `InvalidSchemaError` if it is not valid Avro."""
     if isinstance(given, Schema):
         if given.type != "AVRO":
             raise InvalidSchemaError(f"the schema must have the type AVRO, not {given.type}")

@@ -53,7 +53,7 @@ class AvroFit:
         """Function that returns True if fastavro writes a value correctly. If it returns False, call `made`."""
 
     def default(self, content: Any) -> Any:
-        """Convert the JSON of a default value. Raises `SchemaContentError`."""
+        """Convert the JSON of a default value. Raises `SchemaContentError` if it does not match the schema."""
         return self.made(self._fits.of_json(self._schema, content))
 
     def made(self, value: Any) -> Any:

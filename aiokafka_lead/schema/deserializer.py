@@ -32,7 +32,7 @@ class Reader(Protocol):
         """Read the data at position ``at``.
 
         ``indexes`` are the bytes after the GUID in the header, or None if the schema is identified by a prefix. Raises
-        `SchemaContentError`.
+        `SchemaContentError` if the data does not match the schema.
         """
         ...
 

@@ -72,7 +72,10 @@ def indexes_bytes(indexes: Sequence[int]) -> bytes:
 
 
 def read_indexes(content: bytes, at: int) -> tuple[tuple[int, ...], int]:
-    """Decode the path to a message type at ``at``. Return the path and its end. Raises `SchemaContentError`."""
+    """Decode the path to a message type at ``at``. Return the path and its end.
+
+    Raises `SchemaContentError` if the path is invalid.
+    """
     count, at = _read_varint(content, at)
     if not 0 <= count <= MAX_INDEXES:
         raise SchemaContentError(f"the path to the message type has {count} indexes")

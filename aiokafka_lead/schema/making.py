@@ -44,7 +44,7 @@ class Making:
 
 
 def making(into: Any) -> Making:
-    """Return the conversion for the option ``into`` of a deserializer. Raises `ConfigTypeError`."""
+    """Return the conversion for a deserializer's option ``into``. Raises `ConfigTypeError` for an invalid value."""
     if into is None:
         return Making(None)
     given = tuple(into) if isinstance(into, (list, tuple)) else (into,)

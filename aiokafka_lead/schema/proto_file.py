@@ -24,7 +24,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 def message_names(text: str) -> dict[tuple[int, ...], str]:
-    """Return the full names of the message types in a file by path. Raises `InvalidSchemaError`.
+    """Return the full names of the message types in a file by path. Raises `InvalidSchemaError` for an invalid file.
 
     For example, the path of the first type in the second type of the file is ``(1, 0)``. ``text`` is the text of the
     ``.proto`` file, or its descriptor in base64.

@@ -154,7 +154,8 @@ def described_format(resolved: ResolvedSchema, name: str, *, is_latest: bool) ->
     """Return the format for a message type in a schema, without a generated class.
 
     ``name`` is the full name of the type, or empty for the first type in the schema. ``is_latest`` means that the
-    schema is the latest version of the subject, so it is already registered. Raises `InvalidSchemaError`.
+    schema is the latest version of the subject, so it is already registered. Raises `InvalidSchemaError` if the schema
+    has no such type.
     """
     names = message_names(resolved.schema.text)
     wanted = name or names.get((0,), "")

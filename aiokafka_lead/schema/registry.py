@@ -152,7 +152,8 @@ class SchemaRegistry:
       apply rules.
 
     Schemas are cached by id without a time limit, because the schema of an id never changes. A registry keeps no
-    connections, needs no start or stop, and works on any event loop. Raises `ConfigError` or `ConfigTypeError`.
+    connections, needs no start or stop, and works on any event loop. Raises `ConfigError` or `ConfigTypeError` for an
+    invalid argument.
     """
 
     @discreet
@@ -241,7 +242,7 @@ class SchemaRegistry:
         return integers_of(await self._ask("GET", "subjects", _SUBJECT(subject), "versions"))
 
     async def resolved(self, schema: Schema) -> ResolvedSchema:
-        """Return a schema with its direct and indirect references, including deleted ones. Raises as `schema` does."""
+        """Return a schema with its direct and indirect references, even deleted ones. Raises the errors of `schema`."""
         return await resolve(schema, self._referenced)
 
     # --- changing ----------------------------------------------------------------------------------------------------

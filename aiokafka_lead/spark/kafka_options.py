@@ -242,7 +242,7 @@ def _adjust(found: dict[str, Any], config: type[ClientConfig]) -> None:
 def configuration(options: Mapping[str, str], config: type[C], given: dict[str, Any]) -> C:
     """Return the configuration of a client. ``given`` is the result of `client_options` for these options.
 
-    Raises ValueError, which names the options as the user wrote them.
+    Raises ValueError for invalid options, and names them as the user wrote them.
     """
     try:
         return config.from_options(bootstrap_servers(options), given)
@@ -301,7 +301,7 @@ def truth(name: str, text: str) -> bool:
 
 
 def boolean(options: Mapping[str, str], name: str, default: bool) -> bool:
-    """Return the value of a boolean option, or the default if it is not set. Raises ValueError."""
+    """Return the value of a boolean option, or the default if it is not set. Raises ValueError for other text."""
     text = options.get(name)
     return default if text is None else truth(name, text)
 

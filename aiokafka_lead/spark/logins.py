@@ -53,7 +53,8 @@ _REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
 def login_options(settings: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the ``sasl_*`` options for Java's settings.
 
-    ``given`` are options that other settings were converted to. Raises ValueError, which names the option.
+    ``given`` are options that other settings were converted to. Raises ValueError, which names the option, for a
+    setting that is invalid or has no equivalent.
     """
     jaas = settings.get("sasl.jaas.config", "")
     by_token = given.get("sasl_mechanism") in ("OAUTHBEARER", "AWS_MSK_IAM")

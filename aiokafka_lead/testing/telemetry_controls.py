@@ -38,7 +38,7 @@ class TelemetryControls:
         Clients push the metrics every ``interval_ms`` (default: 300000). ``match`` selects clients, with items such as
         ``"client_id=orders-.*"`` (default: all clients). An earlier subscription with the same ``name`` is replaced.
         This is like `AdminClient.incremental_alter_configs` for a resource of type CLIENT_METRICS. Raises
-        `InvalidConfigError` and `InvalidRequestError`.
+        `InvalidConfigError` or `InvalidRequestError` for an invalid argument.
         """
         text("name", name)
         options = {

@@ -81,7 +81,7 @@ class AIOKafkaAdminClient(Startable):
         sasl_kerberos_domain_name: str | None = None,
         sasl_oauth_token_provider: Any = None,
     ) -> None:
-        """Check the options, without connecting. Raises ValueError or TypeError."""
+        """Check the options, without connecting. Raises ValueError or TypeError for an invalid option."""
         given = {name: value for name, value in locals().items() if name in CLIENT}
         deprecated(loop, api_version)
         self._request_timeout_ms = request_timeout_ms

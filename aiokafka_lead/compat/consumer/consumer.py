@@ -88,7 +88,7 @@ class AIOKafkaConsumer(Life, OffsetCalls):
         sasl_oauth_token_provider: Any = None,
         client_rack: str | None = None,
     ) -> None:
-        """Check the options, without connecting. Raises ValueError or TypeError."""
+        """Check the options, without connecting. Raises ValueError or TypeError for an invalid option."""
         given = dict(locals())
         options = consumer_options(given)
         self._belongs_to(deprecated(loop, api_version), given)

@@ -74,7 +74,7 @@ class AIOKafkaProducer(Life):
         sasl_kerberos_domain_name: str | None = None,
         sasl_oauth_token_provider: Any = None,
     ) -> None:
-        """Check the options, without connecting. Raises ValueError or TypeError."""
+        """Check the options, without connecting. Raises ValueError or TypeError for an invalid option."""
         given = dict(locals())
         self._belongs_to(deprecated(loop, api_version), given)
         given["acks"] = 1 if acks is _missing else acks
@@ -107,9 +107,9 @@ class AIOKafkaProducer(Life):
     # --- start and stop -----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect to the cluster. Raises `KafkaConnectionError`. May be called again, also after a failure.
+        """Connect to the cluster. May be called again, also after a failure.
 
-        Raises `ProducerClosed` after a stop.
+        Raises `KafkaConnectionError` if no bootstrap server can be used, and `ProducerClosed` after a stop.
         """
         self._check_loop()
         await self._start_native()

@@ -36,7 +36,7 @@ class Encoder:
             self._serializers[column] = registry.avro_serializer(schema, subject=subject)
 
     async def encoded(self, bulk: Bulk) -> Bulk:
-        """Return the records with encoded keys and values. Raises `RowError`."""
+        """Return the records with encoded keys and values. Raises `RowError` if one does not match its schema."""
         made: dict[str, Any] = {}
         for column, serializer in self._serializers.items():
             contents = bulk.keys if column == "key" else bulk.values
@@ -65,7 +65,7 @@ class WriteError(Exception):
 
 
 def write_rows(options: Mapping[str, str], columns: RecordColumns, batches: Iterable[pa.RecordBatch]) -> int:
-    """Write all rows, wait until they are acknowledged, and return their number. Raises `WriteError`."""
+    """Write all rows, wait until they are acknowledged, and return their number. Raises `WriteError` if a row fails."""
     freeze_imports()
     loop = client_loop()
     servers, given = bootstrap_servers(options), producer_options(options)
@@ -134,7 +134,7 @@ class Sending:
         self._unconfirmed += len(sent)
 
     async def finish(self) -> None:
-        """Flush the producer, and wait until every record is acknowledged. Raises `WriteError`."""
+        """Flush the producer, and wait until every record is acknowledged. Raises `WriteError` if a row has failed."""
         await self._producer.flush()
         while self._pending:
             await self._confirm()

@@ -53,7 +53,7 @@ class BadRecordError(Exception):
 
 
 def bad_records(options: Mapping[str, str]) -> BadRecords:
-    """Return the options for bad records. Raises ValueError."""
+    """Return the options for bad records. Raises ValueError if any is invalid."""
     text, topic = options.get("onBadRecord", "fail"), options.get("deadLetterTopic")
     typed = options.get("valueSchema") or options.get("keySchema")
     for name in ("mode", "columnNameOfCorruptRecord"):

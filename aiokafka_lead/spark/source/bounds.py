@@ -114,20 +114,20 @@ _LONGEST_QUOTE = 200
 def parse_offsets(name: str, text: str) -> dict[TopicPartition, int]:
     """Parse offsets by partition from JSON such as ``{"orders": {"0": 23, "1": -1}}``.
 
-    Offsets may be `LATEST` or `EARLIEST`. Raises ValueError, which names the option.
+    Offsets may be `LATEST` or `EARLIEST`. Raises ValueError, which names the option, for invalid text.
     """
     found = _from_json(name, text, '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}', _numbers)
     return _in_range(name, found, "offset", EARLIEST)
 
 
 def parse_times(name: str, text: str) -> dict[TopicPartition, int]:
-    """Parse times in ms since 1970 by partition. Raises ValueError."""
+    """Parse times in ms since 1970 by partition. Raises ValueError for invalid text."""
     found = _from_json(name, text, '{"topicA":{"0":123456789,"1":123456789},"topicB":{"0":123456789}}', _numbers)
     return _in_range(name, found, "time", 0)
 
 
 def parse_partitions(name: str, text: str) -> tuple[TopicPartition, ...]:
-    """Parse partitions from JSON such as ``{"orders": [0, 1]}``. Raises ValueError."""
+    """Parse partitions from JSON such as ``{"orders": [0, 1]}``. Raises ValueError for invalid text."""
     found = _from_json(name, text, '{"topicA":[0,1],"topicB":[0,1]}', _partitions)
     for tp in found:
         _check_partition(name, tp)
@@ -135,7 +135,7 @@ def parse_partitions(name: str, text: str) -> tuple[TopicPartition, ...]:
 
 
 def parse_numbers(name: str, text: str) -> tuple[range, ...]:
-    """Parse partition numbers such as ``0,2,5-7``. Raises ValueError."""
+    """Parse partition numbers such as ``0,2,5-7``. Raises ValueError for invalid text."""
     found = []
     for part in text.split(","):
         match = _NUMBERS.fullmatch(part.strip())

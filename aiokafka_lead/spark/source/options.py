@@ -86,7 +86,7 @@ def check_options(options: Mapping[str, str]) -> None:
 
 
 def batch_options(options: Mapping[str, str]) -> SourceOptions:
-    """Return the options of a batch query. Raises ValueError.
+    """Return the options of a batch query. Raises ValueError if any is invalid.
 
     Like Spark's connector, also checks the trigger limits, although batch queries ignore them.
     """
@@ -104,7 +104,7 @@ def batch_options(options: Mapping[str, str]) -> SourceOptions:
 
 
 def stream_options(options: Mapping[str, str]) -> SourceOptions:
-    """Return the options of a streaming query. Raises ValueError."""
+    """Return the options of a streaming query. Raises ValueError if any is invalid."""
     for name in ("endingOffsets", "endingOffsetsByTimestamp", "fromOffset", "untilOffset"):
         if name in options:
             raise ValueError(f"option '{name}' is not valid in streaming queries")
@@ -169,7 +169,7 @@ def _trigger_limits(options: Mapping[str, str]) -> tuple[int | None, int | None]
 
 
 def selection_of(options: Mapping[str, str]) -> Selection:
-    """Return the partitions to read. Raises ValueError."""
+    """Return the partitions to read. Raises ValueError for invalid options."""
     names = [name for name in ("subscribe", "subscribePattern", "assign") if name in options]
     if len(names) != 1:
         how = "One" if not names else "Only one"

@@ -131,7 +131,10 @@ class ExactlyOnce:
 
 
 def exactly_once(options: Mapping[str, str], *, streaming: bool) -> ExactlyOnce | None:
-    """Return the settings from the options; None for a sink that writes at least once. Raises ValueError."""
+    """Return the settings in the options, or None for a sink that writes at least once.
+
+    Raises ValueError for invalid options.
+    """
     if not boolean(options, ASKED, False):
         for name in (PREFIX, LEDGER, BATCH):
             if name in options:

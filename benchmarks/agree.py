@@ -1,8 +1,8 @@
-"""Compares several runs of ``each_move``, and this client with other clients and with its leader hints turned off.
+"""Compare several runs of ``each_move``, and this client with other clients and with its leader hints turned off.
 
 ``python -m benchmarks agree RUN RUN ...``: each RUN is the JSON file of a run of ``each_move``, or the CSV file of a
-published run (``benchmarks/results/each_move.csv``). There are three tables for each condition and backoff: the time of
-each client, the ratio of this client to every other client, and the difference in milliseconds.
+published run (``benchmarks/results/each_move.csv``). For each condition and backoff, three tables show each client's
+time, the ratio of this client's time to every other client's time, and the difference in milliseconds.
 
 The time of a move is the client's time minus the brokers' own time for the same move. With ``--measure behind``, the
 time of an ideal client is subtracted instead, which learns of the move immediately and waits in the same queues of busy

@@ -1,4 +1,4 @@
-"""Loads the brokers until Metadata responses become slow, the condition for which KIP-951 was written.
+"""Load the brokers until Metadata responses become slow, the condition for which KIP-951 was written.
 
 ``python -m benchmarks.busy --bootstrap A,B,C --topic T --connections N`` keeps one batch in flight on each of N
 connections to every broker until it is killed. Each broker has one request handler (``num.io.threads``), and flushes

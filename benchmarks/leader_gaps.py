@@ -1,4 +1,4 @@
-"""Computes the cost of each leader move for a client from the observations in a round of ``each_move``."""
+"""Cost of each leader move for a client, computed from the observations in a round of ``each_move``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Cost of a failing login: ``python -m benchmarks logins``.
 
-For each fault of an identity provider, and of a KDC if Kerberos is installed, a table shows
+For each fault of an identity provider, and of a KDC if Kerberos is installed, a table shows:
 
 - the error that the client's start raises, and the time until then;
 - the longest time for which the event loop was blocked meanwhile;

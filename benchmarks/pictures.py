@@ -1,4 +1,4 @@
-"""Draws the pictures of the documentation from the published results: ``python -m benchmarks pictures``.
+"""Draw the pictures of the documentation from the published results: ``python -m benchmarks pictures``.
 
 Costs and rates come from the tables in docs/benchmarks.md. The benchmark ``leader_move`` draws the pictures of
 latencies during leader moves.

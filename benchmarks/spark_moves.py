@@ -1,4 +1,4 @@
-"""Computes the tables of ``each_move``, the cost of each leader move for each client, from its traces with Spark.
+"""Compute the tables of ``each_move``, the cost of each leader move for each client, from its traces with Spark.
 
     python -m benchmarks spark_moves --bootstrap localhost:9092 [--csv FILE]
 

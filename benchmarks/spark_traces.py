@@ -1,4 +1,4 @@
-"""Computes the tables of KIP-951 from traces: p50, p99, p99.9 and maximum for each phase and client.
+"""Compute the tables of KIP-951 from traces: p50, p99, p99.9 and maximum for each phase and client.
 
     python -m benchmarks spark_traces --bootstrap localhost:9092 --topic traces
 

@@ -1,4 +1,4 @@
-"""The outbox pattern: the published events cannot differ from the database.
+"""The outbox pattern: the published events always agree with the database.
 
     pip install 'aiokafka-lead[outbox]'
     python examples/outbox.py [HOST:PORT [DATABASE]]    # default localhost:9092, and a file of SQLite that is removed

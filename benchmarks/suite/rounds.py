@@ -1,4 +1,4 @@
-"""Runs the contenders of each case in turn within each round, so a busy machine slows all of them equally."""
+"""Rounds, in each of which the contenders of a case run in turn, so a busy machine slows all of them equally."""
 
 from __future__ import annotations
 

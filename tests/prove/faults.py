@@ -36,7 +36,7 @@ class Faults:
         seed: int,
         seconds: float,
     ) -> None:
-        """``topics`` have leaders and replicas to move; ``seconds`` is the planned duration."""
+        """Create faults that move leaders and replicas of ``topics``; ``seconds`` is the planned duration."""
         self._kafka = kafka
         self._network = network
         self._workers = workers

@@ -1,4 +1,4 @@
-"""Compares the clients' journals with the brokers' records, as read by confluent-kafka."""
+"""Comparison of the clients' journals with the brokers' records, as read by confluent-kafka."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Verdict:
 
 
 def judge_writers(journals: Iterable[Path], stored: Stored) -> Verdict:
-    """Idempotent producers: an acknowledged record exists once, at its acknowledged offset, and in order."""
+    """Check idempotent producers: each acknowledged record exists once, at its acknowledged offset, and in order."""
     verdict = Verdict("lost", "twice", "out of order", "elsewhere", "never sent")
     sent: dict[str, int] = {}
     acknowledged: dict[str, tuple[int, int]] = {}
@@ -84,7 +84,7 @@ def judge_writers(journals: Iterable[Path], stored: Stored) -> Verdict:
 
 
 def judge_lists(journals: Mapping[int, Path], stored: Stored) -> Verdict:
-    """Transactions: committed ones are complete, aborted ones absent, and readers see prefixes of the lists.
+    """Check transactions: committed ones are complete, aborted ones absent, and readers see prefixes of the lists.
 
     ``journals`` by writer. Cycles of reads alone are findings; G0 and G1c are counted.
     """
@@ -130,7 +130,7 @@ def _value(text: Any) -> Value:
 
 
 def judge_readers(journals: Iterable[Path], stored: Stored) -> Verdict:
-    """A group: each record was handed out to at least one member."""
+    """Check a group: each record was handed out to at least one member."""
     verdict = Verdict("lost", "never stored")
     got: Counter[tuple[int, int]] = Counter()
     for path in journals:
@@ -149,7 +149,7 @@ def judge_readers(journals: Iterable[Path], stored: Stored) -> Verdict:
 
 
 def judge_sharers(journals: Iterable[Path], stored: Stored) -> Verdict:
-    """A share group: each record is accepted, and not delivered again after brokers know of it."""
+    """Check a share group: each record is accepted, and not delivered again once brokers have confirmed this."""
     verdict = Verdict("lost", "accepted twice", "never stored")
     done: Counter[str] = Counter()
     begun: set[str] = set()
@@ -172,7 +172,7 @@ def judge_sharers(journals: Iterable[Path], stored: Stored) -> Verdict:
 
 
 def judge_copies(source: Stored, target: Stored) -> Verdict:
-    """Exactly once from end to end: the target has every record of the source, once, in its order."""
+    """Check exactly once from end to end: the target has every record of the source once, and in the same order."""
     verdict = Verdict("lost", "twice", "out of order", "never there")
     for partition in source.keys() | target.keys():
         wanted = [value for _, value in source.get(partition, ())]

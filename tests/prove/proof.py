@@ -58,7 +58,10 @@ class Proof:
         proxy: str | None = None,
         tls: bool = False,
     ) -> None:
-        """``proxy`` is the kind of a `RealProxy` before all brokers, in place of `Network`; ``tls`` goes through it."""
+        """Create a run. ``proxy`` is the kind of a `RealProxy` before all brokers, in place of `Network`.
+
+        ``tls`` makes clients use TLS through this proxy.
+        """
         self._release = release
         self._modes = list(modes)
         self._client = client

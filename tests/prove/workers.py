@@ -25,7 +25,7 @@ class Worker:
     """A process, and the processes that replace it."""
 
     def __init__(self, role: str, module: str, number: int, folder: Path, options: dict[str, Any]) -> None:
-        """``options`` are the module's options; the name, number and journal of each start are added."""
+        """Create a worker. Each start adds its name, number and journal to ``options``, the module's options."""
         self._role = role
         self._module = module
         self.journals: dict[int, Path] = {}
@@ -133,7 +133,7 @@ class Workers:
                 worker.start()
 
     def stop(self, workers: Iterable[Worker]) -> None:
-        """Stop these in order."""
+        """Stop these workers one by one, each with SIGTERM."""
         for worker in workers:
             if worker.ended:
                 self._ended(worker)
@@ -146,6 +146,6 @@ class Workers:
             self.failures.append(worker.failure)
 
     def kill(self) -> None:
-        """Kill all processes that are left."""
+        """Kill all processes that still run."""
         for worker in self.all:
             worker.kill()

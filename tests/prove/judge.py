@@ -77,7 +77,7 @@ def judge_writers(journals: Iterable[Path], stored: Stored) -> Verdict:
         "sent": len(sent),
         "acknowledged": len(acknowledged),
         "stored": sum(map(len, stored.values())),
-        "stored, and not known to be": len(seen.keys() - acknowledged.keys()),
+        "stored without a known acknowledgement": len(seen.keys() - acknowledged.keys()),
         **{f"failed with {why}": count for why, count in failed.items()},
     }
     return verdict
@@ -143,13 +143,13 @@ def judge_readers(journals: Iterable[Path], stored: Stored) -> Verdict:
     verdict.counts = {
         "records": len(there),
         "handed out": got.total(),
-        "handed out again (at least once is promised)": got.total() - len(got),
+        "handed out again (allowed)": got.total() - len(got),
     }
     return verdict
 
 
 def judge_sharers(journals: Iterable[Path], stored: Stored) -> Verdict:
-    """Check a share group: each record is accepted, and not delivered again once brokers have confirmed this."""
+    """Check a share group: a member received each record, and brokers confirmed no acceptance twice."""
     verdict = Verdict("lost", "accepted twice", "never stored")
     done: Counter[str] = Counter()
     begun: set[str] = set()
@@ -165,8 +165,8 @@ def judge_sharers(journals: Iterable[Path], stored: Stored) -> Verdict:
     verdict.findings["accepted twice"] += sorted(value for value, count in done.items() if count > 1)
     verdict.counts = {
         "records": len(there),
-        "accepted, as brokers have said": done.total(),
-        "accepted, and its member did not live to hear so": len(there & begun - done.keys()),
+        "acceptances confirmed by brokers": done.total(),
+        "received, but acceptance not confirmed": len(there & begun - done.keys()),
     }
     return verdict
 

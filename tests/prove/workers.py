@@ -55,7 +55,7 @@ class Worker:
 
     @property
     def failure(self) -> str | None:
-        """Return a description of a process that has ended by itself and in error; None if it ended in order."""
+        """Return a description of a process that has ended by itself and in error; None if it ended properly."""
         status = None if self._process is None else self._process.poll()
         return f"{self._role}-{self._number} ended with status {status}, see {self._role}.log" if status else None
 
@@ -122,7 +122,7 @@ class Workers:
                 worker.thaw()
             return
         if not worker.end(signal.Signals[kind]):
-            self.done[f"did not end in order at {kind}"] += 1
+            self.done[f"did not end properly at {kind}"] += 1
         worker.start()
 
     def revive(self) -> None:
@@ -138,7 +138,7 @@ class Workers:
             if worker.ended:
                 self._ended(worker)
             elif not worker.end(signal.SIGTERM):
-                self.done["did not end in order at the last SIGTERM"] += 1
+                self.done["did not end properly at the last SIGTERM"] += 1
 
     def _ended(self, worker: Worker) -> None:
         self.done["ended by itself"] += 1

@@ -26,7 +26,7 @@ from .leader_move import CLIENTS
 from .stats import Estimate, Statistic, estimate, quantile, resampled, table, within
 
 OURS = "lead"
-MEASURES = {"over": "over the brokers' own time", "behind": "after a client that knew the move at once"}
+MEASURES = {"over": "beyond the brokers' own time", "behind": "behind an ideal client"}
 STATISTICS: Mapping[str, Statistic] = {
     "mean": fmean,
     "p50": quantile(0.5),
@@ -55,7 +55,7 @@ def read(path: Path, measure: str = "over") -> Run:
             if over is not None:
                 found[case][move["client"]].append(over)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is no run of each_move: {error!r}") from None
+        raise ValueError(f"{path} is not a run of each_move: {error!r}") from None
     if not found:
         raise ValueError(f"{path} has no moves")
     return found
@@ -92,9 +92,9 @@ def _pairs(moves: Moves, client: str, statistic: Statistic) -> list[tuple[float,
 
 
 FIGURES: Mapping[str, Figure] = {
-    "what each client takes, ms": taken,
-    "how many times as long this client takes as the other one": ratio,
-    "how much less this client takes than the other one, ms": less,
+    "time of each client, ms": taken,
+    "time of this client, as a multiple of the other client's": ratio,
+    "time of the other client minus time of this client, ms": less,
 }
 
 

@@ -93,7 +93,7 @@ async def busy_brokers(bootstrap: str) -> AsyncIterator[float]:
             process.kill()
             await process.wait()
         connections *= 2
-    raise RuntimeError(f"Metadata takes {took:.0f} ms only")
+    raise RuntimeError(f"Metadata takes only {took:.0f} ms")
 
 
 async def metadata_ms(bootstrap: str, seconds: float) -> float:

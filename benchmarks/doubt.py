@@ -125,7 +125,7 @@ async def run(options: argparse.Namespace) -> None:
         show("Seconds from a fault to the first progress after it", found, options.clients)
         print("\nSlower than another client:", *(slower(found) or ["nowhere"]), sep="\n- ")
     if asked:
-        show("Requests a second while every broker refuses", asked, options.clients)
+        show("Requests per second while every broker refuses", asked, options.clients)
     write_csv(options.csv, {**found, **asked})
 
 

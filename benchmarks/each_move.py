@@ -184,7 +184,7 @@ def report(name: str, found: dict[tuple[int, str], list[Figures]], options: argp
             if values:
                 label = f"{CLIENTS[client]}, backoff {backoff_ms} ms"
                 rows.append([label, len(values), *middles, *(estimate(values, quantile(share)) for share in SHARES)])
-        print(f"\nA leader move, {name}: {title}; ms [95 % interval]\n")
+        print(f"\nTime of a leader move, {name}: {title}; ms [95 % interval]\n")
         print(table(HEADER, rows))
     options.out.mkdir(parents=True, exist_ok=True)
     every = [

@@ -116,7 +116,7 @@ def main(arguments: list[str]) -> None:
     figures = read_figures(spark, options.bootstrap, TRACES, MOVES, options.runs).cache()
     for (condition,) in figures.select("condition").distinct().orderBy("condition").collect():
         for field, title in TABLES.items():
-            print(f"\nA leader move, {condition}: {title}; ms [95 % interval]\n")
+            print(f"\nTime of a leader move, {condition}: {title}; ms [95 % interval]\n")
             print(table(HEADER, rows(figures, condition, field)))
     if options.csv is not None:
         write_csv(figures, options.csv)

@@ -24,7 +24,7 @@ from aiokafka_lead import spark as kafka
 from .stats import latency_picture, table
 from .traces import SCHEMA
 
-LATENCIES = {"acked": "send to acknowledgement", "consumed": "send to the consumer's hands"}
+LATENCIES = {"acked": "send to acknowledgement", "consumed": "send to delivery"}
 _SHARES = (0.5, 0.99, 0.999)
 _ACCURACY = 100_000
 """Accuracy of percentiles for Spark: the relative error of ranks is the reciprocal of this number."""

@@ -133,7 +133,7 @@ def main(arguments: list[str]) -> None:
                     if what != "async for" or not case.requests:
                         took = asyncio.run(measure(brokers.bootstrap, case, what, options.records))
                         found.setdefault((case.name, what), []).append(took)
-    print(f"| us a record, and more than off | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
+    print(f"| us per record, and difference from off | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
     for case in CASES:
         cells = []
         for what in columns:

@@ -33,7 +33,7 @@ def cost_table(samples: Sequence[Sample], ours: str = "aiokafka_lead") -> str:
                 f"{busy[case, contender].middle:.0%}",
             ]
         )
-    return table(["CPU us a record", "median", "spread", "ratio", "records/s", "ratio", "machine busy"], rows)
+    return table(["CPU us per record", "median", "spread", "ratio", "records/s", "ratio", "machine busy"], rows)
 
 
 def _ratio(figure: Spread, own: Spread | None) -> str:

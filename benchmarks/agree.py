@@ -6,7 +6,7 @@ time, the ratio of this client's time to every other client's time, and the diff
 
 The time of a move is the client's time minus the brokers' own time for the same move. With ``--measure behind``, the
 time of an ideal client is subtracted instead, which learns of the move immediately and waits in the same queues of busy
-brokers. The columns are the runs, and all moves together. Each figure has a 95 % confidence interval (percentile
+brokers. The columns are the runs, and all moves together. Each figure has a 95% confidence interval (percentile
 bootstrap over moves, drawn for each client separately). Runs agree if their intervals overlap. If the interval of the
 other client's figure contains 0, there is no ratio.
 """
@@ -147,5 +147,5 @@ def main(arguments: list[str]) -> None:
         count = sum(len(moves) for moves in pooled(runs, case).values())
         for title, figure in FIGURES.items():
             where = f"{case[0]}, backoff {case[1]} ms, {count:,} moves, {MEASURES[options.measure]}"
-            print(f"\n{where}: {title} [95 % interval]\n")
+            print(f"\n{where}: {title} [95% interval]\n")
             print(table(header, rows(runs, case, figure)))

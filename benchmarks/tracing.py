@@ -1,4 +1,4 @@
-"""Cost of tracing and metrics in CPU time per record: off, not sampled, sampled at 1 %, and always sampled.
+"""Cost of tracing and metrics in CPU time per record: off, not sampled, sampled at 1%, and always sampled.
 
 ``python -m benchmarks tracing [--records 50000] [--rounds 7]`` uses a broker that is never the bottleneck. A request is
 a span of the application with ten records. Spans are not exported, because the cost would depend on the exporter. The

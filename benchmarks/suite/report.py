@@ -74,6 +74,6 @@ def _number(value: float) -> str:
 
 
 def _colours(contenders: Iterable[str]) -> dict[str, str]:
-    """Return a color for each contender. All variants of this client are green."""
+    """Return a colour for each contender. All variants of this client are green."""
     ours, theirs = cycle(_OURS), cycle(_THEIRS)
     return {name: next(ours if name.startswith(("aiokafka_lead", "aiokafka-lead")) else theirs) for name in contenders}

@@ -35,7 +35,7 @@ SERVERS = os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092")
 
 log = logging.getLogger(f"uvicorn.{__name__}")  # uvicorn shows only loggers below "uvicorn"
 
-# Shorter than an orchestrator's grace period (Kubernetes: 30 s, which includes the last requests).
+# The shutdown is shorter than an orchestrator's grace period (Kubernetes: 30 s, including the last requests).
 kafka = Kafka(SERVERS, client_id="thumbnails", wait=True, request_timeout_ms=5_000, close_timeout_ms=8_000)
 jobs = kafka.producer(linger_ms=0, max_block_ms=5_000, delivery_timeout_ms=15_000)
 
@@ -57,7 +57,7 @@ async def make_thumbnail(record: ShareRecord[bytes | None, bytes | None]) -> Non
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Run the workers. Before, set up their group, which would otherwise skip jobs enqueued before the first joined."""
+    """Set up the group, which would otherwise skip jobs enqueued before its first worker joined; then run."""
     async with AdminClient(SERVERS) as admin:
         begin = ConfigChange("share.auto.offset.reset", "earliest")
         await admin.incremental_alter_configs({ConfigResource(ConfigResourceType.GROUP, GROUP): [begin]})

@@ -44,7 +44,7 @@ async def main() -> None:
     port = os.environ.get("HEALTH_PORT")
     await begin_at_the_first_job(servers)
     async with ShareConsumer(TOPIC, bootstrap_servers=servers, group_id=GROUP, close_timeout_ms=20_000) as jobs:
-        print(f"doing the jobs of {TOPIC} at {servers}")
+        print(f"running jobs from {TOPIC} at {servers}")
         # Returns after a signal, when running jobs have ended and are acknowledged.
         await jobs.run(
             resize,

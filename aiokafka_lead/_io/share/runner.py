@@ -1,4 +1,4 @@
-"""`ShareConsumer.run`: takes records, calls handlers, and acknowledges the records."""
+"""`ShareConsumer.run`: taking records, calling handlers, and acknowledging the records."""
 
 from __future__ import annotations
 

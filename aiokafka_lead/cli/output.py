@@ -22,7 +22,7 @@ _MARK_WIDTH = 8
 """Number of columns for the mark of `Output.marked`."""
 
 _LOOK_EVERY_S = 0.25
-"""Interval of looks for the reader of standard output."""
+"""Interval in seconds of checks that standard output still has a reader."""
 
 _ANY_WIDTH = 1_000_000
 """Console width if the output is not a terminal, so that Rich never breaks a row."""

@@ -65,7 +65,7 @@ def parsed(resolved: ResolvedSchema, *, of_writer: bool = False) -> Any:
 
 
 def _of_reader(resolved: ResolvedSchema) -> tuple[Any, bool]:
-    """Return a schema to which values are converted, and True if read values need `filled`."""
+    """Return the schema to which values are converted, and True if the values read need `filled`."""
     with _errors_of_schema():
         return with_defaults(*_made(resolved, of_writer=False))
 
@@ -163,7 +163,7 @@ class AvroReader:
 
 
 _DECIMALS = getattr(sys.modules[LOGICAL_READERS["bytes-decimal"].__module__], "decimal_context", None)
-"""Decimal context of fastavro. Its flags show if a decimal was rounded, which fastavro does not report."""
+"""Decimal context of fastavro. Its flags show whether a decimal was rounded, which fastavro does not report."""
 
 
 class AvroWriter:

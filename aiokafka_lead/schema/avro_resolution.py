@@ -78,7 +78,7 @@ def with_defaults(schema: Any, named: dict[str, Any]) -> tuple[Any, bool]:
 
 
 class _New:
-    """Placeholder of a mutable default, for which `filled` creates a new object in each record."""
+    """Placeholder for a mutable default, for which `filled` creates a new object in each record."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self.make = make
@@ -165,7 +165,7 @@ def with_types_of(reader: ResolvedSchema, writer: ResolvedSchema) -> ResolvedSch
 _Field = tuple[str, str]
 """Name of a record without its namespace, and name of a field."""
 _TOP = ("", "")
-"""Key for the schema itself, in place of a field."""
+"""Key for the schema itself instead of a field."""
 
 
 class _Type(NamedTuple):
@@ -174,7 +174,7 @@ class _Type(NamedTuple):
     is_logical: bool
     """True if the type, or a type in it, has a logical type."""
     rivals: frozenset[str]
-    """Types in unions that also contain another type to which their values can be promoted."""
+    """Types in unions that also contain a type to which their values can be promoted."""
 
 
 def _type_of(node: Any) -> _Type:

@@ -124,9 +124,9 @@ _SCHEMA = instance(Schema, "a Schema")
 _SUBJECT = partial(text, "subject")
 _VERSION = integer(1)
 _Written = tuple[str, Schema, bool]
-"""A subject, a schema, and ``normalize``."""
+"""A subject, a schema, and the flag ``normalize``."""
 _Version = tuple[str, int, bool]
-"""A subject, a version, and True to include versions that were deleted, but not permanently."""
+"""A subject, a version, and True to include versions that were deleted but not permanently."""
 
 
 class SchemaRegistry:
@@ -433,7 +433,7 @@ class SchemaRegistry:
         return registered_of(await self._written("subjects", subject, "versions", version, deleted=deleted))
 
     async def _written(self, *path: str | int, deleted: bool = False) -> Any:
-        """Request a schema to which a record or another schema refers, from all nodes, and again after `LAG_S`.
+        """Request a schema to which a record or another schema refers from all nodes, and again after `LAG_S`.
 
         Such a schema exists, but a follower may not have received it yet.
         """

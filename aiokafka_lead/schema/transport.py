@@ -98,7 +98,7 @@ class Transport:
         self._urls = list(config.urls)
         self._exchange: Exchange | None = None
         self._look: Look | None = None
-        """State of the TLS files when the exchange was created."""
+        """State of the TLS files at the creation of the exchange."""
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._calls: WeakKeyDictionary[object, BlockingCalls] = WeakKeyDictionary()
         """Threads for the calls of each event loop."""
@@ -179,7 +179,7 @@ class Transport:
         return answer if isinstance(answer, str) else _Said(url, answer.status, json_of(answer.body))
 
     def _newest_exchange(self) -> Exchange:
-        """Return the exchange with the present TLS files, or the previous exchange if they are invalid."""
+        """Return an exchange with the current TLS files, or the previous exchange if they are invalid."""
         material = self._config.tls_material()
         if material is None:
             self._exchange = self._exchange or Exchange(self._config.ssl_context, MAX_ANSWER_BYTES)
@@ -221,7 +221,7 @@ class Transport:
 
 
 class _Said(NamedTuple):
-    """Answer of a node."""
+    """A node's answer."""
 
     url: str
     status: int
@@ -233,7 +233,7 @@ class _Said(NamedTuple):
 
     @property
     def is_foreign(self) -> bool:
-        """True if the answer is not from a registry, for example from a proxy or a node that is starting."""
+        """True if the answer is not a registry's, but for example from a proxy or a node that is starting."""
         return self.content is None if 200 <= self.status < 300 else self._error("error_code") is None
 
     @property

@@ -309,7 +309,7 @@ class MetadataActor:
                     self._schedule.stopped()
 
     def close(self, error: KafkaError) -> None:
-        """Raise this error from all calls that are waiting, and from all later calls."""
+        """Raise this error from all waiting calls, and from all later calls."""
         if self._closed is None:
             self._closed = error
             self._newer.set_error(error)

@@ -68,7 +68,7 @@ async def run_exactly_once(
     producer: TransactionalProducer,
     steps: Steps,
 ) -> None:
-    """Run the handlers until the consumer is stopped, which may happen while the run is starting."""
+    """Run the handlers until the consumer is stopped, which may happen during the start of the run."""
     membership = engine.membership
     if membership is None:
         raise IllegalStateError("exactly_once commits offsets of a group: set group_id")

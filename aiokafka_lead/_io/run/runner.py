@@ -60,7 +60,7 @@ async def run(
     routing: Routing,
     dead_letters: DeadLetters | None,
 ) -> None:
-    """Run the handler until the consumer is stopped, which may happen while the run is starting."""
+    """Run the handler until the consumer is stopped, which may happen during the start of the run."""
     if begin(engine):
         await Runner(engine, config, routing, dead_letters).run()
 

@@ -150,7 +150,7 @@ def parse_numbers(name: str, text: str) -> tuple[range, ...]:
 
 
 def _from_json(name: str, text: str, example: str, convert: Callable[[Any], T]) -> T:
-    """Parse JSON and convert it. Raises ValueError with an example if either fails."""
+    """Parse and convert JSON. Raises ValueError with an example if either fails."""
     try:
         return convert(json.loads(text))
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
@@ -178,7 +178,7 @@ def _partition(key: str) -> int:
 
 
 def _integer(number: object) -> int:
-    """Return a JSON number as an integer, without its fraction like Spark's connector. Raises TypeError for text."""
+    """Return a JSON number as an integer. Like Spark's connector, drop its fraction. Raises TypeError for text."""
     if not isinstance(number, (int, float)) or isinstance(number, bool):
         raise TypeError
     return int(number)

@@ -1,4 +1,4 @@
-"""Creates and deletes topics and partitions, elects leaders, reassigns replicas, and deletes records."""
+"""Creation and deletion of topics and partitions, leader elections, reassignments, and deletion of records."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ class Link:
         if connection is self.connection:
             self.connection = None
             self._context.reachability.lost(self.endpoint, time.monotonic(), error)
-            self._log.info("Connection lost: %s", error, extra=self._about)
+            self._log.info("connection lost: %s", error, extra=self._about)
 
     def on_change(self, connection: Connection, /) -> None:
         if connection is self._attempt and connection.closed_by is not None:
@@ -255,7 +255,7 @@ class Link:
         self._attempt = successor
         self._wanted = False
         self._use(successor)
-        self._log.debug("Connected to %s for %s, to renew the session", self.label, self.lane.value, extra=self._about)
+        self._log.debug("connected to %s for %s, to renew the session", self.label, self.lane.value, extra=self._about)
         self._settle(successor, None)
 
     async def _connect(self, group: Spawner) -> Connection | None:
@@ -271,7 +271,7 @@ class Link:
         self._context.reachability.failed(self.endpoint, time.monotonic(), error)
         # Log once per outage, instead of once per attempt.
         repeated = known is not None and known.message == error.message
-        self._log.log(logging.DEBUG if repeated else logging.WARNING, "No connection: %s", error, extra=self._about)
+        self._log.log(logging.DEBUG if repeated else logging.WARNING, "no connection: %s", error, extra=self._about)
         self._end_attempt(error)
         self._settle(None, error)
         self._context.notify(self.node_id)
@@ -334,7 +334,7 @@ class Link:
             raise error
         level = logging.WARNING if news else logging.DEBUG
         so_far = of_addresses(search.errors, error).message
-        self._log.log(level, "Trying another address of %s: %s", self.label, so_far, extra=self._about)
+        self._log.log(level, "trying another address of %s: %s", self.label, so_far, extra=self._about)
         return False
 
     async def _tls_context(self, connection: Connection) -> SSLContext | None:
@@ -401,7 +401,7 @@ class Link:
             return False
         self._connecting = False
         self._use(connection)
-        self._log.debug("Connected to %s for %s", self.label, self.lane.value, extra=self._about)
+        self._log.debug("connected to %s for %s", self.label, self.lane.value, extra=self._about)
         self._settle(connection, None)
         self._context.notify(self.node_id)
         return True

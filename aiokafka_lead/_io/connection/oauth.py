@@ -80,7 +80,9 @@ class OAuthLogin:
                     try:
                         await source.refresh(self._fetching)
                     except KafkaError as error:
-                        self._log.warning("The token could not be refreshed; the old one is kept: %s", error.message)
+                        self._log.warning(
+                            "the token could not be refreshed, so the old one stays in use: %s", error.message
+                        )
                         await sleep_until(time.monotonic() + min(RETRY_REFRESH_S, _left_s(token) / 2 + 0.1))
         finally:
             # The next connection that needs a token will start this task again.

@@ -71,7 +71,7 @@ class Renewal:
         except KafkaError as error:
             if not self._scope.cancel_called:  # otherwise, `stop` has ended the attempt
                 self._end_attempt(error)
-                self._log.warning("The session ends soon, and no new connection could be opened yet: %s", error)
+                self._log.warning("the session ends soon, and no new connection could be opened yet: %s", error)
             return False
         if attempt.session.ends_at < self._current.session.ends_at + _GAIN_S:
             same = KafkaConnectionError("the new session would not outlast the current one", broker=attempt.label)

@@ -74,7 +74,7 @@ class _Renewed:
                 if self._context is None:
                     raise KafkaConnectionError(text) from error
                 if text != self._warned:
-                    self._log.warning("The TLS context stays as it was: %s", text)
+                    self._log.warning("the TLS context could not be renewed, so the old one stays in use: %s", text)
                 self._warned = text
             else:
                 self._warned = ""

@@ -167,7 +167,7 @@ class Fetcher:
         if followed:
             self._followers.leave(node_id, now)
             self._log.warning(
-                "reading %d partitions from their leaders, not from broker %d: %s", len(followed), node_id, why
+                "reading %d partitions from their leaders instead of broker %d: %s", len(followed), node_id, why
             )
             for state in followed:
                 state.read_from_leader()

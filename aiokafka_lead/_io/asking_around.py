@@ -44,8 +44,8 @@ async def ask_in_turn(
 
     A node is slow after ``next_after_s`` seconds. After a failure, the next node is asked only if
     ``next_after_failure`` is True. ``following`` is called with the nodes asked so far, and returns the next node, or
-    None if there is none at the moment. It is called until all nodes that were asked have failed. Returns the first
-    answer and its node, or None, and the errors of the other nodes.
+    None if there is none at present. It is called until all nodes that were asked have failed. Returns the first answer
+    and its node, or None, and the errors of the other nodes.
     """
     deadline = Deadline(timeout_s * 1000)
     answers: list[tuple[int, T]] = []

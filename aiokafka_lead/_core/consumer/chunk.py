@@ -103,7 +103,7 @@ class Chunk:
         return Chunk(self.tp, rest, start, self.next_offset, self.leader_epoch, ready, self.size_bytes)
 
     def before_last_taken(self) -> Position | None:
-        """Return the position before the last record handed out, or None if no record was handed out."""
+        """Return the position before the last record handed out, or None if none has been handed out."""
         taken = self.handed_out() if self._taken is None else self._taken
         if not taken:
             return None

@@ -441,7 +441,7 @@ class AnswerReader:
     def _out_of_range(self, state: PartitionState, log_start: int) -> None:
         """Handle an offset that is out of range.
 
-        ``log_start`` is the start of the log if the response contains it, else -1.
+        ``log_start`` is the start of the log if the response contains it, otherwise -1.
         """
         if not self._believe(state):
             return

@@ -83,7 +83,7 @@ class Followers:
     # --- responses of followers --------------------------------------------------------------------------------------
 
     def refused(self, node_id: int, tp: TopicPartition, now: float) -> None:
-        """Count an error or a lost connection in place of records of this partition."""
+        """Count an error or a lost connection received instead of this partition's records."""
         key = (node_id, tp)
         trust = self._refusals.setdefault(key, Trust())
         if trust.refused(now, now, self._patience_s):

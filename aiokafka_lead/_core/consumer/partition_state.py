@@ -252,7 +252,7 @@ class PartitionState:
 
     @property
     def is_ahead(self) -> bool:
-        """True if uncommitted records have been handed out, as far as is known."""
+        """True if uncommitted records are known to have been handed out."""
         position = self.position
         return position is not None and self.base is not None and position.offset > self.base.offset
 

@@ -39,7 +39,7 @@ class Positions:
         self._on_settle = on_settle
         """Called when a partition receives a position or an error, or is no longer read."""
         self._companions: Mapping[str, Sequence[str]] = {}
-        """The companion topics of each topic; see `accompany`."""
+        """The companion topics of each topic (see `accompany`)."""
         self._accompanying: frozenset[str] = frozenset()
 
     def _touch(self, state: PartitionState) -> None:

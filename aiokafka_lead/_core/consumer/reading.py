@@ -56,9 +56,9 @@ class Reading:
         return added, removed
 
     def accompany(self, companions: Mapping[str, Sequence[str]]) -> None:
-        """Set the companion topics of each topic; see `Positions.accompany`.
+        """Set the companion topics of each topic (see `Positions.accompany`).
 
-        A consumer reads them together with the partitions that it is assigned.
+        A consumer reads them along with the partitions that it is assigned.
         """
         own = self.positions.own(self.positions.assigned)
         self.positions.accompany(companions)

@@ -38,7 +38,7 @@ class Lease(Protocol):
 
 
 Bury = Callable[[Sequence[RecordDeserializationError]], Coroutine[Any, Any, None]]
-"""Awaited before records that cannot be deserialized are left out of a batch."""
+"""Awaited before records that cannot be deserialized are omitted from a batch."""
 
 
 class RecordBatch(Generic[K, V]):

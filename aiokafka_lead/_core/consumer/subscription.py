@@ -59,7 +59,7 @@ class Subscription:
         self.topics: frozenset[str] = frozenset()
         """In TOPICS, the names. In ASSIGNED, the topics of the partitions."""
         self.assigned: tuple[TopicPartition, ...] = ()
-        """The partitions in ASSIGNED, else empty."""
+        """The partitions in ASSIGNED. Empty in the other kinds."""
         self.pattern: re.Pattern[str] | None = None
         self.listener: object | None = None
         """The application's rebalance listener, or None."""

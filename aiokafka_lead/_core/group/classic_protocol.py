@@ -40,7 +40,7 @@ class Phase(Enum):
     ADOPTING = "adopting"
     """Gives up the partitions that it lost, and then takes over the new ones."""
     STABLE = "stable"
-    """Sends heartbeats. It does so in other phases as well while it is a member."""
+    """Sends heartbeats, which it also does in the other phases while it is a member."""
     LEAVING = "leaving"
     """Gives up all partitions, and then informs the coordinator."""
 

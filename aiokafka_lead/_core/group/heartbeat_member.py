@@ -186,7 +186,7 @@ class HeartbeatSchedule:
 
     @property
     def session_s(self) -> float:
-        """Estimated session timeout in seconds; see `SESSION_INTERVALS`."""
+        """Estimated session timeout in seconds (see `SESSION_INTERVALS`)."""
         return max(SESSION_INTERVALS * self._interval_s, self._session_timeout_s)
 
     @property

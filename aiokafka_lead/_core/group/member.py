@@ -73,7 +73,7 @@ class Wanted(NamedTuple):
     topics: frozenset[str]
     """The subscribed topics. With a pattern, the topics that match it according to this client."""
     pattern: str | None = None
-    """The pattern, for brokers that match patterns themselves (KIP-848), else None."""
+    """The pattern, for brokers that match patterns themselves (KIP-848), otherwise None."""
 
 
 class GroupMember(Protocol):

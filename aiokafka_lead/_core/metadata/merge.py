@@ -115,7 +115,7 @@ class LeaderEpochs:
             self._drop_if_empty(topic, memory)
 
     def choose(self, known: PartitionMetadata, answer: PartitionMetadata, now: float) -> PartitionMetadata:
-        """Return ``answer`` if it is at least as new as ``known``, else ``known``."""
+        """Return ``answer`` if it is at least as new as ``known``, otherwise ``known``."""
         if answer.leader_epoch == NO_EPOCH and known.leader_epoch != NO_EPOCH:
             # The response has no epoch. If it names the same leader, it is no news. If it names no leader, the broker
             # has not caught up. Only another leader contradicts the known one.

@@ -225,7 +225,7 @@ class Reachability:
         self._asked_older.discard(endpoint)
 
     def asks_older_version(self, endpoint: Endpoint) -> bool:
-        """Return True if a connection should start with an older version of ApiVersions; see `hung_up`."""
+        """Return True if a connection should start with an older version of ApiVersions (see `hung_up`)."""
         return endpoint in self._asked_older
 
     def retry_at(self, endpoint: Endpoint) -> float:

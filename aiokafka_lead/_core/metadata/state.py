@@ -38,7 +38,7 @@ class Applied(NamedTuple):
     moved: Collection[int] = ()
     """Known brokers whose address has changed."""
     other_cluster: str | None = None
-    """The id of the former cluster if this response came from another cluster, else None."""
+    """The id of the former cluster if this response came from another cluster, otherwise None."""
 
 
 class MetadataState:

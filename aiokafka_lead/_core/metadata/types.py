@@ -105,7 +105,7 @@ HINT_ERRORS = frozenset({NotLeaderOrFollowerError.code, FencedLeaderEpochError.c
 
 
 class ClusterSnapshot:
-    """The client's metadata at one moment; immutable.
+    """The client's metadata at one time. Immutable.
 
     In hot loops, call the methods instead of reading ``topics``. Recently moved leaders are stored separately and
     merged into ``topics`` when it is first read, so that one moved partition does not require copying thousands.

@@ -2,8 +2,8 @@
 
 A broker serves the requests of a connection one by one. With ``acks=all``, a Produce request lasts until every replica
 has its records, and all later requests wait for it. A record is therefore acknowledged soonest if it waits in the
-client for the next request, with all records that arrive meanwhile, instead of waiting at the broker in a request of
-its own. Several requests are needed only on a long network path, to keep the broker busy. The two cases are
+client for the next request, with all records that arrive in the meantime, instead of waiting at the broker in a request
+of its own. Several requests are needed only on a long network path, to keep the broker busy. The two cases are
 distinguished as in TCP Vegas: a request that has to wait at the broker takes longer than the quickest request.
 
 A broker with much other work gets one request at a time (rule 15 of `_core.leadership`). A second request would only

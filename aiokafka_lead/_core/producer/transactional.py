@@ -62,7 +62,7 @@ class TransactionalSequencing(IdempotentSequencing):
         self.written = False
         """True if a batch of the transaction has been sent, so that a partition may contain it."""
         self.gap = False
-        """True if a batch with a sequence number was given up, so the epoch cannot be used any longer."""
+        """True if a batch with a sequence number was given up, which makes the epoch unusable."""
         self.held = False
         """True while partitions wait for the coordinator to finish the previous transaction. See `release`."""
         self.lenient = False

@@ -239,7 +239,7 @@ class Following:
         return self._waiting(record) is not None
 
     def is_copy(self, record: Record) -> bool:
-        """Return True if this copy need not be handled, because another copy of the same record is waiting.
+        """Return True if this copy does not have to be handled, because another copy of the same record is waiting.
 
         Of several copies, only the copy that was written last is handled.
         """

@@ -47,7 +47,7 @@ class Refusals:
     """
 
     def __init__(self, patience_ms: float, config: ClientConfig, log: ClientLog) -> None:
-        """Start without refusals. They are tolerated for ``patience_ms``; 0 tolerates none."""
+        """Start without refusals. They are tolerated for ``patience_ms``. 0 tolerates none."""
         self._patience_s = patience_ms / 1000
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._log = log
@@ -109,7 +109,7 @@ class Outages:
     def __init__(
         self, patience_ms: float | None, config: ClientConfig, log: ClientLog, waits: Callable[[Any], bool]
     ) -> None:
-        """Start without an outage. An outage is tolerated for ``patience_ms``; None sets no limit.
+        """Start without an outage. An outage is tolerated for ``patience_ms``. None means no limit.
 
         ``waits`` returns True for a record that is in hand but not being handled.
         """

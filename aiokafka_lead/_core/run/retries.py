@@ -16,7 +16,7 @@ TURNS = 10
 
 
 class _Partition(Protocol):
-    """A partition with records in hand; see `PartitionWork`."""
+    """A partition with records in hand (see `PartitionWork`)."""
 
     @property
     def attempts(self) -> dict[int, int]:

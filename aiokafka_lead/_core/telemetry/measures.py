@@ -44,7 +44,7 @@ class Kind(Enum):
 
 
 class Measure(NamedTuple):
-    """The value of a measure at one moment."""
+    """The value of a measure at one time."""
 
     kind: Kind
     name: str

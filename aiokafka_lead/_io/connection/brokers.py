@@ -132,7 +132,7 @@ class Brokers:
     def add_listener(self, listener: Callable[[int], None]) -> None:
         """Call ``listener`` with a node's id when its state changes, or when it accepts requests again.
 
-        A state changes when a connection is ready, lost, failed or being opened; see `state` and `ready`. The call is
+        A state changes when a connection is ready, lost, failed or being opened (see `state` and `ready`). The call is
         synchronous and may be redundant. It must be quick and must not raise exceptions.
         """
         self._listeners.append(listener)
@@ -146,7 +146,7 @@ class Brokers:
     def ready(self, node_id: int, lane: AnyLane = Lane.DATA) -> Connection | None:
         """Return the node's connection if it is ready, otherwise None.
 
-        A ready connection may be busy; see `Connection.can_send`. If there is none, one is opened now or after the
+        A ready connection may be busy (see `Connection.can_send`). If there is none, one is opened now or after the
         backoff, and then the listeners are called. Call this method again after each failure, because a link connects
         again only on request.
         """
@@ -217,7 +217,7 @@ class Brokers:
     def reachable(self) -> bool:
         """True if a node has a ready connection, and no later connection to it has failed or been lost.
 
-        An idle connection to a frozen broker counts as well.
+        An idle connection to a stuck broker counts as well.
         """
         return any(
             self.last_error(node_id) is None and self.state(node_id) is NodeState.READY for node_id in self._nodes

@@ -33,10 +33,10 @@ class ConnectionOwner(Protocol):
     """Receives a connection's events. The calls are synchronous and must not raise exceptions."""
 
     def on_lost(self, connection: Connection, error: KafkaError, /) -> None:
-        """Called at the end of the connection, before its requests in flight fail."""
+        """Handle the end of the connection. Its requests in flight fail after this call."""
 
     def on_change(self, connection: Connection, /) -> None:
-        """Called when requests can be sent again, and when all requests in flight have failed after the end."""
+        """Handle a change: requests can be sent again, or all requests in flight have failed after the end."""
 
 
 class Connection:
@@ -338,7 +338,7 @@ class Connection:
             self._close_if_retired()
 
     def on_writable(self) -> None:
-        """Called when the operating system has accepted all data."""
+        """Complete the requests that expect no response, because the operating system has accepted all data."""
         self._unsent_deadline = math.inf
         sent, self._unsent = self._unsent, deque()
         for on_done in sent:

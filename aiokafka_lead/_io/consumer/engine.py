@@ -1,4 +1,4 @@
-"""The parts of a `Consumer`, assembled."""
+"""Assembly of the parts of a `Consumer`."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ HOLD_S = 5.0
 
 
 class MergedChannels:
-    """The channels of one consumer; see `FetchChannels`."""
+    """The channels of one consumer (see `FetchChannels`)."""
 
     def __init__(self, client: Client, options: FetchOptions) -> None:
         assert client.parent is not None

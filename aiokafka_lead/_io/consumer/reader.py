@@ -50,16 +50,16 @@ class ReadListener(Protocol):
     """Receives notifications when records are handed out, and when the application requests more."""
 
     def returned(self, now: float) -> None:
-        """The application has requested more records, so the earlier ones are done."""
+        """Record that the application requests more records, so the earlier ones are done."""
 
     def watch(self, now: float) -> float | None:
-        """The application is waiting. Return the time at which to call `returned` again, or None."""
+        """Record that the application is waiting. Return the time at which to call `returned` again, or None."""
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
-        """Records from this position on have been handed out."""
+        """Record that records from this position on have been handed out."""
 
     def handing_out(self, chunk: Chunk) -> None:
-        """The records of this chunk are being handed out one by one."""
+        """Record that the records of this chunk are being handed out one by one."""
 
 
 class Reader(Generic[K, V]):
@@ -108,7 +108,7 @@ class Reader(Generic[K, V]):
         self.shared = False
         """True if several tasks may wait for records at the same time."""
         self.bury: Bury | None = None
-        """Awaited before a record that cannot be deserialized is left out.
+        """Awaited before a record that cannot be deserialized is omitted.
 
         If it is None, the record's error is raised instead.
         """
@@ -413,7 +413,7 @@ class Slices(Generic[K, V]):
     """The records of an iteration in slices.
 
     There is no task switch between the records of a slice. Other tasks run between slices. The size of the slices
-    doubles if the last one took less than a quarter of `FAIR_S`; otherwise it halves.
+    doubles if the last one took less than a quarter of `FAIR_S`, and halves otherwise.
     """
 
     def __init__(self, reader: Reader[K, V]) -> None:

@@ -111,7 +111,7 @@ class Commits:
     # --- kinds of commits --------------------------------------------------------------------------------------------
 
     async def commit(self, given: Offsets | None, timeout_ms: float) -> None:
-        """Commit these offsets or, if None, the offsets after the records that were handed out.
+        """Commit these offsets or, if None, the offsets after the records that have been handed out.
 
         Once the other offsets have been stored, raises `UnknownTopicOrPartitionError` for partitions that no longer
         exist, and `CommitFailedError` if ``given`` is None and the consumer has lost partitions with records in hand.
@@ -323,7 +323,7 @@ class Commits:
 
 
 class GroupPart:
-    """The offsets of a group member in a transaction; see `TransactionPart`."""
+    """The offsets of a group member in a transaction (see `TransactionPart`)."""
 
     def __init__(self, commits: Commits, offsets: Offsets | None = None) -> None:
         """Take ``offsets``, by default the offsets after all records handed out.

@@ -17,7 +17,7 @@ from .coordinators import CoordinatorKind, Coordinators
 
 
 class GroupCoordinator:
-    """The coordinator of a group, whichever broker it is at the moment."""
+    """The coordinator of a group, whichever broker that currently is."""
 
     def __init__(self, coordinators: Coordinators, group_id: str) -> None:
         self._coordinators = coordinators

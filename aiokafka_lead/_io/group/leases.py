@@ -55,11 +55,11 @@ class Leases:
         return None
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
-        """Records from this position on have been handed out."""
+        """Record that records from this position on have been handed out."""
         self._in_hand.handed_out(tp, before)
 
     def handing_out(self, chunk: Chunk) -> None:
-        """The records of this chunk are being handed out one by one."""
+        """Record that the records of this chunk are being handed out one by one."""
         self._in_hand.handing_out(chunk)
 
     # --- batches -----------------------------------------------------------------------------------------------------
@@ -201,11 +201,11 @@ class AutoCommit:
         return self._due_at
 
     def handed_out(self, tp: TopicPartition, before: Position) -> None:
-        """Records from this position on have been handed out."""
+        """Record that records from this position on have been handed out."""
         self._leases.handed_out(tp, before)
 
     def handing_out(self, chunk: Chunk) -> None:
-        """The records of this chunk are being handed out one by one."""
+        """Record that the records of this chunk are being handed out one by one."""
         self._leases.handing_out(chunk)
 
     # --- committing --------------------------------------------------------------------------------------------------

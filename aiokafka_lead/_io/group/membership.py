@@ -1,4 +1,4 @@
-"""The parts that a consumer needs for its group, assembled."""
+"""Assembly of the parts that a consumer needs for its group."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class _Plan(NamedTuple):
 
 
 class MetadataActor:
-    """Owner of the cluster snapshot. Refreshes it, merges leader hints, and notifies listeners."""
+    """Owner of the cluster snapshot. It refreshes the snapshot, merges leader hints, and notifies listeners."""
 
     def __init__(self, config: ClientConfig, brokers: Brokers) -> None:
         retry_backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)

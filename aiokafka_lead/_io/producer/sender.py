@@ -63,7 +63,7 @@ _BATCHES_AT_A_TIME = 500
 
 
 class Sender:
-    """Owner of the accumulator. Sends the batches that are ready."""
+    """Sends the batches that are ready. Owns the accumulator."""
 
     def __init__(
         self,

@@ -252,7 +252,7 @@ class Batches(Gatherer):
         return await self._wait(slot, verdict.wait_s)
 
     async def _wait(self, slot: HandlerSlot, delay_s: float) -> bool:
-        """Wait until the record is handled again. Return False if its partition was given up meanwhile."""
+        """Wait until the record can be retried. Return False if its partition has been given up."""
         assert slot.partition is not None
         if slot.partition.closed:
             self._work.given_up(slot)

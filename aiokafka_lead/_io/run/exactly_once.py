@@ -1,6 +1,6 @@
 """`Consumer.run` with ``exactly_once``.
 
-A transaction commits the records that handlers send together with the offsets.
+A transaction commits the records that handlers send, along with the offsets.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Calls(NamedTuple):
     begin: Callable[[], CallTransaction]
     """Returns the transaction for one call of a handler."""
     bearable: Callable[[Sequence[Record], BaseException], float | None]
-    """Counts a failed call; see `ExactlyOnceRun`."""
+    """Counts a failed call (see `ExactlyOnceRun`)."""
     elsewhere: Callable[[Record], Awaitable[bool]]
     """Returns True for a record that is not handled here. If necessary, it sends the record to another topic first."""
     finished: Callable[[Record], None]
@@ -41,7 +41,7 @@ class Calls(NamedTuple):
     readable: Callable[[Record], Awaitable[Record]]
     """Returns the original record, deserialized."""
     together: Callable[[Sequence[Record]], AbstractContextManager[object]]
-    """Returns a context manager for a call with these records; see `Judge.together`."""
+    """Returns a context manager for a call with these records (see `Judge.together`)."""
 
 
 class _Settling(Protocol):

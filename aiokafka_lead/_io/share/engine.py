@@ -1,4 +1,4 @@
-"""The parts of a `ShareConsumer`, assembled."""
+"""Assembly of the parts of a `ShareConsumer`."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from ..loop import News
 
 
 class ShareMembership:
-    """Owner of the share group member."""
+    """A share consumer's membership in its group. Owns the member."""
 
     def __init__(self, client: Client, member: ShareMember, group_id: str, changed: Callable[[], None]) -> None:
         self._client = client

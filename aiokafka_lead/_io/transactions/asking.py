@@ -95,7 +95,7 @@ class Asking:
     async def run(self, errand: Errand, advanced: Callable[[Errand], None], verdict: Verdict | None = None) -> None:
         """Carry out the rest of an errand.
 
-        ``advanced`` is called after each step. ``verdict`` is the result of `at_once`.
+        ``advanced`` is called after each step. ``verdict`` comes from `at_once`.
         """
         failures, since = 0, time.monotonic()
         node_id = None  # `at_once` does not report which coordinator it has asked, so the next request may go to any

@@ -62,7 +62,7 @@ class Transactional(Protocol):
 
 
 class Transactions:
-    """Owner of a transactional producer's state. Carries out the application's calls."""
+    """The transactions of a producer. Owns their state, and carries out the application's calls."""
 
     def __init__(
         self, config: ProducerConfig, client: Client, sender: Sender, check_usable: Callable[[], None]

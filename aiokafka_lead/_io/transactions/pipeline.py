@@ -56,7 +56,7 @@ class ChainedTransaction(Chained):
 
 
 class Pipeline(Kind):
-    """Owner of the transactions in flight, and of the consumers' parts of them."""
+    """The transactions in flight of several producers, and the consumers' parts of them."""
 
     stop_within_ms = math.inf  # ``max_block_ms`` limits commits
     begin_within_ms = math.inf  # the start of each producer has a limit of its own

@@ -256,7 +256,7 @@ def _not_here(context: RequestContext, group_id: str) -> int:
 def _wanted(
     context: RequestContext, group_id: str, topics: list[tuple[str, list[int]]] | None
 ) -> list[tuple[str, list[int]]]:
-    """Return the requested partitions; for None, all partitions in which the group has committed offsets."""
+    """Return the requested partitions. None means all partitions in which the group has committed offsets."""
     if topics is not None:
         return topics
     found: dict[str, list[int]] = {}

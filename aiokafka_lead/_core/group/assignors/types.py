@@ -35,7 +35,7 @@ class MemberSubscription:
     generation: int = NO_GENERATION
     """The generation in which the member got its owned partitions (KIP-792), or -1 if it reports none."""
     group_instance_id: str | None = None
-    """The ``group_instance_id`` of a static member (KIP-345), else None."""
+    """The ``group_instance_id`` of a static member (KIP-345), otherwise None."""
     user_data: bytes | None = None
     """The result of the member's `GroupAssignor.user_data`."""
     rack: str | None = None

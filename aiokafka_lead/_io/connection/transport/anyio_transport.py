@@ -31,10 +31,10 @@ _FOREIGN = (OSError, EOFError, anyio.EndOfStream, anyio.BrokenResourceError, any
 
 
 class AnyioTransport:
-    """A connection in the form of an anyio stream. See `base.Transport`.
+    """A connection as an anyio stream. See `base.Transport`.
 
-    Without TLS, data is written directly to the socket as far as possible. Most writes therefore do not need the
-    writing task.
+    Without TLS, as much data as possible is written directly to the socket, so most writes do not need the writing
+    task.
     """
 
     def __init__(self, stream: ByteStream, handler: TransportHandler, max_frame_bytes: int) -> None:

@@ -25,7 +25,7 @@ ABORT_S = 1.0
 
 
 class AsyncioTransport(asyncio.BufferedProtocol):
-    """A connection in the form of an asyncio protocol. See `base.Transport`."""
+    """A connection as an asyncio protocol. See `base.Transport`."""
 
     def __init__(self, handler: TransportHandler, max_frame_bytes: int) -> None:
         self.paused = False

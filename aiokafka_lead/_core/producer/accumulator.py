@@ -170,6 +170,7 @@ class Accumulator:
         `MessageTooLargeError`, or `ConfigError` if the topic does not have the partition.
         """
         size = self.record_size(record)
+        # Even a small record must not overtake calls that are waiting for memory.
         if self.memory.waiting or self.memory.used + size > self.memory.limit:
             return None
         return self._put(topic, record, size, self.next_ordinal(), now)

@@ -205,6 +205,7 @@ class Connection:
                 at_least_ms = max(patience_ms, settings_ms)
                 self.submit(request, answer.on_done, timeout_ms=at_least_ms, version=version, raw=raw)
             finally:
+                # Even if the request could not be sent, it is the next task's turn.
                 self._turns.admit()
             fate = f"no answer to {name}"
             # The connection has a deadline for the request, so a timer is needed here only for a shorter deadline.
@@ -324,8 +325,10 @@ class Connection:
         except KafkaError as error:
             self.close(with_broker(error, self.label))
             return
+        # Not earlier: if the response cannot be read, `close` must fail this request together with the others.
         self._ledger.pop()
         self._welcome = True
+        # A raw frame has no such attribute. The caller that decodes it calls `mute`.
         throttle_time_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_time_ms > 0:
             self.mute(throttle_time_ms / 1000)
@@ -387,6 +390,7 @@ class Connection:
                 return
             self._unsent.append(on_done)
             deadline = self._unsent_deadline = min(self._unsent_deadline, now + timeout_s)
+        # Requests usually expire in the order in which they are sent, so the watching task rarely has to wake.
         if deadline < self._wake_at:
             self._wake.set()
 
@@ -394,6 +398,7 @@ class Connection:
         try:
             on_done(response, error)
         except Exception as crash:
+            # This is a bug in the client. It is not the broker's fault, so it causes no backoff.
             self._crash = self._crash or crash
             self.close(KafkaConnectionError(f"an internal error: {crash!r}", broker=self.label), expected=True)
 

@@ -140,6 +140,7 @@ class Link:
         """Close once pending requests have been answered, because the node was removed or has another link."""
         self._leaving = True
         if self.connection is not None:
+            # Do not connect again once this connection has closed.
             self._wanted = False
             self.connection.retire()
         else:
@@ -170,6 +171,7 @@ class Link:
     # --- called by the connection ---
 
     def on_lost(self, connection: Connection, error: KafkaError, /) -> None:
+        # A failed setup is reported by the code that awaits it.
         if connection is self.connection:
             self.connection = None
             self._context.reachability.lost(self.endpoint, time.monotonic(), error)
@@ -415,6 +417,7 @@ class Link:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if error is not None:
+                # Each task raises its own copy, because raising an error adds a traceback to it.
                 waiter.set_error(own_copy(error))
             else:
                 waiter.set_result(connection)

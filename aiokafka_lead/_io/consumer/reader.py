@@ -283,6 +283,7 @@ class Reader(Generic[K, V]):
                     except RecordDeserializationError as error:
                         self._prefetch.pass_turn(TopicPartition(error.topic, error.partition))
                         raise
+                    # Other tasks have run. They may have stopped the consumer or reported an error.
                     self.begin()
                     batch = self._prefetch.take_batch(ahead)
                     if batch is None or not readable:
@@ -332,6 +333,7 @@ class Reader(Generic[K, V]):
         self.begin()
         if time.monotonic() > self._gave_way_at + FAIR_S:
             await self.give_way()
+            # Other tasks have run. They may have stopped the consumer or reported an error.
             self.begin()
 
     def _handing_out(self, chunk: Chunk) -> None:
@@ -362,6 +364,7 @@ class Reader(Generic[K, V]):
         if self._waits and not self.shared:
             raise IllegalStateError("another task is waiting for this consumer's records: read from one task at a time")
         now = time.monotonic()
+        # Do this before the deadline is checked, because even a read without a timeout must report missing topics.
         watch_at = self._watch(now)
         end_at = None if deadline is None else deadline.at
         if end_at is not None and now >= end_at:

@@ -299,6 +299,7 @@ class Commits:
                     raise CommitFailedError(
                         f"the offsets of {some_of(left, PARTITIONS_NAMED)} were not committed: {error.message}"
                     ) from error
+                # A refused commit with an outdated identity can be repeated at once with the new one.
                 if standing.identity == identity:
                     await sleep_until(
                         min(deadline.at, time.monotonic() + self._group_offsets.backoff.delay_s(refusals))

@@ -451,6 +451,8 @@ class MetadataActor:
         self.knows_every_topic = self._topics.everything and (self.knows_every_topic or plan.topics is None)
         self._publish()
         names = self._topics.names() if plan.topics is None else plan.topics
+        # A bootstrap server may be one of the known brokers under another name, so its denial of a topic does not
+        # count.
         answered = [name for name in names if not beside or self.snapshot.partition_count(name)]
         self._lookups.answered(answered, self.snapshot, answer.node_id, now)
         return None
@@ -481,6 +483,7 @@ class MetadataActor:
         now = time.monotonic()
         servers = ", ".join(f"{broker.host}:{broker.port}" for broker in self._state.bootstrap_brokers.values())
         self._log.info("bootstrapping again (%s) from %s", cause.name, servers)
+        # In the other cases, connections to some brokers may still work (rules 27 and 35 of `_core.leadership`).
         if cause is not RebootstrapCause.UNAVAILABLE and not misled:
             self._brokers.close_all(RebootstrapError())
         self._state.rebootstrap(cause)

@@ -336,12 +336,14 @@ class Sender:
                     accumulator.nodes.blocked(node_id, now)
                 return False
             building = self._builds.count(node_id) if accumulator.compresses_slowly else 0
+            # Requests that are being built count like requests in flight, because they will be sent in order.
             ahead = connection.in_flight + building
             if building and (building >= PROCESSORS or ahead >= self._config.max_in_flight_requests_per_connection):
                 return False
             batches = accumulator.drain(node_id, now, ahead > 0)
             if not batches:
                 return False
+            # A request must not overtake one that is being built.
             if building or (accumulator.compresses_slowly and takes_long_to_build(batches)):
                 self._builds.begin(connection, batches)
             else:
@@ -408,6 +410,7 @@ class Sender:
         if self._over:
             return
         if self._working:
+            # Called during a turn, for example by `submit` with acks=0. The turn does the rest.
             self._take(sent, response, error)
         else:
             self._working = True
@@ -449,6 +452,7 @@ class Sender:
             if answer.error is not None and answer.error.refreshes_metadata:
                 stale = True
         if stale:
+            # Before the batches are refused, because a newer leader epoch allows them a retry without delay.
             self._take_hints(sent, response)
         patience_s = self.accumulator.retry.patience_s
         doubt = False

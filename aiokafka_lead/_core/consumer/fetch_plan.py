@@ -216,6 +216,7 @@ class FetchPlanner:
             old = self._nodes[state.home]
             if old.members.get(tp) is state:
                 del old.members[tp]
+            # The next request of the old session must remove the partition.
             old.changed[tp] = None
         state.home = home
         if home is not None:

@@ -207,9 +207,7 @@ class Prefetch:
     def look_at_batch(self) -> BatchAhead | None:
         """Return the next result of `batch` without handing it out.
 
-        For a reader that has to wait before it takes the batch.
-
-        Raises the same errors as `chunk`.
+        For a reader that has to wait before it takes the batch. Raises the same errors as `chunk`.
         """
         found = self._next_batch(None)
         if found is None:

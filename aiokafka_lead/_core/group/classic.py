@@ -441,9 +441,8 @@ class ClassicMember:
     def _fail(self, error: KafkaError, now: float) -> None:
         """Stop with an error, but keep the member id.
 
-        A member with a new id would have to wait until the old session expires.
-
-        The member joins again at the application's next read, but not before the backoff has ended.
+        A member with a new id would have to wait until the old session expires. The member joins again at the
+        application's next read, but not before the backoff has ended.
         """
         self.error = error
         self._schedule.failed(now)

@@ -124,6 +124,7 @@ class Brokers:
         if known is not None and known.endpoint == broker.endpoint:
             known.broker = broker
             return
+        # First replace the node, because tasks that wait for the old links look it up again when these are closed.
         self._nodes[broker.node_id] = _Node(broker)
         if known is not None:
             for link in known.links.values():
@@ -275,11 +276,9 @@ class Brokers:
     def leave(self, node_id: int, error: KafkaError, *, silent: bool = False) -> bool:
         """Reconnect to the node, at another address of its host if possible.
 
-        Return True if the new connection may help.
-
-        It cannot help if all other addresses have been left since the last useful response. The next request tries
-        unreachable addresses again. A ``silent`` address, which has not responded in time, is left in any case, because
-        it gets more time at each turn (`patience_s`).
+        Return True if the new connection may help. It cannot help if all other addresses have been left since the last
+        useful response. The next request tries unreachable addresses again. A ``silent`` address, which has not
+        responded in time, is left in any case, because it gets more time at each turn (`patience_s`).
         """
         node = self._nodes.get(node_id)
         if node is None:
@@ -363,6 +362,7 @@ class Brokers:
         """
         links = [link for node in self._nodes.values() for link in node.links.values()] + self._retired
         self._retired = []
+        # First forget the links, so that tasks woken by their end do not find them.
         for node in self._nodes.values():
             node.links = {}
         for link in links:

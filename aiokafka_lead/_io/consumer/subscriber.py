@@ -61,10 +61,9 @@ class KeptTopics:
 class Subscriber:
     """Applies the subscription.
 
-    It assigns all partitions of the topics, unless there is a group, which then assigns them.
-
-    "latest" means all records that are written after the call of ``subscribe``. A partition that is created later is
-    therefore read from its beginning, even if its topic did not exist before.
+    It assigns all partitions of the topics, unless there is a group, which then assigns them. "latest" means all
+    records that are written after the call of ``subscribe``. A partition that is created later is therefore read from
+    its beginning, even if its topic did not exist before.
     """
 
     def __init__(

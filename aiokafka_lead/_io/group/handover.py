@@ -128,6 +128,7 @@ class Handover:
         """Drop partitions that may already belong to other members."""
         self._log.warning("lost %s: %s", some_of(sorted(step.partitions), PARTITIONS_NAMED), step.reason)
         partitions = frozenset(self._positions.with_companions(step.partitions))
+        # Unlike in `revoke`, this happens before the listener is called, because other members may already own them.
         held = self._drop(partitions)
         work = self._run.work
         if work is not None:
@@ -145,6 +146,7 @@ class Handover:
             some_of(sorted(step.added), PARTITIONS_NAMED) or "nothing",
             len(step.partitions),
         )
+        # Records in hand from an earlier assignment of these partitions will be delivered again.
         self._in_hand.forget(step.added)
         added, _ = self._reading.assign(sorted(step.partitions))
         for state in added:

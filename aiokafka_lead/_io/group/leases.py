@@ -220,9 +220,7 @@ class AutoCommit:
     async def commit_last(self, timeout_s: float, partitions: Container[TopicPartition] | None = None) -> None:
         """Commit the records in these partitions, or in all, that are done, before they are given up.
 
-        Errors are logged.
-
-        If the coordinator is lost, wait for it within the time limit of other commits.
+        Errors are logged. If the coordinator is lost, wait for it within the time limit of other commits.
         """
         began_at = time.monotonic()
         with self._last.within(timeout_s) as scope:

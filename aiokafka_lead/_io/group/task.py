@@ -220,6 +220,7 @@ class GroupTask:
     async def _expire(self) -> None:
         """Leave the group because the application is taking too long. Prevent commits of the records in hand."""
         await self._handover.commit_done()
+        # The application may have read during the commit.
         expires_at = self._poll.expires_at()
         if expires_at is None or time.monotonic() < expires_at:
             return

@@ -39,9 +39,7 @@ async def serve(
 ) -> None:
     """Handle connections until cancelled.
 
-    Continue if one cannot be accepted, for example because of too many open files.
-
-    ``warn`` logs the reason.
+    Continue if one cannot be accepted, for example because of too many open files. ``warn`` logs the reason.
     """
     while True:
         try:

@@ -343,7 +343,7 @@ class Life(Generic[L]):
         return max(0.0, self._stop_by.left_s() - kept_ms / 1000)
 
     def hurry(self, timeout_ms: float) -> None:
-        """Limit the current stop, if any, to this deadline."""
+        """Limit the rest of the current stop, if there is one, to ``timeout_ms``."""
         if self._stopped is not None and self._stop_by.bring_forward(timeout_ms):
             self._orderly.hurry(time.monotonic() + self._orderly_left_s())
             for client in self.kind.dependents():

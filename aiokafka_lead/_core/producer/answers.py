@@ -137,6 +137,7 @@ class BatchAnswers:
         in_doubt = batch.in_doubt
         if error.retriable:
             self.refused(batch, node_id, error, now)
+            # Undo the doubt that `refused` has recorded, because this attempt never left the client.
             batch.in_doubt = in_doubt
             return
         queue = batch.queue
@@ -187,6 +188,7 @@ class BatchAnswers:
             outcome, at = self._accumulator.place(topic, record, batch.ordinal, now)
             parts.append(Part(index, outcome, at))
         if batch.base_sequence != NO_SEQUENCE:
+            # Any copy of the batch is gone with the old log.
             self._sequencing.given_up(batch, False)
         self._remove(batch)
         batch.outcome.divide(parts)

@@ -226,6 +226,7 @@ class Workers(Generic[S, R]):
 
     async def _claim(self) -> None:
         if self._idle and len(self._all) + self._places >= self._concurrency:
+            # An idle worker yields its place.
             self._retire(self._idle.pop())
         claim = anyio.Event()
         self._claims.append(claim)
@@ -276,6 +277,7 @@ class Workers(Generic[S, R]):
                     worker.began_at = now
                     if take_over is not None and take_over(slot, record):
                         if slot.busy:
+                            # The record keeps its slot.
                             slot = worker.slot = work.slot()
                         continue
                     if not self._relief and (work.turns or work.aside):

@@ -291,8 +291,7 @@ class PartitionState:
     def rewind(self) -> None:
         """Fetch again from the position, because the data beyond it was dropped. Also cancels a pending validation.
 
-        After `log_replaced`, this does nothing. The position is then meaningless, and the next fetch must still use an
-        offset beyond any log.
+        After `log_replaced`, the position is meaningless, so the next fetch still uses an offset beyond any log.
         """
         position = self._position
         if position is not None:

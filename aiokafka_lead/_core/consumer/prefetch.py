@@ -92,6 +92,7 @@ class Prefetch:
         self.total_bytes += data.size_bytes
         self._holders[state] = None
         if state.still:
+            # Records of a paused partition may stay for a long time.
             data.detach()
         self._enqueue(state)
 
@@ -292,6 +293,7 @@ class Prefetch:
 
     def _make_room(self, state: PartitionState) -> None:
         """Drop decompressed data of other partitions beyond the limit, before more is decompressed for this one."""
+        # Also drop another partition's batch that was decompressed in a thread but not taken.
         loading = self._loading
         if loading is not None and loading is not state:
             self._loading = None

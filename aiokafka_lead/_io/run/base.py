@@ -127,7 +127,7 @@ class WorkersRun(ABC, Generic[S, R]):
 
     @abstractmethod
     def _give_up(self, slot: S) -> None:
-        """Take back the record in this slot, which is not done. Start no more records."""
+        """Take back the record in this slot, which is not done. Handle no more records."""
 
     @abstractmethod
     def _next_due(self) -> float | None:

@@ -190,6 +190,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
 
     def _attempt(self, slot: HandlerSlot, record: Record, error: BaseException) -> int:
         assert slot.partition is not None
+        # Count only failures of the handler itself.
         counts = not (self._judge.is_passing(error) or isinstance(error, RecordDeserializationError))
         attempts = self._retries.attempt(slot.partition, record, counts=counts)
         return attempts if self._retry_topics is None else attempts + self._retry_topics.attempts(record)
@@ -223,6 +224,7 @@ class Runner(WorkersRun[HandlerSlot, Record]):
 
     def _give_up(self, slot: HandlerSlot) -> None:
         self._work.given_up(slot)
+        # The run is ending.
         for partition in self._work:
             self._work.close(partition)
 

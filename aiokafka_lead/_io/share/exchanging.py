@@ -174,6 +174,7 @@ class ShareExchanging:
 
     def _notice_lost_connection(self, exchange: Exchange) -> None:
         connection = self._connections.get(exchange.node_id)
+        # If a request is in flight, its failure reports the loss.
         if connection is not None and connection.closed_by is not None and not exchange.busy:
             del self._connections[exchange.node_id]
             exchange.disconnected(connection.closed_by)

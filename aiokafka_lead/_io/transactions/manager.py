@@ -185,7 +185,8 @@ class Transactions:
             await self._get_ready(deadline)
             v2 = self._version.v2(self._client.brokers.offers())
             if v2 and not self.state.v2 and self.state.number:
-                # Otherwise, partitions of an earlier transaction could count as part of this one.
+                # The version has changed, so get a new epoch. Otherwise, partitions of an earlier transaction could
+                # count as part of this one.
                 self._endings.carry_out(self.state.renewal())
                 await self._get_ready(deadline)
             state = self.state

@@ -1,4 +1,4 @@
-"""Selection of the broker to ask if any broker can answer, and of the time to look up a coordinator again.
+"""Choosing the broker to ask if any broker can answer, and the time to look up a coordinator again.
 
 Any broker can name the coordinator of a group or a transactional id, or assign a producer id. But a broker that is
 isolated from its cluster, or that lags behind it, may keep giving a wrong answer, or none at all. The same is true of a

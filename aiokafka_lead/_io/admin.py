@@ -1,4 +1,4 @@
-"""Routing of admin requests to the right brokers, and retries."""
+"""Sending admin requests to the right brokers, with retries."""
 
 from __future__ import annotations
 

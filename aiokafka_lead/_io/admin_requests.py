@@ -1,4 +1,4 @@
-"""Sending of one admin request to the right broker, with retries after retriable errors."""
+"""Sending one admin request to the right broker, with retries after retriable errors."""
 
 from __future__ import annotations
 

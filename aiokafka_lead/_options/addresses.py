@@ -1,4 +1,4 @@
-"""Choice between a host's addresses: which to try, in which order, and when to give up one that does not respond.
+"""Choosing between a host's addresses: which to try, in which order, and when to give up one that does not respond.
 
 A host name may have an address that does not respond, or that belongs to another service. Java tries the next address
 with each attempt to connect (``client.dns.lookup=use_all_dns_ips``), and librdkafka tries all of them without a

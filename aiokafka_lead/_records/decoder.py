@@ -1,4 +1,4 @@
-"""Reading of the records of a batch (message format 2). Every length is checked before it is used.
+"""Reading the records of a batch (message format 2). Every length is checked before it is used.
 
 This code runs for each record. If a compiler is available, it is compiled through ``decoder.pxd``.
 """

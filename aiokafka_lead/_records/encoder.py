@@ -1,4 +1,4 @@
-"""Writing of record batches (message format 2, KIP-98). A builder writes one batch of a producer.
+"""Writing record batches (message format 2, KIP-98). A builder writes one batch of a producer.
 
 This code runs for each record. If a compiler is available, it is compiled through ``encoder.pxd``.
 """

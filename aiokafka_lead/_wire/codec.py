@@ -1,4 +1,4 @@
-"""Encoding and decoding of message bodies. The codec of a message is created on first use.
+"""Encoding and decoding message bodies. The codec of a message is created on first use.
 
 If a compiler is available, this code is compiled through ``codec.pxd``.
 """

@@ -1,4 +1,4 @@
-"""A Kafka cluster for tests, in the test's process and event loop, with real sockets and no JVM.
+"""A Kafka cluster for tests, in the process and the event loop of the test: real sockets, no JVM.
 
     async with EmbeddedCluster(brokers=3) as cluster:
         cluster.create_topic("events", partitions=6)
@@ -6,8 +6,8 @@
             await producer.send_and_wait("events", b"hello")
         cluster.move_leader("events", 0)
 
-The brokers share only the protocol's codec with the client. Tests can therefore find any other mistake in the client,
-because the cluster does not make the same one.
+The brokers share only the codec of the protocol with the client. Tests can therefore find any other mistake in the
+client, because the cluster does not repeat it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    """Import a name on first use, because every run of pytest imports this package for its plugin."""
+    """Import a name when it is first used, because every run of pytest imports this package for its plugin."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{_MODULES.get(name, 'faults')}"), name)

@@ -1,4 +1,4 @@
-"""Applies the application's deserializers to keys and values."""
+"""Applying the application's deserializers to keys and values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processing of Fetch responses: records go to the prefetch buffer, errors to their partitions.
+"""Processing Fetch responses: records go to the prefetch buffer, errors to their partitions.
 
 An error delays only its own partition. A response can move a partition's position only while none of the partition's
 data is buffered. Otherwise the buffered records are handed out first, and then the same offset is fetched again.

@@ -1,4 +1,4 @@
-"""Merges the fetches of several consumers from one broker into a single fetch session.
+"""Merging the fetches of several consumers from one broker into a single fetch session.
 
 A consumer's request is an *ask*. It stays open until there is data for this consumer. Only one request of the session
 is in flight at a time, the *main* request, and the broker holds it while no partition has records. The session includes

@@ -1,4 +1,4 @@
-"""ListOffsets and OffsetForLeaderEpoch: requests for each leader, and parsing of the responses.
+"""ListOffsets and OffsetForLeaderEpoch: requests to each leader, and their responses.
 
 The consumer uses them to reset and validate positions. Applications call ListOffsets through methods such as
 `Consumer.offsets_for_times`.

@@ -1,4 +1,4 @@
-"""Assignment of a consumer: the partitions that it reads, and the state of each."""
+"""A consumer's assignment: the partitions that it reads, and the state of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choice of the newest protocol that the brokers support for a group (``group_protocol="auto"``).
+"""Choosing the newest protocol that the brokers support for a group (``group_protocol="auto"``).
 
 The member first tries to join with KIP-848. The coordinator refuses if it does not support KIP-848, or does not convert
 a group with live classic members. The member then joins with the classic protocol, and uses it until the consumer

@@ -1,4 +1,4 @@
-"""Assignment by the leader of a classic group, and the check by each member that its own assignment fits."""
+"""Assignment by the leader of a classic group, and each member's check that its own assignment fits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch: requests for each version, and parsing of the responses."""
+"""OffsetCommit and OffsetFetch: requests for each version, and their responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parsing of Metadata responses in small steps.
+"""Parsing Metadata responses in small steps.
 
 Parsing a response with thousands of topics at once would block the event loop for too long. Topics whose bytes have not
 changed since the last response, usually nearly all, are not parsed again.

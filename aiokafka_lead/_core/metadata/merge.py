@@ -1,4 +1,4 @@
-"""Merging of topics in responses into the client's metadata, by which state of a partition is newer."""
+"""Merging the topics in responses into the client's metadata: which state of a partition is newer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions for a return to the bootstrap servers (KIP-899, KIP-1102), and counters of metadata."""
+"""Conditions for a return to the bootstrap servers (KIP-899, KIP-1102), and metadata counters."""
 
 from __future__ import annotations
 

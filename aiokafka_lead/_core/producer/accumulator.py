@@ -1,4 +1,4 @@
-"""Collection of records into batches, and selection of the batches for each request.
+"""Collecting records into batches, and selecting the batches for each request.
 
 The accumulator owns the topics' buffers and their memory. Like all code in this package, it does no I/O and reads no
 clock. Callers pass ``now`` in monotonic seconds. `drain` returns the `ProducerBatch` objects to send, and

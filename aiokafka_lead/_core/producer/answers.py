@@ -1,4 +1,4 @@
-"""Processing of Produce responses. Each batch is acknowledged, retried, split or given up."""
+"""Processing Produce responses. Each batch is acknowledged, retried, split or given up."""
 
 from __future__ import annotations
 

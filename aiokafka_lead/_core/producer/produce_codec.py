@@ -1,4 +1,4 @@
-"""Encoding of Produce requests directly from batches, and decoding of responses directly into offsets.
+"""Encoding Produce requests directly from batches, and decoding responses directly into offsets.
 
 It handles flexible versions, and responses without errors. The codec that is generated from the schema handles
 everything else. This code runs for each batch. If a compiler is available, it is compiled through

@@ -1,4 +1,4 @@
-"""An adaptive limit of the simultaneous requests to one broker.
+"""An adaptive limit on simultaneous requests to one broker.
 
 A broker serves the requests of a connection one by one. With ``acks=all``, a Produce request lasts until every replica
 has its records, and all later requests wait for it. A record is therefore acknowledged soonest if it waits in the

@@ -1,4 +1,4 @@
-"""Binding of handlers: arguments according to the names and annotations of the parameters."""
+"""Binding handlers' parameters to parts of a record, by their names and annotations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retries of records whose transaction was aborted, and the choice of those that become dead letters."""
+"""Deciding which records of aborted transactions are handled again, and which become dead letters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of handlers: that they are async, as early as possible."""
+"""Checking, as early as possible, that handlers are async."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parsing of a record's bytes as the type of a handler's annotation."""
+"""Parsing a record's bytes as the type of a handler's annotation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processing of ShareFetch and ShareAcknowledge responses."""
+"""Processing ShareFetch and ShareAcknowledge responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decoding of the acquired records in a ShareFetch response."""
+"""Decoding the acquired records in a ShareFetch response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planning of a share group member's requests: which request to send to which broker, and when."""
+"""Planning a share group member's requests: which request to send to which broker, and when."""
 
 from __future__ import annotations
 

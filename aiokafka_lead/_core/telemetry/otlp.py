@@ -1,4 +1,4 @@
-"""Encodes metrics as OpenTelemetry's protobuf message ``MetricsData`` (opentelemetry-proto 1.x).
+"""Encoding metrics as OpenTelemetry's protobuf message ``MetricsData`` (opentelemetry-proto 1.x).
 
 Only the metrics that clients push are covered: gauges and sums of numbers. The field numbers are from
 ``metrics.proto``, ``common.proto`` and ``resource.proto``.

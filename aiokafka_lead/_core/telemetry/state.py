@@ -1,4 +1,4 @@
-"""Exchange of telemetry requests: which to send to a broker, and when (KIP-714; Java: ``ClientTelemetryReporter``)."""
+"""Telemetry requests: which to send to a broker, and when (KIP-714; Java: ``ClientTelemetryReporter``)."""
 
 from __future__ import annotations
 

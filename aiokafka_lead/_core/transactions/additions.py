@@ -1,4 +1,4 @@
-"""Requests that add partitions and offsets to a transaction, and parsing of the responses."""
+"""Requests that add partitions and offsets to a transaction, and their responses."""
 
 from __future__ import annotations
 

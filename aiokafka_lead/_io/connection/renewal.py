@@ -1,4 +1,4 @@
-"""Replacement of a connection before its session ends (KIP-368).
+"""Replacing a connection before its session ends (KIP-368).
 
 Java authenticates again on the current connection, while requests wait. Here, requests wait only for responses to
 earlier requests, not for TLS, the SASL exchange or a token provider. The new login may also use another principal.

@@ -1,4 +1,4 @@
-"""Assignment and revocation of partitions, with waits for records in hand, commits, and calls of the listener."""
+"""Assigning and revoking partitions, with waits for records in hand, commits, and calls of the listener."""
 
 from __future__ import annotations
 

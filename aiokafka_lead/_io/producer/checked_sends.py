@@ -1,4 +1,4 @@
-"""Checking and serialization of the records that `Intake.append` does not accept."""
+"""Checking and serializing the records that `Intake.append` does not accept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Execution of handlers that take several records at once."""
+"""Running handlers that take several records at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reservation of a consumer for a run, and its records: taking them, and deserializing each before it is handled."""
+"""Reserving a consumer for a run, taking its records, and deserializing each before it is handled."""
 
 from __future__ import annotations
 

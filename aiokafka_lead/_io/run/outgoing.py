@@ -1,4 +1,4 @@
-"""Sending of a run's records to dead-letter and retry topics."""
+"""Sending a run's records to dead-letter and retry topics."""
 
 from __future__ import annotations
 

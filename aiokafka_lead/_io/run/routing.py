@@ -1,4 +1,4 @@
-"""Calls of the handlers of topics, in threads if requested, and sending of their results."""
+"""Calling the handlers of topics, in threads if requested, and sending their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Execution of handlers that take several records at once, within a transaction of `Consumer.run`."""
+"""Running handlers that take several records at once, within a transaction of `Consumer.run`."""
 
 from __future__ import annotations
 

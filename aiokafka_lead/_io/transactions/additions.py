@@ -1,4 +1,4 @@
-"""Addition of partitions and offsets to a transaction, once the coordinator has finished the previous one."""
+"""Adding partitions and offsets to a transaction, once the coordinator has finished the previous one."""
 
 from __future__ import annotations
 

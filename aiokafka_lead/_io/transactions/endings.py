@@ -1,4 +1,4 @@
-"""Ends of transactions at the coordinator, even if the caller is cancelled, and notification of consumers."""
+"""Ending transactions at the coordinator, even if the caller is cancelled, and notifying consumers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alternation between transactional ids, so that one transaction is filled while earlier ones are being committed.
+"""Alternating between transactional ids, so that one transaction is filled while earlier ones are being committed.
 
 With the same transactional id, a transaction cannot begin before the coordinator has written the end of the previous
 one (KIP-890). With another id, it can. Processing is still exactly-once, for these reasons:

@@ -1,4 +1,4 @@
-"""Writing of the message modules and the table of APIs, from the facts in ``protocol.txt``."""
+"""Writing the message modules and the table of APIs, from the facts in ``protocol.txt``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compilation of a schema to a decoder or encoder for one version: Python source that is executed once."""
+"""Compiling a schema to a decoder or encoder for one version: Python source that is executed once."""
 
 from __future__ import annotations
 

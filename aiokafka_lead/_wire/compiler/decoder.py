@@ -1,4 +1,4 @@
-"""Creation of decoders of the form ``decode(buffer, position, end, view) -> (message, position)``.
+"""Creating decoders of the form ``decode(buffer, position, end, view) -> (message, position)``.
 
 Adjacent fields of fixed size and the length or count after them are read with a single ``unpack_from``, which also
 checks their bounds. Lengths are checked against the remaining bytes before any object is created. ``view`` is a

@@ -1,4 +1,4 @@
-"""Creation of encoders of the form ``encode(message, chunks, out) -> out``.
+"""Creating encoders of the form ``encode(message, chunks, out) -> out``.
 
 All bytes are appended to ``out``. When large records are encoded, ``out`` and the records are appended to ``chunks``,
 and a new ``out`` begins. Adjacent fields of fixed size and a string or array of numbers after them are written with a

@@ -1,4 +1,4 @@
-"""Creation and deletion of topics and partitions, leader elections, reassignments, and deletion of records."""
+"""Creating and deleting topics and partitions, electing leaders, reassigning replicas, and deleting records."""
 
 from __future__ import annotations
 

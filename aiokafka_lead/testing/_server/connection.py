@@ -1,4 +1,4 @@
-"""Connection of a client to a broker: one request at a time, and responses in order."""
+"""A client's connection to a broker: one request at a time, and responses in order."""
 
 from __future__ import annotations
 

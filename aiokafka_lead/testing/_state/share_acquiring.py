@@ -1,4 +1,4 @@
-"""Selection of a share group member's records among the records read (Java: ``SharePartition.acquire``)."""
+"""Selecting a share group member's records among the records read (Java: ``SharePartition.acquire``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SASL GSSAPI (RFC 4752) without calls of the GSS-API: message order and negotiation of security layers.
+"""SASL GSSAPI (RFC 4752) without calling the GSS-API: the order of messages, and the negotiation of security layers.
 
 `_io.connection.gssapi_login` calls the GSS-API, which connects to a KDC and blocks.
 """

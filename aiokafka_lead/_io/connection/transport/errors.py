@@ -1,4 +1,4 @@
-"""Conversion of socket and TLS errors to errors of this package."""
+"""Converting socket and TLS errors to errors of this package."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class ConsumerEngine(Kind, Generic[K, V]):
         )
         channels: FetchChannels = OwnChannels(client, options)
         if client.parent is not None:
-            from .merged_channels import MergedChannels  # imported here, because other consumers do not need it
+            from .merged_channels import MergedChannels  # imported here because other consumers do not need it
 
             channels = MergedChannels(client, options)
         max_age_s = config.metadata_max_age_ms / 1000

@@ -169,7 +169,7 @@ class Subscriber:
         self._seen.update(snapshot.topics)
 
     def _tell_group(self, group: GroupTask, snapshot: ClusterSnapshot) -> None:
-        from ..._core.group.member import Wanted  # imported here, because not all consumers have a group
+        from ..._core.group.member import Wanted  # imported here because not all consumers have a group
 
         subscription = self._subscription
         if subscription.pattern is None:

@@ -170,7 +170,7 @@ class ShareEngine(Kind):
             self._log.warning("the share consumer has started, but is still waiting for %s", missing)
 
     def _telemetry(self) -> Source:
-        from ..._core.share.telemetry import ShareTelemetry  # imported here, because few brokers subscribe to metrics
+        from ..._core.share.telemetry import ShareTelemetry  # imported here because few brokers subscribe to metrics
 
         config, connections = self.config, self.client.own_connections
         counters, buffer = self.planner.counters, self.buffer

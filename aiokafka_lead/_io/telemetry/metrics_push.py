@@ -102,7 +102,7 @@ class MetricsPush:
         return offer is not None and GET_TELEMETRY_SUBSCRIPTIONS in offer.ranges
 
     async def _run(self) -> None:
-        from .pusher import Pusher  # imported here, because few brokers subscribe to metrics
+        from .pusher import Pusher  # imported here because few brokers subscribe to metrics
 
         try:
             self._pusher = Pusher(self._log, self._brokers, self._news, self._request_timeout_ms)

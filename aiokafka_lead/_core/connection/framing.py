@@ -131,7 +131,7 @@ class FrameReader:
         return frames
 
     def _grown_scratch(self) -> memoryview:
-        """Return a larger buffer in place of a full one."""
+        """Replace the full buffer by a larger one, and return it."""
         grown = raw.new_buffer(SCRATCH_BYTES)
         grown[:FIRST_SCRATCH_BYTES] = self._scratch
         self._scratch = grown

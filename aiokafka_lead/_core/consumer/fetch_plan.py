@@ -1,4 +1,19 @@
-"""Fetch planning: which partitions to fetch from which broker, and when to send each request."""
+"""Fetch planning: which partitions to fetch from which broker, and when to send each request.
+
+For every broker with partitions to fetch, one request of its fetch session is in flight. While there are no records,
+the broker holds this request for up to ``fetch_max_wait_ms``. A partition that becomes fetchable meanwhile (after a
+seek, after a new leader was elected, or when the application has read its buffered records) does not wait for that
+request. It is fetched *beside the session*: in a request without a session, on a separate connection. The session's
+next request includes the partition even if the request beside the session is unanswered. If both responses contain the
+same offset, the second is ignored, which is cheaper than waiting for both.
+
+The planner examines only the partitions that have changed since its last run, so thousands of idle partitions cost no
+time.
+
+Memory: buffered data and the data of pending requests together stay within ``fetch_max_bytes``, except that a broker
+always returns at least one batch, however large. Each partition has at most two unread responses. The second is
+requested only if the first is not larger than ``max_partition_fetch_bytes``.
+"""
 
 from __future__ import annotations
 

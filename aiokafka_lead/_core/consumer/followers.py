@@ -1,4 +1,9 @@
-"""Reading from followers (KIP-392): which followers to use, and when to return to a partition's leader."""
+"""Reading from followers (KIP-392): which followers to use, and when to return to a partition's leader (rule 34).
+
+If a fetch contains the client's rack, the leader names a follower in that rack instead of sending records, even if the
+client cannot reach that follower. The client therefore remembers a follower that it has abandoned. While a leader keeps
+naming that follower, the client omits its rack from fetches to this leader.
+"""
 
 from __future__ import annotations
 

@@ -159,9 +159,10 @@ def committed_request(
 def read_committed(
     response: OffsetFetchResponse, partitions: Collection[TopicPartition], snapshot: ClusterSnapshot
 ) -> tuple[dict[TopicPartition, OffsetAndMetadata | None], dict[TopicPartition, KafkaError]]:
-    """Return the committed offset of each partition, and the error of each partition whose offset is unavailable.
+    """Return a dict from partition to committed offset, and a dict from partition to error.
 
-    The offset is None if none is committed. Raises errors that concern the whole group.
+    The offset is None if none is committed. A partition has an error if its offset is unavailable. Raises errors that
+    concern the whole group.
     """
     found: dict[TopicPartition, OffsetAndMetadata | None] = {}
     failed: dict[TopicPartition, KafkaError] = {}

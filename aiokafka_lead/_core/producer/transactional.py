@@ -66,7 +66,7 @@ class TransactionalSequencing(IdempotentSequencing):
         self.held = False
         """True while partitions wait for the coordinator to finish the previous transaction. See `release`."""
         self.lenient = False
-        """True if the transaction continues without a record for which ``send`` raised an error."""
+        """True if the transaction continues without a record for which a call raised an error."""
         self.wanted: dict[PartitionQueue, None] = {}
         """Partitions that the coordinator must add to the transaction."""
         self.on_wanted: Callable[[], None] = _ignore

@@ -1,4 +1,8 @@
-"""Sticky assignment: as even as possible, and then with few moves (KIP-54). Eager or cooperative (KIP-429)."""
+"""Sticky assignment: as even as possible, and then with few moves (KIP-54). Eager, or cooperative (KIP-429).
+
+If the members subscribe to different topics, "even" means that no series of moves would make the loads more even. The
+result is at least as even as with Java's assignor.
+"""
 
 from __future__ import annotations
 

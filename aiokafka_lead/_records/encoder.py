@@ -339,6 +339,7 @@ class BatchBuilder:
         if self._built is not None and stamp == self._stamp:
             return self._built
         self._close()
+        # The earlier batch may still be in use, so a copy of it is changed.
         batch = self._buffer if self._built is None else bytearray(self._built)
         attributes = self._codec | (_TRANSACTIONAL_BIT if transactional else 0)
         self._write_header(

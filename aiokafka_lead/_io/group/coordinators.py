@@ -311,6 +311,7 @@ class Coordinators:
             asking.set_error(error)
         finally:
             del self._asking[kind, key]
+            # This has an effect only if there is no result yet, as after a cancellation.
             asking.set_error(RequestTimedOutError("the client is being stopped"))
 
     async def _look_up(self, key: Key) -> int:

@@ -207,6 +207,7 @@ class Additions:
 
     async def _add(self, number: int, queues: list[PartitionQueue]) -> None:
         partitions = [TopicPartition(queue.topic.name, queue.partition) for queue in queues]
+        # Set it before the request, because the coordinator may know the transaction even if its response is lost.
         self._state.touched = True
 
         def shape(versions: ApiVersions) -> tuple[Request[Any], int]:

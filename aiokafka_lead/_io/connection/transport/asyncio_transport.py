@@ -125,7 +125,7 @@ class AsyncioTransport(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         for frame in self._reader.received(nbytes):
-            if self._closed:
+            if self._closed:  # by the handler of an earlier frame
                 return
             self._handler.on_frame(frame)
         if self._reader.error is not None:

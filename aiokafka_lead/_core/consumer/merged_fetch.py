@@ -361,7 +361,7 @@ class MergedFetches:
         return pieces, count
 
     def _give(self, consumer: AskingConsumer, tp: TopicPartition, data: PartitionData) -> None:
-        """Give data to a consumer. It then no longer wants the partition until its next ask."""
+        """Give data to a consumer, which then does not want the partition until its next ask."""
         if not _says_nothing(data):
             consumer.given.add(tp)
             self._dirty[tp] = None

@@ -119,7 +119,7 @@ class NewTopics:
     """
 
     def __init__(self, timeout_s: float) -> None:
-        """Wait for newer metadata for at most ``timeout_s`` seconds."""
+        """``timeout_s`` is the longest wait for newer metadata, in seconds."""
         self._timeout_s = timeout_s
         self._possible = False
         self._since: tuple[int, float] | None = None
@@ -130,7 +130,7 @@ class NewTopics:
         self._possible = True
 
     def waits_until(self, snapshot: ClusterSnapshot, now: float) -> float | None:
-        """Return the deadline for metadata newer than at the first call. None if no wait is needed."""
+        """Return the deadline for metadata newer than at the first call, or None if no wait is needed."""
         if not self._possible:
             return None
         if self._since is None:

@@ -258,7 +258,7 @@ class Moved:
         self.before = before
         self.after = after
         self.partitions = after.moved_since(before) if partitions is None else partitions
-        """All partitions that may differ after leader hints, as topic and number. None if `of` must compare."""
+        """All partitions that may differ after leader hints, as topic and number, or None if `of` must compare."""
         self._found: dict[str, Collection[int]] = {}
         self._led: dict[str, Collection[int]] = {}
         self._brokers: frozenset[int] | None = None

@@ -9,7 +9,7 @@ from .work import HandlerSlot, PartitionWork
 
 
 class _Sized(Protocol):
-    """A handler of batches."""
+    """The limits of the batches that a handler takes."""
 
     @property
     def max_records(self) -> int: ...

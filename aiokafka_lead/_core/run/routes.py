@@ -27,7 +27,7 @@ class Route(NamedTuple):
     key: Callable[[Any], str | bytes | None] | None = None
     in_thread: bool = False
     max_records: int | None = None
-    """Maximum number of records in a batch. None if the handler takes single records."""
+    """Maximum number of records in a batch, or None if the handler takes single records."""
     max_wait_ms: float = 100
 
 

@@ -343,7 +343,7 @@ async def _find(sought: Key, connection: Connection) -> Broker:
 
 
 def moved(node_id: int) -> KafkaError:
-    """Return the error that ends the wait for a response."""
+    """Return the error that ends the wait for a response from a former coordinator."""
     return NotCoordinatorError(f"broker {node_id} did not respond, and another broker is now the coordinator")
 
 

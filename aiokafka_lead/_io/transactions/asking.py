@@ -34,7 +34,10 @@ Shape = Callable[[ApiVersions], tuple[Request[Any], int]]
 
 
 def soon_s(passed_s: float) -> float:
-    """Return the seconds until a request is repeated, after ``passed_s`` seconds of `ConcurrentTransactionsError`."""
+    """Return the delay in seconds before a request is repeated.
+
+    It has been refused with `ConcurrentTransactionsError` for ``passed_s`` seconds.
+    """
     return min(LONGEST_MS / 1000, max(SOON_MS / 1000, passed_s / 2))
 
 

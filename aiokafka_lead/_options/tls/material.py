@@ -285,7 +285,7 @@ class TlsMaterial:
         return f"{self._name(option)} ({value})" if option.endswith("file") else self._name(option)
 
     def _source(self, what: str) -> tuple[str, bytes] | None:
-        """Return the option of a certificate or key (file or text) and its content. None if neither is given."""
+        """Return the option of a certificate or key (file or text) and its content, or None if neither is given."""
         if getattr(self, f"{what}file") is not None:
             return f"{what}file", self._read(f"{what}file")
         text = getattr(self, f"{what}data")

@@ -82,7 +82,7 @@ class Scram:
         return b""
 
     def missing_key(self, challenge: bytes) -> SaltedPassword | None:
-        """Return the key that `respond` must derive for this challenge. None if it is cached or not needed."""
+        """Return the key that `respond` must derive for this challenge, or None if it is cached or not needed."""
         if self._server_signature is not None:
             return None
         _, wanted = self._server_first(_decoded(challenge))

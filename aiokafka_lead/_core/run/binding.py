@@ -259,7 +259,7 @@ def _is_transaction(annotation: Any) -> bool:
 
 
 def _role(parameter: inspect.Parameter) -> str | None:
-    """Return "record", "txn", or the name of a part of the record, or None if only the annotation asks for the value."""
+    """Return "record", "txn" or a name in `NAMES`, or None if only the annotation asks for the value."""
     kind, name = _kind(parameter.annotation), parameter.name
     if _is_record(kind) or (name == "record" and _is_free(kind)):
         return "record"

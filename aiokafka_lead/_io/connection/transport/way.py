@@ -60,7 +60,7 @@ class Way:
 
 
 def way_of(config: ClientConfig) -> Way | None:
-    """Return the proxy or the function from the options, or None if the client connects directly."""
+    """Return the proxy or the function from the options. None if the client connects directly."""
     if config.connect is not None:
         return Way(config.connect, "the function given as connect")
     if config.proxy_url is None:

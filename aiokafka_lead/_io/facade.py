@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Facade:
-    """Implements ``async with``, the client's id, and the metrics that are pushed to brokers."""
+    """``async with``, the client's id, and the metrics that are pushed to brokers."""
 
     _client: Client
 

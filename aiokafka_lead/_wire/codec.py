@@ -1,4 +1,4 @@
-"""Encodes and decodes the bodies of messages. The codec of a message is created when it is first used.
+"""Encoding and decoding message bodies. The codec of a message is created on first use.
 
 If a compiler is available, this code is compiled through ``codec.pxd``.
 """
@@ -18,16 +18,16 @@ from .message import Buffer, Message, Request, Struct
 M = TypeVar("M", bound=Message)
 
 _COPIED_BYTES = 1 << 20
-"""If a message is part of a larger buffer, it is copied before decoding, up to this size in bytes."""
+"""Maximum size in bytes of a message that is copied out of a larger buffer before it is decoded."""
 
 _GC_PAUSE_BYTES = 1 << 16
-"""Size in bytes above which decoding pauses the garbage collector, which would find nothing to free."""
+"""Size in bytes above which decoding pauses the garbage collector, which would not find anything to free."""
 
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
 _decoders: dict[tuple[type[Message], int], Decoder] = {}
 _element_decoders: dict[tuple[type[Struct], int], Decoder] = {}
 _stepwise_decoders: dict[tuple[type[Struct], int, str], StepwiseDecoder] = {}
-# The first codec that any thread creates is kept. Without the GIL, compiled code must not look up an entry that another
+# Keep the first codec that any thread creates. Without the GIL, compiled code must not look up an entry that another
 # thread may replace.
 
 
@@ -41,8 +41,8 @@ def encode(message: Message, version: int) -> bytes:
 def encode_into(message: Message, version: int, chunks: list[Buffer], out: bytearray) -> bytearray:
     """Append the body of the message to ``out``, or to ``chunks`` and a new ``out``, which is returned.
 
-    Raises `UnsupportedVersionError` if the schema does not have the version or the version cannot carry the value of a
-    field, and `EncodeError` if a value does not fit its type.
+    Raises `UnsupportedVersionError` if the schema does not have the version, or if the version cannot carry the value
+    of a field. Raises `EncodeError` if a value does not fit its type.
     """
     kind = type(message)
     encoder = encoder_of(kind, version)
@@ -55,8 +55,8 @@ def encode_into(message: Message, version: int, chunks: list[Buffer], out: bytea
 def decode(message: type[M], version: int, buffer: Buffer) -> M:
     """Decode the message whose body is at the start of ``buffer``.
 
-    As in every client, bytes after it are ignored, because a newer broker may send a later version of a data schema.
-    Raises `UnsupportedVersionError` if the schema does not have the version, and `MalformedMessageError`.
+    Like every client, this ignores any bytes after it, because a newer broker may send a later version of a data
+    schema. Raises `UnsupportedVersionError` if the schema does not have the version, and `MalformedMessageError`.
     """
     return decode_from(message, version, memoryview(buffer), 0)[0]
 
@@ -81,7 +81,7 @@ def decode_from(message: type[M], version: int, view: memoryview, position: int)
 def decode_in_steps(
     message: type[M], version: int, view: memoryview, position: int, array: str, elements: Elements
 ) -> Generator[None, None, M]:
-    """Decode like `decode_from`, but let the generator ``elements`` read the field ``array`` in steps."""
+    """Do the same as `decode_from`, but let the generator ``elements`` read the field ``array`` in steps."""
     decoder = stepwise_decoder(message, message, version, array)
     try:
         decoded, _ = yield from decoder(_plain(view), position, len(view), view, elements)
@@ -100,7 +100,7 @@ def element_decoder(message: type[Message], element: type[Struct], version: int)
 
 
 def stepwise_decoder(message: type[Message], struct: type[Struct], version: int, array: str) -> StepwiseDecoder:
-    """Return the decoder of a struct, or of the message itself, that leaves the field ``array`` to a generator.
+    """Return a decoder of a struct, or of the message itself, that leaves the field ``array`` to a generator.
 
     Raises `UnsupportedVersionError`.
     """
@@ -136,7 +136,7 @@ def encoder_of(message: type[Message], version: int) -> Encoder:
 
 
 def make_codecs(requests: Iterable[tuple[type[Request[Any]], int]]) -> Generator[None, None, None]:
-    """Create the codecs of requests in these versions in steps, so that they are not all created at their first use."""
+    """Create the codecs of these request versions in steps, instead of all at once on first use."""
     for request, version in requests:
         encoder_of(request, version)
         yield
@@ -155,7 +155,7 @@ def _malformed(message: type[Message], version: int, error: Exception) -> Malfor
 
 
 def _plain(view: memoryview) -> Buffer:
-    """Return the bytes of the view as an object whose items can be read faster."""
+    """Return the view's bytes as an object with faster access to its items."""
     whole = view.obj
     if isinstance(whole, (bytes, bytearray)) and len(whole) == view.nbytes and view.c_contiguous:
         return whole

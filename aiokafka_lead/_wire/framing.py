@@ -1,4 +1,4 @@
-"""The client's side of frames. A frame consists of a length, a header and a body. `server` has the broker's side.
+"""The client's side of frames, which consist of a length, a header and a body. `server` has the broker's side.
 
 The version of the body determines the version of the header (KIP-482). Flexible requests have header version 2, and
 flexible responses have version 1. All others have 1 and 0. The only exception is the response to ApiVersions, whose
@@ -33,7 +33,7 @@ _INT32 = struct.Struct(">i")
 
 @lru_cache(maxsize=1024)
 def _request_head(request: type[Request[Any]], version: int, client_id: str | None) -> bytes:
-    """Return the beginning of all requests of this kind. The values for length and correlation id are missing."""
+    """Return the beginning of all requests of this kind, without the values of the length and the correlation id."""
     encoded = b"" if client_id is None else client_id.encode()
     if len(encoded) > MAX_STRING_BYTES:
         raise EncodeError(f"the client id has {len(encoded)} bytes; Kafka allows at most {MAX_STRING_BYTES}")
@@ -46,14 +46,14 @@ def encode_request(request: Request[Any], version: int, correlation_id: int, cli
 
     Large records are not copied. Raises the errors of `codec.encode_into`.
     """
-    kind: Any = type(request)  # a class is hashable, although its instances are not
+    kind: Any = type(request)  # a class is hashable even if its instances are not
     head = bytearray(_request_head(kind, version, client_id))
     _INT32.pack_into(head, _CORRELATION_ID_AT, correlation_id)
     return finish_frame(request, version, head)
 
 
 def finish_frame(message: Message, version: int, head: bytearray) -> list[Buffer]:
-    """Return the frame that begins with ``head`` and continues with the message. Sets the length in ``head``."""
+    """Return the frame that begins with ``head`` and continues with the message. This sets the length in ``head``."""
     chunks: list[Buffer] = []
     last = encode_into(message, version, chunks, head)
     if last or not chunks:
@@ -80,7 +80,7 @@ def decode_response(response: type[R], version: int, frame: Buffer) -> tuple[int
 
     ``frame`` does not include the length.
 
-    If a broker does not support the version of an ApiVersions request, it answers with error 35 in version 0 (KIP-511).
+    A broker that does not support the version of an ApiVersions request answers with error 35 in version 0 (KIP-511).
     In that case, ``api_keys`` contains the versions of ApiVersions to use, or is empty. Raises `MalformedMessageError`.
     """
     view = memoryview(frame)
@@ -89,7 +89,7 @@ def decode_response(response: type[R], version: int, frame: Buffer) -> tuple[int
 
 
 def decode_answer(response: type[R], version: int, view: memoryview) -> R:
-    """Return the response like `decode_response`, when the correlation id was already read."""
+    """Return the response like `decode_response`, if the correlation id has already been read."""
     position = 4
     if response.API_KEY == API_VERSIONS_KEY:
         if view[4:6] == _UNSUPPORTED_VERSION:
@@ -103,7 +103,8 @@ def _decode_refusal(response: type[R], asked: int, view: memoryview) -> R:
     """Decode a refusal of ApiVersions: its error code and, if they can be read, its keys.
 
     Some brokers and proxies answer in the version that they do not support, or send no data after the error code. The
-    error code is enough for another request. Other fields are ignored, because garbage may look like a throttle time.
+    error code is enough for another request. The other fields are ignored, because garbage may look like a throttle
+    time.
     """
     api_keys: Any = []
     for version in (0, asked):

@@ -160,7 +160,7 @@ async def remove_rules(
 
 
 def _only(rule: AclBinding) -> AclBindingFilter:
-    """Return a filter that matches only this rule."""
+    """Return a filter that matches this rule only."""
     return AclBindingFilter(
         rule.resource_type,
         rule.resource_name,

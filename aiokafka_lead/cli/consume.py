@@ -31,7 +31,7 @@ from .session import Session
 
 _ROWS = 65_536
 _BYTES = 64_000_000
-"""Maximum number of bytes of keys, values and headers in a row group, which is held in memory."""
+"""Maximum size in bytes of the keys, values and headers in a row group, which is held in memory."""
 
 
 class ArrowFile:
@@ -338,10 +338,10 @@ async def _read_as_member(
 
 
 async def _flushed(consumer: Consumer[Any, Any], sink: Sink) -> list[Record]:
-    """Write the output, and meanwhile poll the consumer so that it stays in its group.
+    """Write the output while polling the consumer, so that it stays in its group.
 
-    If the reader of the output is slow, the consumer would otherwise exceed ``max_poll_interval_ms``. Partitions are
-    paused while polling. Returns the records that partitions assigned in the meantime deliver before they are paused.
+    Otherwise, a slow reader of the output would make the consumer exceed ``max_poll_interval_ms``. Partitions are
+    paused during the polls. Returns the records that newly assigned partitions deliver before they are paused.
     """
     held: list[Record] = []
 
@@ -366,7 +366,7 @@ async def _flushed(consumer: Consumer[Any, Any], sink: Sink) -> list[Record]:
 
 
 class _Done:
-    """Offsets after the written records, in the partitions that the member still has.
+    """Offsets after the written records, in the partitions that the member still owns.
 
     If a partition is taken away, its offset is forgotten and not committed, even if the partition is assigned again. In
     the meantime, another member may have committed a later offset.
@@ -385,7 +385,7 @@ class _Done:
         self._offsets[TopicPartition(record.topic, record.partition)] = record.offset + 1
 
     def forget_lost(self) -> bool:
-        """Forget partitions that were taken away; return True if there are any."""
+        """Forget partitions that have been taken away. Return True if there are any."""
         lost = self._offsets.keys() - self._consumer.assignment()
         for where in lost:
             del self._offsets[where]
@@ -393,7 +393,7 @@ class _Done:
         return bool(lost)
 
     async def commit(self, *, positions: bool = False, last: bool = True) -> None:
-        """Commit the offsets, or all ``positions`` of the consumer. Report partitions that were taken away.
+        """Commit the offsets, or all ``positions`` of the consumer. Report partitions that have been taken away.
 
         Unless this is the ``last`` commit, an unreachable coordinator is ignored, because the next commit includes
         these offsets.

@@ -220,7 +220,7 @@ def _print(session: Session, finding: Finding) -> None:
 
 
 async def _proxy(config: ClientConfig, findings: Findings) -> bool:
-    """Return False if the proxy cannot be reached. Brokers behind a proxy are only checked with Kafka requests."""
+    """Return False if the proxy cannot be reached. Brokers behind a proxy are checked only with Kafka requests."""
     if config.proxy_url is None:
         return True
     split = urlsplit(config.proxy_url)
@@ -316,13 +316,13 @@ async def _cluster(session: Session, admin: AdminClient, findings: Findings, sec
 def _view(admin: AdminClient) -> ClusterSnapshot:
     """Return the metadata from the bootstrap server.
 
-    A new metadata request could go to an advertised address, which may not work and is not checked yet.
+    A new metadata request could go to an advertised address, which may not work and has not been checked yet.
     """
     return admin._client.metadata.snapshot
 
 
 async def _broker(session: Session, broker: Broker, cluster_id: str | None, local: bool, findings: Findings) -> bool:
-    """Return True if this broker answers at its advertised address, which clients use after bootstrapping."""
+    """Return True if this broker responds at its advertised address, which clients use after bootstrapping."""
     where = _address(broker.host, broker.port)
     called = f"advertised listener of broker {broker.node_id}"
     cure = (
@@ -371,7 +371,7 @@ async def _broker(session: Session, broker: Broker, cluster_id: str | None, loca
 
 
 async def _round_trip_ms(admin: AdminClient, broker_id: int) -> float:
-    """Return the shortest of several round trips to a broker in milliseconds."""
+    """Return the shortest of several round trips to a broker, in milliseconds."""
     times = []
     for _ in range(_ROUND_TRIPS):
         began = time.perf_counter()
@@ -381,10 +381,10 @@ async def _round_trip_ms(admin: AdminClient, broker_id: int) -> float:
 
 
 async def _answering(admin: AdminClient, broker_id: int) -> str | None:
-    """Return the name of another broker that answers at this broker's address, or None if none was detected.
+    """Return the name of another broker that responds at this broker's address, or None if none was detected.
 
     A broker refuses to describe the configuration of another broker, and its error contains its own id. This needs
-    DescribeConfigs permission on the cluster; without it, the result is None.
+    DescribeConfigs permission on the cluster. Without it, the result is None.
     """
     try:
         resource = ConfigResource(ConfigResourceType.BROKER, str(broker_id))
@@ -398,7 +398,7 @@ async def _answering(admin: AdminClient, broker_id: int) -> str | None:
 
 
 async def _checked(session: Session, where: str, broker_id: int) -> None:
-    """Raise an error if another broker answers at this address (KIP-1242, from Kafka 4.4 on)."""
+    """Raise an error if another broker responds at this address (KIP-1242, from Kafka 4.4 on)."""
     checks = {"metadata_cluster_check_enable": True, "metadata_recovery_strategy": "rebootstrap"}
     async with session.admin(bootstrap_servers=where, **checks) as admin:
         await admin.describe_features(broker_id=broker_id, timeout_ms=_PATIENCE_S * 1000)

@@ -243,7 +243,7 @@ def _with_rates(
 
 
 def _watched(rows: Sequence[dict[str, Any]], height: int | None) -> RenderableType:
-    """Return a table that fits on the screen, if necessary only with the partitions that have the most lag."""
+    """Return a table that fits on the screen, if necessary with only the partitions that have the most lag."""
     total = sum(row["lag"] or 0 for row in rows)
     title = f"total lag: {total:,} records (Ctrl-C to stop)"
     fits = len(rows) if height is None else max(1, height - _HEAD_LINES)
@@ -365,7 +365,7 @@ async def clone(
 
 
 def _report_absent(session: Session, group: str, there: Iterable[TopicPartition], topics: Iterable[str]) -> None:
-    """Report each topic in which the group has no offset, and make the command fail."""
+    """Report every topic in which the group has no offset, and make the command fail."""
     found = {where.topic for where in there}
     for name in topics:
         if name not in found:

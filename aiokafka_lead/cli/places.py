@@ -24,7 +24,7 @@ NO_TIME = -1
 _LAST_MS = 2**63 - 1
 _DIGITS_OF_DATE = 8
 _DIGITS_OF_SECONDS = 10
-"""Numbers with 10 digits are seconds, of the years 2001 to 2286. As milliseconds they would be in early 1970."""
+"""Numbers with 10 digits count seconds, in the years 2001 to 2286. As milliseconds, they would be in early 1970."""
 
 _EPOCH = datetime(1970, 1, 1)
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
@@ -216,7 +216,7 @@ async def part_of(
 
 
 class _Reading:
-    """Partitions to read. Reports and removes partitions whose offsets cannot be requested."""
+    """Partitions to read. Partitions whose offsets cannot be requested are reported and removed."""
 
     def __init__(self, session: Session, admin: AdminClient, leaders: Mapping[TopicPartition, int]) -> None:
         self.partitions = list(leaders)
@@ -231,7 +231,7 @@ class _Reading:
         return {where: offset or 0 for where, offset in found.items()}
 
     async def offsets(self, at: int, *, committed: bool = False) -> dict[TopicPartition, int | None]:
-        """Return the offset of each partition at a time in ms, or None if the partition has no later record."""
+        """Return the offset of each partition at a time in milliseconds, or None if it has no later record."""
         if not self.partitions:
             return {}
         found = await outcomes_of(
@@ -285,7 +285,7 @@ async def _endings(reading: _Reading, place: str, ends: Mapping[TopicPartition, 
 async def _by_name_or_time(
     reading: _Reading, place: str, ends: Mapping[TopicPartition, int]
 ) -> Mapping[TopicPartition, int] | None:
-    """Return the offsets for ``end`` or ``@TIME``; None for other notations."""
+    """Return the offsets for ``end`` or ``@TIME``, or None for other notations."""
     if place in ("end", "latest"):
         return ends
     if not place.startswith("@"):

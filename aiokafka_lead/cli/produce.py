@@ -91,7 +91,7 @@ def _content(found: dict[str, Any], name: str, text: str) -> bytes | None:
 
 
 class _JsonOrText(bytes):
-    """JSON from a string that may also be a value itself, such as ``"42"`` for a schema of text."""
+    """JSON from a string that may also be the value itself, such as ``"42"`` for a schema of text."""
 
     quoted: bytes
     """The string in JSON."""

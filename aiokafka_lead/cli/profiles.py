@@ -99,7 +99,7 @@ def options_of(
 
 
 def _is_open(name: str, text: str) -> bool:
-    """Return True if this value of a secret option contains no secret: a proxy URL without a password."""
+    """Return True if this value of a secret option contains no secret, such as a proxy URL without a password."""
     return name == "proxy_url" and "@" not in text
 
 

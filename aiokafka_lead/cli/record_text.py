@@ -166,7 +166,7 @@ def template(text: str, key_as: str, value_as: str, out: Stdout) -> Callable[[Re
 
 
 def _shown(content: bytes, form: str) -> bytes:
-    """Return a key or value as ``--key-as`` or ``--value-as`` shows it."""
+    """Return a key or value in the form selected by ``--key-as`` or ``--value-as``."""
     if form == "hex":
         return content.hex().encode()
     if form == "base64":

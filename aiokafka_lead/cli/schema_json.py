@@ -50,7 +50,7 @@ def plain(value: Any) -> Any:
 
 
 def _of_message(message: Any) -> Any:
-    """Return a message in Protobuf's JSON mapping, or field by field if it has no such form.
+    """Return a message in Protobuf's JSON mapping, or field by field if that mapping cannot represent it.
 
     The mapping cannot represent a time beyond the year 9999, an ``Any`` of an unknown type, NaN in a ``Value``, a
     proto2 string that is not UTF-8, and the largest ``float``.
@@ -99,7 +99,7 @@ def _entry_of(field: Any) -> Any:
 
 
 def _misshown(message: Any) -> bool:
-    """Return whether ``MessageToDict`` would return the ``repr`` of bytes, or a float that ``Parse`` refuses."""
+    """Return True if ``MessageToDict`` would return the ``repr`` of bytes, or a float that ``Parse`` refuses."""
     return any(
         _misshown(each) if hasattr(each, "DESCRIPTOR") else _is_odd_text(part, each) or _is_largest(part, each)
         for field, content in message.ListFields()
@@ -108,7 +108,7 @@ def _misshown(message: Any) -> bool:
 
 
 def _is_largest(field: Any, content: Any) -> bool:
-    """Return whether a ``float`` would be rounded up to 3.4028235e+38, which is out of its range."""
+    """Return True if a ``float`` would be rounded up to 3.4028235e+38, which is out of its range."""
     return isinstance(content, float) and field.type == field.TYPE_FLOAT and abs(content) == _LARGEST_FLOAT
 
 

@@ -132,7 +132,7 @@ def _own_json(content: bytes, headers: Headers, is_key: bool, value: Any) -> str
     """Return the original JSON text of a JSON Schema record, or None if the record has another format.
 
     Unlike encoding ``value`` again, this keeps all digits and escapes. Bytes in Avro or Protobuf are never JSON of the
-    same value. For example, an Avro string follows its length.
+    same value. For example, the length precedes an Avro string.
     """
     key, indexes = key_of(content, headers, is_key)
     try:

@@ -29,7 +29,7 @@ _FETCH_WAIT_MS = 500.0
 """Default of ``fetch_max_wait_ms``. A healthy broker may hold a fetch response for this time."""
 
 _START_TIMEOUT_MS = 10_000
-"""Default of ``request_timeout_ms`` in commands, shorter than in the clients because a person waits."""
+"""Default of ``request_timeout_ms`` in commands, shorter than in the clients because a person is waiting."""
 
 
 class Session:
@@ -124,8 +124,9 @@ _PATIENCE_S = 1.5
 """Shortest outage that is reported, in seconds. A leader election, for example, causes shorter ones."""
 
 _SILENCE_S = 2.0
-"""A connected broker counts as unreachable after this many seconds without a response, plus the wait of a fetch. Its
-process may be suspended, or the network may drop packets."""
+"""Seconds without a response, in addition to the wait of a fetch, after which a connected broker counts as unreachable.
+Its process may be suspended, or the network may be dropping packets.
+"""
 
 
 class HasClient(Protocol):
@@ -198,7 +199,7 @@ class BrokerWatch:
             raise Failed(text, ExitCode.UNREACHABLE)
 
     def _look_at_partitions(self) -> None:
-        """Report deleted topics, and partitions that do not advance. Otherwise they would seem to have no records."""
+        """Report deleted topics, and partitions that do not advance. Otherwise, they would seem to have no records."""
         found: dict[str, str] = {}
         for client in self._clients:
             if isinstance(client, Consumer) and not client._client.stopping:

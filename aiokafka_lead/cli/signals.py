@@ -106,7 +106,7 @@ async def _listen(scope: anyio.CancelScope, seen: list[int], *, task_status: any
 
 
 def _heeded() -> list[signal.Signals]:
-    """Return the signals to handle: those that the parent process does not ignore, as nohup ignores SIGHUP."""
+    """Return the signals to handle: those that the parent process does not ignore (nohup ignores SIGHUP)."""
     if threading.current_thread() is not threading.main_thread():
         return []
     return [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]

@@ -73,7 +73,7 @@ class _Descriptor:
         self._jobs.put((content, written))
 
     def wait(self, timeout_s: float | None) -> None:
-        """Wait until everything is written, without an event loop. None waits without a limit."""
+        """Wait until everything has been written, without an event loop. None means no time limit."""
         if self._jobs is not None:
             written = Event()
             self.put(b"", written.set)
@@ -89,7 +89,10 @@ class _Descriptor:
         await written.wait()
 
     def write(self, content: bytes | bytearray) -> None:
-        """Write bytes in the calling thread. After a failure, which `failure` stores, further calls have no effect."""
+        """Write bytes in the calling thread.
+
+        After a failure, which is kept in `failure`, further calls have no effect.
+        """
         if self.failure is not None:
             return
         left = memoryview(content)
@@ -224,4 +227,4 @@ class Stderr:
 
 
 def _nothing() -> None:
-    """Do nothing once a text is written."""
+    """Do nothing after a text has been written."""

@@ -26,10 +26,10 @@ Place = tuple[TopicPartition, int]
 """A record's partition and offset."""
 
 _IN_FLIGHT = 10_000
-"""Maximum number of unacknowledged records; ``buffer_memory`` limits their size."""
+"""Maximum number of unacknowledged records. ``buffer_memory`` limits their size."""
 
 _CREATED_WITHIN_S = {"true": 10.0, "false": 0.0}
-"""Seconds to wait for a missing topic, by the value of ``auto.create.topics.enable``."""
+"""Seconds to wait for a missing topic, for each value of ``auto.create.topics.enable``."""
 
 _MAYBE_CREATED_WITHIN_S = 0.7
 """Seconds to wait for a missing topic if ``auto.create.topics.enable`` is unknown."""

@@ -98,7 +98,7 @@ def _assignors(name: str, value: Any) -> tuple[Any, ...]:
 
 
 def _assignor_name(option_name: str, assignor: Any) -> str:
-    """Check a custom assignor (`GroupAssignor`), and return its name."""
+    """Check a custom assignor (`GroupAssignor`) and return its name."""
     methods = (getattr(assignor, method, None) for method in ("assign", "user_data"))
     if isinstance(assignor, type) or not hasattr(assignor, "cooperative") or not all(map(callable, methods)):
         raise ConfigTypeError(f"{option_name} must contain names or assignors (GroupAssignor), not {assignor!r}")
@@ -190,9 +190,9 @@ class ClientConfig(SecurityConfig):
 
     @classmethod
     def _with_checked_files(cls, given: dict[str, Any]) -> Self:
-        """Check options whose certificate files were checked for another client.
+        """Check options whose certificate files have already been checked for another client.
 
-        The files are not read again, because another program may be replacing them now.
+        The files are not read again, because another program may be replacing them.
         """
         hide_secrets(cls, given)
         return build(cls, cls._settle(given))

@@ -185,7 +185,7 @@ def _token_of(answer: Hidden, extensions: Mapping[str, str]) -> Token:
 
 
 def _life_s(expires_in: Any) -> float | None:
-    """Return the lifetime of a token in seconds. Some endpoints write it as a string."""
+    """Return the lifetime of a token in seconds. Some endpoints return it as a string."""
     if expires_in is None:
         return None
     try:

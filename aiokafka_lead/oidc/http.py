@@ -80,7 +80,7 @@ def checked_url(name: str, url: Any, *, allow_http: bool) -> str:
 
 
 def _looked_at(url: str) -> tuple[str | None, str | None, bool]:
-    """Return the scheme of a URL, its host, and True if it has credentials.
+    """Return a URL's scheme and host, and True if it contains credentials.
 
     The scheme is None for an invalid URL. Never raises an error.
     """
@@ -202,14 +202,14 @@ class _Dialling:
         self._timeout_s = timeout_s
         self._addresses = addresses
         self._search: Search[str, Any] | None = None
-        """Created by the first `connect`, because the target may be a proxy."""
+        """The search, which the first `connect` creates because the target may be a proxy."""
 
     def left_s(self) -> float:
-        """Return the remaining time in seconds. It is never 0, because a socket with the timeout 0 does not block."""
+        """Return the remaining time in seconds. It is never 0, because a socket with timeout 0 does not block."""
         return max(0.001, self.deadline - time.monotonic())
 
     def connect(self, endpoint: tuple[str, int]) -> socket.socket:
-        """Connect like `socket.create_connection`, with the best address first and a part of the time for each."""
+        """Connect like `socket.create_connection`. The best address comes first, and each gets a share of the time."""
         search = self._search
         if search is None:
             infos = socket.getaddrinfo(*endpoint, type=socket.SOCK_STREAM)
@@ -259,7 +259,7 @@ class _Dialling:
         return self._search.left() and time.monotonic() < self.deadline
 
     def text(self, failure: _Failure) -> str:
-        """Describe the error at each address that was tried."""
+        """Describe the error of each tried address."""
         if self._search is not None and len(self._search.found) > 1:
             return "; ".join(f"at {address} {text}" for address, text in self._search.errors.items())
         return f"{failure.text} within {self._timeout_s * 1000:.0f} ms" if failure.silent else failure.text
@@ -292,7 +292,7 @@ def _connection(http_class: Any, dialling: _Dialling, host: str, **options: Any)
 class _Response(http.client.HTTPResponse):
     """A response that must arrive before the deadline of the request.
 
-    The timeout of a socket limits each read, but not their number: a server may send one byte at a time, or many
+    A socket's timeout limits each read but not the number of reads. A server may send one byte at a time, or many
     interim responses.
     """
 
@@ -375,7 +375,7 @@ class _Proxy(urllib.request.ProxyHandler):
 
 
 def _parts(body: bytes) -> int:
-    """Return an upper bound of the number of items in a JSON text."""
+    """Return an upper bound for the number of items in a JSON text."""
     return sum(map(body.count, (b"[", b"{", b",")))
 
 
@@ -393,7 +393,7 @@ def json_of(body: bytes) -> Any:
 
 
 def _reason(content: Any) -> str:
-    """Return the texts of the two error fields of RFC 6749."""
+    """Return the content of RFC 6749's two error fields."""
     if not isinstance(content, dict):
         return ""
     fields = (content.get(name) for name in ("error", "error_description"))

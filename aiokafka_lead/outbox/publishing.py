@@ -37,7 +37,9 @@ _REFUSALS = (
     MessageTooLargeError,
     RecordListTooLargeError,
 )
-"""Errors that every retry of the same record repeats. `Producer.send` raises the first two for invalid arguments."""
+"""Errors that would be the same in every retry of the record. `Producer.send` raises the first two for invalid
+arguments.
+"""
 
 
 class NotPublishedError(Exception):
@@ -146,7 +148,7 @@ class ShardProducer:
 
 
 def _parsed(row: Row) -> tuple[Headers, int]:
-    """Return the headers and the timestamp in ms of a row's record. Raises `InvalidRecordError`."""
+    """Return the headers and the timestamp in milliseconds of a row's record. Raises `InvalidRecordError`."""
     try:
         pairs = json.loads(row.headers)
         headers = [(name, None if content is None else _decoded(content)) for name, content in pairs]
@@ -166,7 +168,7 @@ def _decoded(content: str) -> bytes:
 def _check(
     batch: Batch, deliveries: list[Delivery], failure: KafkaError | None, *, transactional: bool = False
 ) -> None:
-    """Raise `NotPublishedError` for the first row that caused an error, if any."""
+    """Raise `NotPublishedError` for the first row with an error, if any."""
     errors = [delivery.exception() if delivery.done() else None for delivery in deliveries]
     rows = list(zip(batch.rows, deliveries, errors, strict=False))
     done = [row.id for row, delivery, error in rows if delivery.done() and error is None and not transactional]

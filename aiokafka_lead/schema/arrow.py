@@ -37,7 +37,7 @@ _TIMES: dict[tuple[str, str], Any] = {
     ("long", "local-timestamp-micros"): pa.timestamp("us"),
     ("long", "local-timestamp-nanos"): pa.timestamp("ns"),
 }
-"""Logical types with the same unit in Avro and Arrow, so numbers are copied to arrays unchanged."""
+"""Logical types with the same unit in Avro and Arrow, whose numbers are therefore copied to arrays unchanged."""
 
 _MAX_DEPTH = 50
 """Maximum nesting of a type. A recursive Avro type has no equivalent in Arrow."""
@@ -75,7 +75,7 @@ class ArrowReader:
 
 
 def _counted(resolved: ResolvedSchema, *, converted: bool = False) -> ResolvedSchema:
-    """Return a schema in which fastavro does not know the logical types of `_TIMES`, and reads numbers.
+    """Return a schema whose `_TIMES` fastavro does not know as logical types and therefore reads as numbers.
 
     With ``converted``, these numbers are converted to the unit of the reader's schema.
     """
@@ -116,7 +116,7 @@ LOGICAL_READERS.update({f"{kind}-{_CONVERTED}": _convert for kind in ("int", "lo
 
 
 def _time_of(node: dict[str, Any], attribute: str) -> Any:
-    """Return the Arrow type of a time, or None for other types, and for a logical type of the wrong Avro type."""
+    """Return the Arrow type of a time. None for other types, and for a logical type of the wrong Avro type."""
     kind, logical = node.get("type"), node.get(attribute)
     return _TIMES.get((kind, logical)) if isinstance(kind, str) and isinstance(logical, str) else None
 

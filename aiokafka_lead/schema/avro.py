@@ -163,7 +163,7 @@ class AvroReader:
 
 
 _DECIMALS = getattr(sys.modules[LOGICAL_READERS["bytes-decimal"].__module__], "decimal_context", None)
-"""Decimal context of fastavro. Its flags show if a decimal was rounded, which fastavro does not report."""
+"""Decimal context of fastavro. Its flags show whether a decimal was rounded, which fastavro does not report."""
 
 
 class AvroWriter:

@@ -105,7 +105,7 @@ class ContentBounds:
         """Named types, including the types of referenced schemas."""
         self._named: dict[str, Any] = {}
         self._empty: dict[str, bool] = {}
-        """For each named type that has been examined, True if its values may have no bytes."""
+        """For each examined named type, True if its values may have no bytes."""
         self._recursive = False
         self._unbounded = False
         """True if a few bytes may represent a value of any size."""

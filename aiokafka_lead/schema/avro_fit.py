@@ -105,7 +105,7 @@ class _Fits:
         return PLAIN[kind] if kind not in INTEGERS else lambda value: integer(value, kind)
 
     def _opening(self, fit: Fit) -> Fit:
-        """Extend a function to accept models, enum members and numpy numbers with a matching content."""
+        """Extend a function to accept models, enum members and numpy numbers with matching content."""
 
         def opened(value: Any) -> Any:
             try:
@@ -205,7 +205,7 @@ class _Fits:
     # --- defaults ---
 
     def _default(self, schema: Any, default: Any, fit: Fit) -> Callable[[], Any]:
-        """Return a function that creates the default of a field. It works once all types are known."""
+        """Return a function that creates the default of a field. The function works once all types are known."""
 
         def made() -> Any:
             return fit(self.of_json(schema, default))
@@ -270,7 +270,7 @@ class _Branch:
 def _named_branch(branches: list[_Branch], value: Any) -> tuple[_Branch | None, Any]:
     """Return the branch that a value names, or None, and the content of the value.
 
-    The name is in a pair, in the key `_HINT`, in a `NamedRecord`, or is the name of the value's class.
+    The name is in a pair, under the key `_HINT`, in a `NamedRecord`, or is the name of the value's class.
     """
     if isinstance(value, tuple):
         if len(value) == 2 and isinstance(value[0], str):
@@ -293,7 +293,7 @@ def _named_branch(branches: list[_Branch], value: Any) -> tuple[_Branch | None, 
 
 
 def _with_name(branches: list[_Branch], name: Any) -> list[_Branch]:
-    """Return the branches with this full name, or else with this name in any namespace."""
+    """Return the branches with this full name, otherwise the branches with this name in any namespace."""
     return [each for each in branches if each.name == name] or [each for each in branches if _names(name, each.name)]
 
 

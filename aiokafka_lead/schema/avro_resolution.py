@@ -165,7 +165,7 @@ def with_types_of(reader: ResolvedSchema, writer: ResolvedSchema) -> ResolvedSch
 _Field = tuple[str, str]
 """Name of a record without its namespace, and name of a field."""
 _TOP = ("", "")
-"""Key for the schema itself, in place of a field."""
+"""Key for the schema itself instead of a field."""
 
 
 class _Type(NamedTuple):

@@ -30,7 +30,7 @@ except ImportError:
 
 
 _RECORDS_OWN = (SchemaContentError, SchemaNotFoundError, InvalidSchemaError)
-"""Errors that concern a record, and not an unavailable registry."""
+"""Errors of a record, as opposed to an unavailable registry."""
 
 _NO_TYPE = "no record in the batch has a schema with a type in Arrow; pass a schema with columns(schema=...)"
 

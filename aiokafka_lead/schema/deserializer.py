@@ -74,7 +74,9 @@ class SchemaDeserializer(Prepared, Generic[T]):
         self._described = described
         self._readers: dict[bytes, Reader] = {}
         self._troubles: dict[bytes, tuple[KafkaError, float, int]] = {}
-        """For each unusable schema: the error, its expiry in monotonic seconds, and `registrations` at that time."""
+        """For each unusable schema, the error, its expiry in monotonic seconds, and the value of `registrations` at the
+        time.
+        """
 
     def __repr__(self) -> str:
         return f"SchemaDeserializer({self._registry!r})"

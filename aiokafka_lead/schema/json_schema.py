@@ -139,7 +139,7 @@ class _Validator:
 
     def __init__(self, resolved: ResolvedSchema, *, strict: bool) -> None:
         self._patterns: dict[str, str] = {}
-        """Originals of the patterns that were converted for Python, by converted pattern."""
+        """Originals of patterns converted for Python, by converted pattern."""
         self.unchecked: list[str] = []
         """Patterns that this client cannot check."""
         try:
@@ -166,7 +166,7 @@ class _Validator:
         return made
 
     def _resource(self, schema: Any, kind: Any) -> Any:
-        """Return a referenced schema. If it has the same draft, it is checked by the same validator."""
+        """Return a referenced schema. If it has the same draft, the same validator checks it."""
         specification = DRAFT7.detect(schema)
         if isinstance(schema, dict) and validator_for(schema, default=Draft7Validator) is kind:
             schema = {name: inner for name, inner in schema.items() if name != "$schema"}
@@ -193,9 +193,9 @@ class _Validator:
 
 @cache
 def _exact(kind: Any) -> Any:
-    """Return a validator that checks ``multipleOf`` with exact decimals like Java.
+    """Return a validator that checks ``multipleOf`` with exact decimals, like Java.
 
-    In floats, 19.99 is not a multiple of 0.01.
+    As floats, 19.99 is not a multiple of 0.01.
     """
 
     def multiple_of(validator: Any, divisor: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
@@ -212,7 +212,7 @@ def _exact(kind: Any) -> Any:
 
 
 def _registry(parts: dict[str, Any]) -> Any:
-    """Return a registry that finds references by name, also if a ``$ref`` is relative to an ``$id``."""
+    """Return a registry that finds references by name, even if a ``$ref`` is relative to an ``$id``."""
 
     missing: Any = NoSuchResource
 

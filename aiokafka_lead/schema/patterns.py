@@ -19,12 +19,12 @@ _PART = re.compile(
 _SETS = (r"\w", r"\W", r"\d", r"\D", r"\s", r"\S")
 _CATEGORY = re.compile("[LMNPSZ][a-z]?")
 _LAST = (0x323AF, 0xE01EF)
-"""Last assigned characters below and above the unassigned planes of Unicode, so that the planes can be skipped."""
+"""Last assigned characters below and above the unassigned planes of Unicode, which are skipped."""
 
 _ELSEWHERE = ("enum", "const", "default", "examples")
 """Keywords whose content is data, not a schema."""
 _BY_NAME = ("properties", "definitions", "$defs", "dependencies", "dependentSchemas")
-"""Keywords that contain schemas by name. The names may equal keywords."""
+"""Keywords that contain schemas by name. The names may be the same as keywords."""
 _INTERSECTION = re.compile(r"\[(?:\\.|[^\]\\])*&&")
 
 
@@ -97,7 +97,10 @@ def _compiles(pattern: str) -> bool:
 
 
 def _translated(pattern: str) -> str:
-    """Convert the notation of a pattern, which may still be invalid in Python. Raises KeyError for a category."""
+    """Convert the notation of a pattern.
+
+    The result may be invalid in Python. Raises KeyError for an unknown category.
+    """
     parts: list[str] = []
     within = False
     after_set = False

@@ -145,7 +145,7 @@ class DescribedMessages:
             raise InvalidSchemaError(f"the Protobuf schema cannot be used: {shown(str(error))}") from None
 
     def _has(self, name: str) -> bool:
-        """Add an imported file unless it was added before. Return False if the file is unknown."""
+        """Add an imported file unless it has already been added. Return False if the file is unknown."""
         if name not in self._added:
             text = self._texts.get(name)
             file = _built_in(name) if text is None else _described(name, text)
@@ -156,7 +156,7 @@ class DescribedMessages:
 
 
 def _built_in(name: str) -> descriptor_pb2.FileDescriptorProto | None:
-    """Return a file of Google's package, or None. Never imports other modules, because a schema is untrusted."""
+    """Return a file of Google's package, or None. This never imports other modules, because a schema is untrusted."""
     if not name.startswith("google/"):
         return None
     try:
@@ -336,7 +336,7 @@ class _Parser:
 
 
 def _set_type(field: descriptor_pb2.FieldDescriptorProto, name: str) -> None:
-    """Set the type of a field. The descriptor pool resolves the name of a message or an enum later."""
+    """Set the type of a field. The descriptor pool resolves the names of messages and enums later."""
     if name in _SCALARS:
         field.type = _SCALARS[name]
     else:

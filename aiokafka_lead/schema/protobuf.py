@@ -24,7 +24,7 @@ except ImportError:
     raise ConfigError("Protobuf needs Google's package; install with: pip install aiokafka-lead[protobuf]") from None
 
 _BUILT_IN = ("google/protobuf/", "google/type/", "confluent/")
-"""Imported files that every registry and every Protobuf library has, so they need no reference."""
+"""Imported files that every registry and every Protobuf library has, so that they need no reference."""
 
 DEPTH_MAX = 101
 """Maximum nesting of messages. No library reads more, and Google's crashes if it writes much deeper messages."""
@@ -99,7 +99,7 @@ class ProtobufWriter:
 
 
 def _is_recursive(kind: Any) -> bool:
-    """Return True if messages of this type may contain messages of the same type, directly or indirectly."""
+    """Return True if messages of this type may directly or indirectly contain messages of the same type."""
     done: set[str] = set()
     within = [(kind.full_name, iter(kind.fields))]
     while within:
@@ -116,7 +116,7 @@ def _is_recursive(kind: Any) -> bool:
 
 
 def _messages_in(message: Any) -> Iterator[Any]:
-    """Yield the messages and maps in a message, or the messages in a map."""
+    """Yield the message and map types in a message, or the message types in a map."""
     if not isinstance(message, Message):
         yield from (each for each in message.values() if isinstance(each, Message))
         return

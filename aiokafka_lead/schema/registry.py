@@ -124,9 +124,9 @@ _SCHEMA = instance(Schema, "a Schema")
 _SUBJECT = partial(text, "subject")
 _VERSION = integer(1)
 _Written = tuple[str, Schema, bool]
-"""A subject, a schema, and ``normalize``."""
+"""A subject, a schema, and the flag ``normalize``."""
 _Version = tuple[str, int, bool]
-"""A subject, a version, and True to include versions that were deleted, but not permanently."""
+"""A subject, a version, and True to include versions that were deleted but not permanently."""
 
 
 class SchemaRegistry:

@@ -106,7 +106,7 @@ class Format(Protocol):
 
 
 class _Ready(NamedTuple):
-    """Schema and writer for the keys or values of a topic."""
+    """The schema and the writer for the keys or values of a topic."""
 
     writer: Writer
     before: bytes

@@ -98,7 +98,7 @@ class Transport:
         self._urls = list(config.urls)
         self._exchange: Exchange | None = None
         self._look: Look | None = None
-        """State of the TLS files when the exchange was created."""
+        """State of the TLS files at the creation of the exchange."""
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._calls: WeakKeyDictionary[object, BlockingCalls] = WeakKeyDictionary()
         """Threads for the calls of each event loop."""
@@ -221,7 +221,7 @@ class Transport:
 
 
 class _Said(NamedTuple):
-    """Answer of a node."""
+    """A node's answer."""
 
     url: str
     status: int
@@ -233,7 +233,7 @@ class _Said(NamedTuple):
 
     @property
     def is_foreign(self) -> bool:
-        """True if the answer is not from a registry, for example from a proxy or a node that is starting."""
+        """True if the answer is not a registry's, but for example from a proxy or a node that is starting."""
         return self.content is None if 200 <= self.status < 300 else self._error("error_code") is None
 
     @property

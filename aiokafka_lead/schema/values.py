@@ -105,7 +105,7 @@ _NESTED = frozenset((dict, list, tuple))
 
 @lru_cache(1000)
 def _attributes(kind: Any) -> tuple[Mapping[str, str] | None, int]:
-    """Return the attributes of a model or dataclass, and the usual number of names in a dump of it.
+    """Return the attributes of a model or dataclass, and the usual number of names in its dump.
 
     The attributes are a dict by the names in a dump, or None if the class is neither.
     """
@@ -123,9 +123,9 @@ def _attributes(kind: Any) -> tuple[Mapping[str, str] | None, int]:
 
 
 def _dumped_by_own_class(value: Any, dumped: Any) -> Any:
-    """Dump a model again with its own class, if pydantic has dumped it with the base class in the annotation.
+    """Dump a model again with its own class if pydantic has dumped it with the base class in the annotation.
 
-    The name of its own class selects the branch of a union, which may have fields that the base class lacks.
+    The name of its own class selects the branch of a union, and that branch may have fields that the base class lacks.
     """
     every: tuple[Any, ...] = type(value).__mro__[1:]
     bases = (each for each in every if getattr(each, "__pydantic_complete__", False))

@@ -251,7 +251,7 @@ def configuration(options: Mapping[str, str], config: type[C], given: dict[str, 
 
 
 def _as_written(message: str, config: type[ClientConfig], given: Mapping[str, Any]) -> str:
-    """Replace this client's option names in a message with the names of Spark options, except in quoted texts."""
+    """In a message, replace this client's option names with the names of Spark options, except in quoted texts."""
     names = {name: PREFIX + name.replace("_", ".") for name in (*config.__dataclass_fields__, "sasl_*")}
     names["compression_level"] = PREFIX + _level_name(given)
     known = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
@@ -264,7 +264,7 @@ def _level_name(given: Mapping[str, Any]) -> str:
 
 
 def _converter(own: str, kind: str | None) -> Callable[[str, str], Any] | None:
-    """Return a function from name and text to the option's value; None if it cannot be set from text."""
+    """Return a function from name and text to the option's value, or None if it cannot be set from text."""
     if kind is None or any(word in kind for word in _NO_TEXT):
         return None
     if own == "acks":
@@ -323,7 +323,7 @@ def integer(options: Mapping[str, str], name: str, low: int = -INT64_MAX - 1, hi
 
 
 def _mention(name: str) -> None:
-    """Log, once per process, that a setting is ignored: as a warning if Java has no such setting."""
+    """Log once per process that a setting is ignored, as a warning if Java has no such setting."""
     given = f"{PREFIX}{name}"
     if given in _mentioned:
         return

@@ -137,10 +137,10 @@ def _region(settings: Mapping[str, str], entries: Mapping[str, str]) -> str:
     """Return the AWS region of the cluster.
 
     The region is part of the brokers' host names in ``bootstrap.servers``. If no host name contains it, it comes from
-    the environment variable AWS_REGION or else AWS_DEFAULT_REGION.
+    the environment variable AWS_REGION or, if that is not set, AWS_DEFAULT_REGION.
 
-    Raises ValueError if the region is in neither place. Also raises ValueError if a JAAS option selects a role or
-    profile for the credentials, because this client selects them only by environment variables.
+    Raises ValueError if the region is in neither place, or if a JAAS option selects a role or profile for the
+    credentials, because this client selects these only by environment variables.
     """
     for name in entries:
         if name.startswith("awsRole") or name == "awsProfileName":

@@ -1,7 +1,8 @@
-"""Encodes Produce requests directly from batches, and decodes responses directly into offsets.
+"""Encoding Produce requests directly from batches, and decoding responses directly into offsets.
 
-It handles flexible versions, and responses without errors. The schema's codec handles everything else. This code runs
-for each batch. If a compiler is available, it is compiled through ``produce_codec.pxd``.
+It handles flexible versions, and responses without errors. The codec that is generated from the schema handles
+everything else. This code runs for each batch. If a compiler is available, it is compiled through
+``produce_codec.pxd``.
 """
 
 from __future__ import annotations
@@ -28,12 +29,15 @@ message and no tagged fields.
 
 
 class BatchesResponse(ProduceResponse):
-    """A response without errors: the offsets of each batch. Of the schema's fields, only the throttle time is set."""
+    """A response without errors, with the offsets of each batch.
+
+    The only field of the schema that is set is the throttle time.
+    """
 
     __slots__ = ("acknowledged",)
 
     acknowledged: dict[bytes, dict[int, tuple[int, int]]]
-    """Base offset and append time of each batch, by topic and partition. Topics are ids, or names in UTF-8."""
+    """Base offset and append time of each batch, by topic (an id, or a name in UTF-8) and partition."""
 
 
 def read_response(version: int, buffer: Buffer, position: int, end: int, view: memoryview) -> tuple[Any, int]:
@@ -106,7 +110,7 @@ class BatchesRequest(ProduceRequest):
     RESPONSE = BatchesResponse
 
     topics: Sequence[tuple[bytes, list[tuple[int, memoryview]]]]
-    """Topics, as ids or as names in UTF-8, each with the numbers and the records of its partitions."""
+    """Topics (ids, or names in UTF-8), each with the numbers and the records of its partitions."""
 
 
 def new_request(transactional_id: str | None, acks: int, timeout_ms: int, topics: list[Any]) -> BatchesRequest:

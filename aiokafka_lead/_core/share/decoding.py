@@ -1,4 +1,4 @@
-"""Decodes the acquired records of a ShareFetch response."""
+"""Decoding the acquired records in a ShareFetch response."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOADED_AT_ONCE_BYTES = 512 * 1024
 
 
 class AcquiredData:
-    """The batches of one partition from one response. They contain the acquired records, and perhaps others.
+    """The batches of one partition from one response. They contain the acquired records and perhaps others.
 
     Acquired offsets without a record are acknowledged as gaps, as the protocol requires. Records that cannot be read
     are released, because their bytes may have been damaged in transit. If the log itself is damaged, the group's
@@ -43,17 +43,17 @@ class AcquiredData:
             records, check_crcs=check_crcs, max_decompressed_bytes=max_decompressed_batch_bytes
         )
         self._passed = 0
-        """Number of acquired offsets that were processed."""
+        """Number of acquired offsets that have been processed."""
         self.failure: CorruptRecordError | BatchTooLargeError | None = None
-        """The error because of which the remaining records were released, or None."""
+        """The error for which the remaining records were released, or None."""
 
     @property
     def left(self) -> int:
-        """Number of acquired offsets that were not processed."""
+        """Number of acquired offsets that have not been processed."""
         return len(self.acquired) - self._passed
 
     def next_view(self) -> BatchView | MessageSet | None:
-        """Return the next batch, or None at the end. It must be loaded and then passed to `records`."""
+        """Return the next batch, or None at the end. Load it, and then pass it to `records`."""
         try:
             part = next(self._parts, None)
         except (CorruptRecordError, BatchTooLargeError) as error:
@@ -64,7 +64,7 @@ class AcquiredData:
         return part
 
     def load(self, view: BatchView | MessageSet, max_bytes: int) -> bool:
-        """Decompress a batch. If its content would exceed ``max_bytes``, leave it as it is and return False."""
+        """Decompress a batch. If its content would exceed ``max_bytes``, leave it unchanged and return False."""
         try:
             return view.load_within(max_bytes)
         except (CorruptRecordError, BatchTooLargeError) as error:
@@ -72,7 +72,7 @@ class AcquiredData:
             return True
 
     def records(self, view: BatchView | MessageSet) -> list[ShareRecord[Any, Any]]:
-        """Return the acquired records of a batch, which are not acknowledged yet."""
+        """Return the acquired records of a batch. They are not acknowledged yet."""
         acquired = self.acquired
         if self._passed == len(acquired):
             return []
@@ -108,7 +108,7 @@ class AcquiredData:
         self.release()
 
     def release(self) -> None:
-        """Release the acquired records that were not processed, and return no more records."""
+        """Release the acquired records that have not been processed, and return no more records."""
         self.acquired.decide_span(Span(self._passed, len(self.acquired)), int(AcknowledgeType.RELEASE))
         self._passed = len(self.acquired)
         self._parts = iter(())

@@ -1,6 +1,6 @@
-"""The channels through which a consumer fetches from brokers.
+"""Channels through which a consumer fetches from brokers.
 
-They use the consumer's own connections, or fetches that are merged with the fetches of other consumers.
+They use either the consumer's own connections, or fetches that are merged with other consumers' fetches.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..connection.connection import Connection
 from ..connection.settings import Lane
 
 FetchDone = Callable[[PlannedFetch, FetchResponse | None, KafkaError | None], None]
-"""Callback of a fetch. Called exactly once if the fetch was sent and was not withdrawn."""
+"""Callback of a fetch. Called exactly once if the fetch was sent and not withdrawn."""
 
 
 class Channel(Protocol):
@@ -31,7 +31,7 @@ class Channel(Protocol):
     def version(self) -> int:
         """The version of Fetch in use.
 
-        Raises `UnsupportedVersionError` if the broker supports none of this client's versions.
+        Raises `UnsupportedVersionError` if the broker supports none of the client's versions.
         """
         ...
 
@@ -48,7 +48,7 @@ class FetchChannels(Protocol):
 
     @property
     def held_for_s(self) -> float:
-        """Longest time in seconds for which a fetch without records stays in flight."""
+        """Maximum number of seconds for which a fetch without records stays in flight."""
         ...
 
     def start(self, wake: Callable[[], None]) -> None:
@@ -142,8 +142,8 @@ async def close_sessions(
 ) -> None:
     """Close these sessions at the brokers that are connected.
 
-    Otherwise, brokers would keep the sessions in memory until newer sessions replace them. The data connection is not
-    used, because the broker may be holding the last fetch on it.
+    Otherwise, brokers would keep the sessions in memory until newer sessions replace them. This does not use the DATA
+    connection, on which the broker may be holding the last fetch.
     """
     at_once = options._replace(fetch_max_wait_ms=0)
 

@@ -1,4 +1,4 @@
-"""The sends of a producer that is traced. Their spans end when the records are acknowledged or have failed."""
+"""Sends of a traced producer. Their spans end once the records are acknowledged or have failed."""
 
 from __future__ import annotations
 

@@ -37,9 +37,9 @@ def json_page(status: int, content: Mapping[str, object]) -> Page:
 async def serve(
     listener: Listener[Any], handle: Callable[[Any], Awaitable[object]], warn: Callable[[str, object], object]
 ) -> None:
-    """Handle connections until cancelled. Continues if one cannot be accepted, for example with too many open files.
+    """Handle connections until cancelled.
 
-    ``warn`` logs the reason.
+    Continue if one cannot be accepted, for example because of too many open files. ``warn`` logs the reason.
     """
     while True:
         try:

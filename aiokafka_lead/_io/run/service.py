@@ -1,4 +1,4 @@
-"""Lets a consumer run as a service, which stops after a signal and answers an orchestrator's probes."""
+"""A consumer as a service, which stops on a signal and answers an orchestrator's probes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .probes import Page, json_page, serve_pages
 
 
 class Health(Protocol):
-    """The result of `health()`; see `ConsumerHealth`."""
+    """The result of `health()` (see `ConsumerHealth`)."""
 
     @property
     def problems(self) -> tuple[str, ...]: ...
@@ -47,7 +47,7 @@ class Service:
         self._stopped = anyio.Event()
 
     async def attend(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run ``work`` until it ends, or until a signal has stopped the consumer."""
+        """Run ``work`` until it ends or a signal has stopped the consumer."""
         config, failure = self._config, None
         if config.stop_on_signals and threading.current_thread() is not threading.main_thread():
             raise IllegalStateError("stop_on_signals needs the main thread, because only that thread receives signals")
@@ -60,7 +60,7 @@ class Service:
                 try:
                     await work()
                 except Exception as error:
-                    failure = error  # stored here, because the group would wrap it
+                    failure = error  # kept here, because the task group would wrap it
                 if self._stopping:
                     await self._stopped.wait()
                 tasks.cancel_scope.cancel()
@@ -98,7 +98,7 @@ class Service:
     def _live(self) -> Page:
         """Return status 503 if the process must be restarted.
 
-        During a stop, return 200, so that the process is not killed.
+        During a stop, returns 200, so that the process is not killed.
         """
         health = self._health()
         return json_page(200 if health.live or self._stopping else 503, _content(health))

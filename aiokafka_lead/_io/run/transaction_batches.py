@@ -1,4 +1,4 @@
-"""Runs handlers that take several records at once, within a transaction of `Consumer.run`."""
+"""Running handlers that take several records at once, within a transaction of `Consumer.run`."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Record = ConsumerRecord[Any, Any]
 
 
 class Calls(NamedTuple):
-    """The functions that handle the records of a transaction."""
+    """Functions that handle the records of a transaction."""
 
     one: Callable[[Record], Awaitable[object]]
-    """Handles a record, or sends it to another topic."""
+    """Handles one record, or sends it to another topic."""
     begin: Callable[[], CallTransaction]
     """Returns the transaction for one call of a handler."""
     bearable: Callable[[Sequence[Record], BaseException], float | None]
-    """Counts a failed call; see `ExactlyOnceRun`."""
+    """Counts a failed call (see `ExactlyOnceRun`)."""
     elsewhere: Callable[[Record], Awaitable[bool]]
     """Returns True for a record that is not handled here. If necessary, it sends the record to another topic first."""
     finished: Callable[[Record], None]
@@ -41,11 +41,11 @@ class Calls(NamedTuple):
     readable: Callable[[Record], Awaitable[Record]]
     """Returns the original record, deserialized."""
     together: Callable[[Sequence[Record]], AbstractContextManager[object]]
-    """Returns a context manager for a call with these records; see `Judge.together`."""
+    """Returns a context manager for a call with these records (see `Judge.together`)."""
 
 
 class _Settling(Protocol):
-    """The methods of `Batch` that this module uses."""
+    """The part of `Batch` that this module uses."""
 
     spoilt: bool
 
@@ -62,10 +62,10 @@ class _Settling(Protocol):
 
 
 class TransactionBatches(Gatherer):
-    """Takes over records from workers, and handles the records of each partition in a separate task.
+    """Takes over records from workers, and handles each partition's records in a separate task.
 
-    A batch that has failed is handled again as a whole. If its handler has sent anything, the next transaction does
-    that. When its retries are used up, each record is handled alone.
+    A failed batch is handled again as a whole, in the next transaction if its handler has sent anything. When its
+    retries are used up, each record is handled alone.
     """
 
     def __init__(self, settling: _Settling, routing: Routing, attempts: Attempts, timeout_ms: float | None) -> None:
@@ -74,7 +74,7 @@ class TransactionBatches(Gatherer):
         self._attempts = attempts
         self._timeout_ms = timeout_ms
         self._hurry_at = math.inf
-        """Time after which no batch waits for more records, because none are taken any longer."""
+        """Time after which no batch waits for more records, because no more are taken."""
 
     def hurry(self, at: float) -> None:
         """Start all waiting batches at this time (``time.monotonic()``), even if they are not full.
@@ -130,7 +130,7 @@ class TransactionBatches(Gatherer):
             if slots and (alone or (record.key in keys and calls.waits(record))):
                 break
             left.popleft()
-            worker.slot = slot  # holds an unfinished record, so that a wait for its partition includes this worker
+            worker.slot = slot  # hold an unfinished record, so that a wait for its partition includes this worker
             try:
                 if await calls.elsewhere(record):
                     self._settling.handled([slot])

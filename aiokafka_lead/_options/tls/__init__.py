@@ -1,1 +1,1 @@
-"""Certificate authorities, certificates and keys for TLS, from files and texts in PEM and PKCS #12."""
+"""TLS certificate authorities, certificates and keys, from files and texts in PEM and PKCS #12."""

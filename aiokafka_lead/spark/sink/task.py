@@ -94,7 +94,9 @@ class Sending:
         self._producer = producer
         self._place = place
         self._pending: deque[tuple[DeliveryBatch, Bulk, int]] = deque()
-        """Unacknowledged records, oldest first, each with the task's row number of the first row in its Arrow batch."""
+        """Unacknowledged records, oldest first, each with the row number in the task of the first row of its Arrow
+        batch.
+        """
         self._encoder: Encoder | None = None
         self._unconfirmed = 0
         """Number of records in `_pending`."""
@@ -154,6 +156,6 @@ class Sending:
 
 
 def _description(bulk: Bulk, error: Exception) -> str:
-    """Return a line that describes the error, with the topic or partition."""
+    """Return a one-line description of the error, with the topic or partition."""
     target = bulk.topic if bulk.partition is None else f"{bulk.topic}-{bulk.partition}"
     return f"not written to {target}: {type(error).__name__}: {error}"

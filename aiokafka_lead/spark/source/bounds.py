@@ -150,7 +150,7 @@ def parse_numbers(name: str, text: str) -> tuple[range, ...]:
 
 
 def _from_json(name: str, text: str, example: str, convert: Callable[[Any], T]) -> T:
-    """Parse JSON and convert it. Raises ValueError with an example if either fails."""
+    """Parse and convert JSON. Raises ValueError with an example if either fails."""
     try:
         return convert(json.loads(text))
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):

@@ -80,7 +80,7 @@ class ClusterView:
         """Return the known offsets of partitions whose last stable offset is lower because of an open transaction.
 
         An offset above the last stable offset comes from the options, or from an earlier run without read_committed.
-        The partition is then not shorter than before.
+        Such a partition has not become shorter.
         """
         short = [tp for tp, end in found.items() if end < known.get(tp, 0)]
         if not (short and self._read_committed):
@@ -159,7 +159,7 @@ class ClusterView:
     async def _offsets(
         self, wanted: Mapping[TopicPartition, int], known: Progress = NOTHING
     ) -> dict[TopicPartition, int]:
-        """Replace `LATEST` and `EARLIEST` with offsets. Partitions of ``known`` may be missing in the result."""
+        """Replace `LATEST` and `EARLIEST` with offsets. Partitions in ``known`` may be missing in the result."""
         unknown = {tp: OffsetSpec(offset) for tp, offset in wanted.items() if offset < 0}
         found = dict(wanted)
         if unknown:

@@ -123,7 +123,7 @@ def _number(number: int) -> pa.Scalar:
 
 
 def _microseconds(arrow: pa.RecordBatch, kind: pa.DataType, runs: list[Run]) -> pa.Array:
-    """Return timestamps in microseconds. For a record without a timestamp it is -1 ms, as Kafka stores it."""
+    """Return timestamps in microseconds. A record without a timestamp gets -1 ms, as stored by Kafka."""
     timestamps = arrow.column("timestamp")
     if timestamps.null_count:
         timestamps = timestamps.fill_null(pa.scalar(-1, timestamps.type))

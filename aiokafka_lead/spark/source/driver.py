@@ -128,7 +128,7 @@ class StreamDriver:
         self._parsed = parsed
         self._loop = client_loop()
         self._stack = ExitStack()
-        """Returns the borrowed clients to the client loop when it is closed."""
+        """Exit stack that returns the borrowed clients to the client loop when it is closed."""
         admin = self._stack.enter_context(admin_client(self._loop, options))
         self._view = ClusterView(admin, parsed, read_committed=read_committed(options))
         self._doubts = Doubts(parsed.data_loss_timeout_ms / 1000)

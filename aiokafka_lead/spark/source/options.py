@@ -239,7 +239,7 @@ def _has(bound: Bound, end: End) -> bool:
 
 
 def _check_order(starting: Bound, ending: Bound) -> None:
-    """Raise ValueError for bounds that cannot form ranges, whatever the state of the cluster."""
+    """Raise ValueError for bounds that cannot form ranges in any state of the cluster."""
     match starting, ending:
         case AtOffsets(starts), AtOffsets(ends):
             _check_each(starts, ends, "offset")
@@ -257,7 +257,7 @@ def _check_each(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartiti
 
 
 def _duration_ms(text: str) -> float:
-    """Parse a duration like Spark, such as ``30s``; a number without a unit is in ms. Raises ValueError."""
+    """Parse a duration such as ``30s`` like Spark. A number without a unit is in milliseconds. Raises ValueError."""
     match = _DURATION.fullmatch(text.strip().lower())
     if match is None:
         raise ValueError(f"option 'maxTriggerDelay' must be a duration such as 30s or 15m, not '{text}'")

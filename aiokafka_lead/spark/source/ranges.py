@@ -136,7 +136,7 @@ def pack(ranges: Sequence[OffsetRange], tasks: int, max_records: int | None = No
 
 
 def _bundles(ranges: Iterable[OffsetRange], most: int, max_records: int | None) -> list[tuple[OffsetRange, ...]]:
-    """Join successive ranges of a topic to bundles of up to ``most`` offsets.
+    """Join successive ranges of a topic into bundles of up to ``most`` offsets.
 
     Each task requests the metadata of its topics, with all their partitions. If each of a thousand tasks had partitions
     of every topic, brokers would send more metadata than records.
@@ -191,8 +191,8 @@ def partitions_of(
 def _cores() -> int:
     """Return the number of cores if Spark runs tasks on this machine, otherwise `UNKNOWN_CORES`.
 
-    Spark does not tell a Python data source its master or its number of cores. On Linux, this function reads the
-    command line of the JVM, which is an ancestor of this process, to find out if the session is local.
+    Spark gives a Python data source neither its master nor its number of cores. On Linux, this function reads the
+    command line of the JVM, which is an ancestor of this process, to find out whether the session is local.
     """
     parent = os.getppid()
     try:

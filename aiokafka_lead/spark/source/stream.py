@@ -117,7 +117,7 @@ class _Timed(NamedTuple):
     seconds: float
 
     def seconds_for(self, offsets: int) -> float:
-        """Return an upper estimate of the time for another number of offsets."""
+        """Return a high estimate of the time in seconds for another number of offsets."""
         return self.seconds * max(1.0, offsets / self.offsets)
 
 
@@ -190,17 +190,17 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.parsed: SourceOptions = stream_options(options)
         self.schema = schema
         self._driver: StreamDriver | None = None
-        """Created on first use on the driver; None in tasks."""
+        """The driver's part, created there on first use. None in tasks."""
         self._initial: Progress | None = None
-        """Start of a query without a checkpoint; None until it is known."""
+        """Start of a query without a checkpoint, or None until it is known."""
         self._no_start: Exception | None = None
         """Error of the last request for the start, if it failed."""
         self._pins = False
-        """True for ``Trigger.AvailableNow``: the query reads up to the ends at its first micro-batch."""
+        """True for ``Trigger.AvailableNow``, with which the query reads up to the ends at its first micro-batch."""
         self._pinned: Progress | None = None
         """Ends at the first micro-batch with ``Trigger.AvailableNow``."""
         self._latest: Progress | None = None
-        """Last known ends; None before the first micro-batch since the start of this process."""
+        """Last known ends, or None before the first micro-batch of this process."""
         self._triggered_at: float | None = None
         """Monotonic time at which the last micro-batch was planned, for ``maxTriggerDelay``."""
         self._record_bytes = 1000.0
@@ -210,7 +210,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Monotonic time from which the driver may read small micro-batches again."""
         self._pace = Pace()
         self._rows: list[pa.RecordBatch] | None = None
-        """Rows of the planned micro-batch, if the driver has read them."""
+        """Rows of the planned micro-batch if the driver has read them, otherwise None."""
 
     # --- on the driver -----------------------------------------------------------------------------------------------
 
@@ -362,7 +362,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Progress(capped(starts, ends.offsets, most), ends.topic_ids) if most < available else ends
 
     def _offsets_of(self, size: int, available: int, starts: Mapping[TopicPartition, int], ends: Progress) -> int:
-        """Return the number of offsets, at least 1, whose keys and values have about ``size`` bytes."""
+        """Return the number of offsets, at least 1, whose keys and values add up to about ``size`` bytes."""
         now = time.monotonic()
         if available > 0 and (available * self._record_bytes > size or now > self._sampled_at + SAMPLE_EVERY_S):
             from .task import mean_bytes
@@ -391,7 +391,7 @@ class _ReaderWithRows(KafkaStreamReader, _SimpleStreamReaderWrapper):  # pyright
     """
 
     def getCache(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[pa.RecordBatch] | None:  # noqa: N802
-        """Return the rows of the planned micro-batch, or None if they were returned before."""
+        """Return the rows of the planned micro-batch, or None if they have already been returned."""
         self.__class__ = KafkaStreamReader  # type: ignore[assignment]
         rows, self._rows = self._rows, None
         return None if rows is None else iter(rows)

@@ -1,4 +1,4 @@
-"""DescribeGroups, ListGroups and DeleteGroups; offsets of share groups (KIP-932)."""
+"""DescribeGroups, ListGroups and DeleteGroups, and the offsets of share groups (KIP-932)."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class _Described(Protocol):
 
 
 def tell_operations(groups: Iterable[_Described], *, asked: bool) -> None:
-    """Add the operations that the client may perform on each group, if it has requested them (KIP-430)."""
+    """Add the operations that the client may perform on each group, if it requested them (KIP-430)."""
     for group in groups:
         if asked and not group.error_code:
             group.authorized_operations = GROUP_OPERATIONS

@@ -38,7 +38,7 @@ STALE_LEADER = (NotLeaderOrFollowerError.code, FencedLeaderEpochError.code)
 """Error codes for which the response names the current leader."""
 
 Outcomes = dict[Slot, BrokerError | None]
-"""Result of the acknowledgements of each partition: None or an error."""
+"""The result of each partition's acknowledgements: None or an error."""
 
 
 class _Batch(Protocol):
@@ -136,7 +136,7 @@ def acknowledge(
             except BrokerError as error:
                 outcomes[slot] = error
     if outcomes:
-        # Like a real broker: these are reported only together with other results.
+        # Like a real broker, report these only together with other results.
         outcomes.update(dict.fromkeys(silent))
     return outcomes
 

@@ -1,4 +1,4 @@
-"""ShareFetch: sessions, long polls and the records for a member of a share group (KIP-932, KIP-1206).
+"""ShareFetch: sessions, long polls, and records for a member of a share group (KIP-932, KIP-1206).
 
 Java: ``KafkaApis.handleShareFetchRequest``, ``DelayedShareFetch``.
 """
@@ -48,7 +48,7 @@ def share_fetch(context: RequestContext, request: ShareFetchRequest) -> ShareFet
         _check_renewal(request)
         session = _session(context, request, key, acknowledges=acknowledges)
     except ShareSessionLimitReachedError as error:
-        # The response is delayed, so that a member without a session does not retry immediately.
+        # Delay the response, so that a member without a session does not retry immediately.
         pending = Pending()
         refusal = ShareFetchResponse(error_code=error.code, error_message=error.message)
         context.engine.timers.call_later(request.max_wait_ms / 1000, lambda: pending.complete(refusal))
@@ -60,7 +60,7 @@ def share_fetch(context: RequestContext, request: ShareFetchRequest) -> ShareFet
 
 
 def _check_renewal(request: ShareFetchRequest) -> None:
-    """Check that a request that renews locks does not fetch records."""
+    """Check that a request to renew locks does not fetch records."""
     names = ("max_bytes", "min_bytes", "max_records", "max_wait_ms")
     wrong = [name for name in names if request.is_renew_ack and getattr(request, name) != 0]
     if wrong:
@@ -90,7 +90,7 @@ def _session(
 
 
 class _ShareFetch:
-    """One fetch: it tries to answer, and otherwise waits for its partitions."""
+    """A fetch. It responds if it can, and otherwise waits for its partitions."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class _ShareFetch:
     # --- waiting -----------------------------------------------------------------------------------------------------
 
     def _ready(self) -> dict[Slot, SharePartition]:
-        """Return the partitions with records to acquire, without partitions that this broker no longer leads."""
+        """Return the partitions that have records to acquire and are still led by this broker."""
         broker = self._context.engine.share_broker(self._context.node.node_id)
         return {
             slot: shares
@@ -179,7 +179,7 @@ class _ShareFetch:
         self._changed()
 
     def _changed(self) -> None:
-        """Answer if there are more records to acquire."""
+        """Respond if there are more records to acquire."""
         if not self._pending.done and self._is_satisfied():
             self._finish()
 

@@ -1,4 +1,4 @@
-"""Creates and deletes topics and partitions, elects leaders, reassigns replicas, and deletes records."""
+"""Creating and deleting topics and partitions, electing leaders, reassigning replicas, and deleting records."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ from .list_offsets import check_leader
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 _OWN_EPOCH_FROM = 2
-"""From this level of transaction.version on, a marker has a newer epoch than its records (KIP-1228)."""
+"""Level of transaction.version from which a marker has a newer epoch than its records (KIP-1228)."""
 
 
 def describe_transactions(
@@ -109,7 +109,7 @@ def _is_listed(txn: Transaction, request: ListTransactionsRequest, now_ms: int) 
         return False
     if request.producer_id_filters and txn.producer_id not in request.producer_id_filters:
         return False
-    # Like a real broker: the duration filter also applies to transactions that have ended or never began.
+    # Like a real broker, apply the duration filter even to transactions that have ended or never began.
     return request.duration_filter < 0 or now_ms - txn.started_ms > request.duration_filter
 
 
@@ -167,7 +167,7 @@ def write_txn_markers(context: RequestContext, request: WriteTxnMarkersRequest) 
 
 
 def _write_marker(context: RequestContext, marker: WritableTxnMarker, topic: str, index: int) -> int:
-    """Append a marker, and return the code of an error or 0."""
+    """Append a marker. Return an error code, or 0."""
     engine = context.engine
     try:
         raise_for_code(context.fault_code(topic, index))

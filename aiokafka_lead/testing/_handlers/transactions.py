@@ -1,4 +1,4 @@
-"""InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn and EndTxn: the parts of a transaction, and its end."""
+"""InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn and EndTxn: the content of a transaction, and its end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .._state.topics import Partition
 from .coordinators import check_coordinator
 
 _INIT_FENCED_FROM = 4
-"""First version with PRODUCER_FENCED; older clients get INVALID_PRODUCER_EPOCH."""
+"""First version with PRODUCER_FENCED. Older clients get INVALID_PRODUCER_EPOCH."""
 
 
 def init_producer_id(context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
@@ -53,7 +53,7 @@ def init_producer_id(context: RequestContext, request: InitProducerIdRequest) ->
 
 _BATCHED_FROM = 4
 _FENCED_FROM = 2
-"""First version, in each of these APIs, with PRODUCER_FENCED; older clients get INVALID_PRODUCER_EPOCH."""
+"""First version of each of these APIs with PRODUCER_FENCED. Older clients get INVALID_PRODUCER_EPOCH."""
 _BUMP_FROM = 5
 
 
@@ -103,7 +103,7 @@ def _add_partitions(
 ) -> list[AddPartitionsToTxnTopicResult]:
     """Add all partitions or none.
 
-    If a partition is unknown, the other partitions are answered with OPERATION_NOT_ATTEMPTED.
+    If a partition is unknown, the error of the other partitions is OPERATION_NOT_ATTEMPTED.
     """
     engine = context.engine
     codes: dict[tuple[str, int], int] = {}

@@ -1,1 +1,1 @@
-"""The parts of the embedded schema registry."""
+"""Parts of the embedded schema registry."""

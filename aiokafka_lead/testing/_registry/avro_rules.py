@@ -1,6 +1,6 @@
-"""Rules of Avro for the registry: valid schemas, and schemas that can read the data of other schemas.
+"""Avro rules for the registry: valid schemas, and schemas that can read data of other schemas.
 
-The rules are in the section "Schema Resolution" of the specification.
+The rules are from the section "Schema Resolution" of the specification.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class InvalidAvro(ValueError):
 
 
 class AvroSchema:
-    """A schema whose names are checked. ``named`` has types of other schemas to which it may refer."""
+    """A schema whose names have been checked. ``named`` contains types of other schemas to which it may refer."""
 
     def __init__(self, text: str, named: Mapping[str, Any]) -> None:
         self.named = dict(named)
@@ -76,7 +76,7 @@ class AvroSchema:
             schema[part] = self._settled(schema[part], space)
 
     def _settled(self, schema: Any, space: str) -> Any:
-        """Return the schema with full names in place of names."""
+        """Return the schema with full names instead of names."""
         self._check(schema, space)
         if isinstance(schema, list):
             return [self._settled_name(each, space) for each in schema]
@@ -99,7 +99,7 @@ class AvroSchema:
 
 
 def unreadable(reader: AvroSchema, writer: AvroSchema) -> list[str]:
-    """Return the reasons why the reader cannot read the writer's data, or an empty list if it can."""
+    """Return the reasons why the reader's schema cannot read the writer's data, or an empty list if it can."""
     return _Comparison(reader, writer).differences(reader.root, writer.root, "/")
 
 

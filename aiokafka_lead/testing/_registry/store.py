@@ -1,4 +1,4 @@
-"""Content of a registry: schemas by id, subjects with versions, and compatibility levels.
+"""A registry's content: schemas by id, subjects with versions, and compatibility levels.
 
 It performs no I/O and is not thread-safe.
 """
@@ -34,7 +34,7 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class Stored:
-    """A schema as it was sent."""
+    """A schema as sent by a client."""
 
     text: str
     kind: str = "AVRO"
@@ -63,7 +63,7 @@ class Stored:
         return Stored(text, self.kind, self.references, self.rule_set)
 
     def is_like(self, other: Stored, *, normalize: bool) -> bool:
-        """Return True if this schema, as it was sent, equals a stored schema.
+        """Return True if this schema, as sent, equals a stored schema.
 
         If it has no rules, the rules of the stored schema are ignored.
         """
@@ -119,7 +119,7 @@ class Store:
     def version(self, name: str, version: str, *, deleted: bool = False) -> tuple[int, int]:
         """Return the number of a version and the id of its schema.
 
-        With ``deleted``, deleted versions are included, except permanently deleted versions.
+        With ``deleted``, deleted versions are included, except for permanently deleted ones.
         """
         live = list(self._known(name).versions) if deleted else self.subject(name).live()
         if version == "latest":
@@ -208,7 +208,7 @@ class Store:
     # --- compatibility of Avro only: all other schemas are compatible
 
     def incompatibilities(self, name: str, schema: Stored, version: str, *, transitive: bool = False) -> list[str]:
-        """Return the reasons why a schema is incompatible with a version, or with any version if ``transitive``."""
+        """Return the reasons why a schema is incompatible with a version or, if ``transitive``, with any version."""
         subject = self.subjects.get(name)
         live = [] if subject is None else subject.live()
         if subject is None or not live:

@@ -1,4 +1,4 @@
-"""Configs of topics, some of which are only stored, and features."""
+"""Topic configs, some of which are only stored, and features."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class TopicDefaults:
 
 
 class TopicConfigs:
-    """Configs of a topic: explicit values, and otherwise defaults. Those needed by appends are plain attributes."""
+    """Configs of a topic: explicit values, and otherwise defaults. Those that appends need are plain attributes."""
 
     __slots__ = (
         "_defaults",
@@ -155,7 +155,7 @@ class TopicConfigs:
         return self._defaults.get(name) if value is None else value
 
     def replaced(self, overrides: Mapping[str, str]) -> TopicConfigs:
-        """Return other explicit values with the same defaults."""
+        """Return configs with other explicit values and the same defaults."""
         return TopicConfigs(overrides, self._defaults)
 
 

@@ -11,7 +11,7 @@ from .configs import ConfigType
 from .members import GroupOptions
 
 EARLIEST, LATEST = "earliest", "latest"
-"""Start of the records of a share group."""
+"""Positions at which the records of a share group may start."""
 
 _DURATION = re.compile(
     r"by_duration:P(?=[\dT])(?:(?P<days>\d+)D)?"
@@ -35,7 +35,7 @@ def _number(default: int, high: int, low: int = 1) -> GroupConfigDefinition:
 
 
 def _definitions(options: GroupOptions) -> dict[str, GroupConfigDefinition]:
-    """Return the definitions, with lower minimums than real brokers (``group.share.min.session.timeout.ms``, ...)."""
+    """Return the definitions, with lower minima than at real brokers (``group.share.min.session.timeout.ms``, ...)."""
     interval = _number(1000, 15_000, 0)
     return {
         # These configs have an effect.
@@ -142,7 +142,7 @@ class GroupConfigs:
             )
 
     def _check_bounds(self, name: str, value: str) -> None:
-        """Check the bounds that configs of the brokers set."""
+        """Check the bounds set by the brokers' configs."""
         definition = self.definitions[name]
         if definition.type is not ConfigType.INT:
             return
@@ -162,7 +162,7 @@ class GroupConfigs:
                 raise InvalidConfigError(f"{session} must be greater than {heartbeat}")
 
     def replace(self, group_id: str, overrides: Mapping[str, str]) -> None:
-        """Replace the configs of a group, after their check."""
+        """Replace the configs of a group, which must have been checked."""
         self._share.pop(group_id, None)
         if overrides:
             self._overrides[group_id] = dict(overrides)

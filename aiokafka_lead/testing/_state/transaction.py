@@ -31,9 +31,9 @@ class EndAnswer(Enum):
     PREPARE = auto()
     """The transaction is committed or aborted, and the markers follow."""
     DONE = auto()
-    """The same request was handled before, so the same response is sent again."""
+    """The same request has already been handled, so the same response is sent again."""
     CONCURRENT = auto()
-    """CONCURRENT_TRANSACTIONS: the markers of an earlier decision are not written yet."""
+    """CONCURRENT_TRANSACTIONS: the markers of an earlier decision have not been written yet."""
     INVALID = auto()
     """INVALID_TXN_STATE."""
     FENCED = auto()
@@ -102,11 +102,11 @@ class Transaction:
         self.transactional_id = transactional_id
         self.producer_id = producer_id
         self.epoch = NO_EPOCH
-        # The producer's previous epoch, if its requests may still use it; else NO_EPOCH.
+        # The producer's previous epoch if its requests may still use it, otherwise NO_EPOCH.
         self.last_epoch = NO_EPOCH
-        # The previous id, while the end of the transaction that exhausted its epochs may be repeated.
+        # The previous id, as long as the end of the transaction that exhausted its epochs may be repeated.
         self.previous_producer_id = NO_PRODUCER_ID
-        # The id after the end of this transaction, if it uses the last epoch.
+        # The id after the end of this transaction if it uses the last epoch.
         self.next_producer_id = NO_PRODUCER_ID
         self.timeout_ms = timeout_ms
         self.state = TxnState.EMPTY
@@ -121,7 +121,7 @@ class Transaction:
 
     @property
     def is_ending(self) -> bool:
-        """True if the transaction is committed or aborted, but not all markers are written."""
+        """True if the transaction has been committed or aborted, but not all markers have been written."""
         return self.state in (TxnState.PREPARE_COMMIT, TxnState.PREPARE_ABORT)
 
     @property
@@ -130,7 +130,7 @@ class Transaction:
         return self.epoch >= EPOCH_MAX
 
     def answer_to_end(self, producer_id: int, epoch: int, *, committed: bool, bump: bool) -> EndAnswer | None:
-        """Return the reaction to EndTxn, or None for the id of another producer.
+        """Return the reaction to EndTxn, or None for another producer's id.
 
         ``committed`` is True for a commit. ``bump`` is True if the transaction has version 2, in which each transaction
         has a new epoch.

@@ -1,7 +1,7 @@
 """The coordinator of transactions (KIP-98, KIP-360, KIP-890): their producers, contents and ends.
 
-As at a broker, the version of a request determines the version of transactions. For actions of the coordinator (a
-timeout, a fenced producer) the finalized level of ``transaction.version`` counts.
+As at a broker, the version of a request determines the version of the transaction. For the coordinator's own actions (a
+timeout, a fenced producer), it is the finalized level of ``transaction.version``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TIMEOUT_MAX_MS = 900_000
 """transaction.max.timeout.ms"""
 
 _BUMPS_FROM = 2
-"""Level of transaction.version from which on every transaction has a new epoch."""
+"""Level of transaction.version from which every transaction has a new epoch."""
 
 
 class TransactionCoordinator:
@@ -45,7 +45,7 @@ class TransactionCoordinator:
         self._clock = clock
         self._now_ms = now_ms
         self._next_producer_id = next_producer_id
-        # The finalized level of transaction.version.
+        # Finalized level of transaction.version.
         self._version = version
         # Called with the producer id and True for a commit when a transaction ends and its offsets become valid.
         self._offsets_decided = offsets_decided
@@ -89,9 +89,9 @@ class TransactionCoordinator:
             )
 
     def _next_epoch(self, txn: Transaction, *, resumed: bool, epoch: int) -> None:
-        """Advance the producer of a transactional id to its next epoch, or after the last epoch to another producer id.
+        """Advance the producer of a transactional id to its next epoch, or after the last epoch to another id.
 
-        A producer that repeats its request, because it has not received the response, gets the same id and epoch again.
+        A producer that repeats its request because it has not received the response gets the same id and epoch again.
         """
         if txn.is_exhausted and (not resumed or epoch == txn.epoch):
             txn.previous_producer_id = txn.producer_id
@@ -150,8 +150,8 @@ class TransactionCoordinator:
     ) -> tuple[int, int]:
         """Commit or abort, and return the producer's id and epoch from now on.
 
-        With ``bump``, each transaction has a new epoch (KIP-890, EndTxn 5), so a late request cannot become part of the
-        next transaction.
+        With ``bump``, each transaction has a new epoch (KIP-890, EndTxn 5), so that a late request cannot become part
+        of the next transaction.
         """
         txn = self.transactions.get(transactional_id)
         answer = None if txn is None else txn.answer_to_end(producer_id, epoch, committed=committed, bump=bump)
@@ -172,7 +172,7 @@ class TransactionCoordinator:
                 raise ProducerFencedError(f"transactional id {transactional_id} is at epoch {txn.epoch}, not {epoch}")
 
     def time_out(self, transactional_id: str) -> bool:
-        """Abort a transaction that takes too long, and fence its producer. Return False if none is open."""
+        """Abort a transaction that is taking too long, and fence its producer. Return False if none is open."""
         txn = self.transactions.get(transactional_id)
         if txn is None or txn.state is not TxnState.ONGOING:
             return False
@@ -186,13 +186,13 @@ class TransactionCoordinator:
             txn.stop_timer()
 
     def coordinator_moved(self, concerns: Callable[[str], bool]) -> None:
-        """Handle a change of coordinator. The new coordinator reads the log, which does not have the last epoch."""
+        """Handle a change of coordinator. The new coordinator reads the log, which does not contain the last epoch."""
         for txn in self.transactions.values():
             if concerns(txn.transactional_id):
                 txn.last_epoch = NO_EPOCH
 
     def _abort(self, txn: Transaction) -> None:
-        """Abort a transaction that its producer did not end. Java: ``prepareFenceProducerEpoch``."""
+        """Abort a transaction that its producer has not ended. Java: ``prepareFenceProducerEpoch``."""
         if self._version() >= _BUMPS_FROM:
             self._decide(txn, committed=False, bump=True)
             return
@@ -230,7 +230,7 @@ class TransactionCoordinator:
                     now_ms=self._now_ms(),
                 )
             except BrokerError:
-                # Since then, a newer epoch or coordinator has written here in another transaction.
+                # A newer epoch or coordinator has since written here in another transaction.
                 continue
             partition.notify()
         self._offsets_decided(txn.producer_id, committed)

@@ -168,7 +168,7 @@ async def _abort_leftovers(settings: ExactlyOnce) -> None:
 
 
 async def _check_open(settings: ExactlyOnce, opened: Sequence[OpenTransaction], began_s: float) -> None:
-    """Raise `ExactlyOnceError` unless each transaction can be committed and has enough time left."""
+    """Raise `ExactlyOnceError` unless every transaction can be committed and has enough time left."""
     async with running(settings.admin, settings.within_ms) as admin:
         described = await admin.describe_transactions([o.transactional_id for o in opened])
     now_ms, since_began_ms = time.time() * 1000, (time.monotonic() - began_s) * 1000

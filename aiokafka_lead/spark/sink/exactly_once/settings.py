@@ -172,7 +172,7 @@ def _prefix(options: Mapping[str, str], streaming: bool) -> str:
 
 
 def _place(path: str) -> str:
-    """Return a canonical form of a checkpoint location, with the rules of Hadoop's Path."""
+    """Return a checkpoint location in canonical form, according to the rules of Hadoop's Path."""
     scheme, colon, rest = path.partition(":")
     if not colon or "/" in scheme:
         scheme, rest = "", path
@@ -260,7 +260,7 @@ def _group(settings: ExactlyOnce, number: int) -> str:
 
 
 async def _piece(settings: ExactlyOnce, group: str) -> tuple[int, str]:
-    """Return the number of pieces of the text, and the piece in this group. The number is 0 without a ledger."""
+    """Return the number of pieces of the text, and the piece in this group. Without a ledger, the number is 0."""
     async with running(lambda: settings.reader(group), settings.within_ms) as reader:
         stored = await reader.committed(settings.ledger, timeout_ms=settings.within_ms)
     if stored is None:

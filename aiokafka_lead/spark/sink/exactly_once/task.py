@@ -141,7 +141,7 @@ def _batch(context: TaskContext, settings: ExactlyOnce, streaming: bool) -> Batc
 
 
 async def _check_run(settings: ExactlyOnce, run: Run) -> None:
-    """Raise `ExactlyOnceError` if another run has begun since."""
+    """Raise `ExactlyOnceError` if another run has begun in the meantime."""
     found = await read(settings)
     if found is None or found.run != run.name:
         raise ExactlyOnceError(
